@@ -1,0 +1,49 @@
+# Every target works on a fresh machine with git, make and python3 with pip.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench-core lock clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Create .venv with the locked dependencies and the package (other targets do it for you)
+
+$(STAMP): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+run: $(STAMP) ## Show three conversions of the examples
+	@echo "== A Messages request as a Responses request"
+	@$(BIN)/trilogue convert --from messages --to responses examples/messages-request.json
+	@echo
+	@echo "== The same request as a Chat Completions request"
+	@$(BIN)/trilogue convert --from messages --to chat examples/messages-request.json
+	@echo
+	@echo "== A Chat Completions stream as a Messages stream"
+	@$(BIN)/trilogue convert --from chat --to messages examples/chat-stream.sse
+
+test: lint ## Lint, check the types and run the tests
+	$(BIN)/python -m pytest -n auto
+
+lint: $(STAMP) ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench-core: $(STAMP) ## Measure the core: decode, encode and translate
+	$(BIN)/python -m benchmarks.core
+
+lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe \
+		--strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--output-file requirements.lock pyproject.toml
+
+clean: ## Remove .venv and all that tools have made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

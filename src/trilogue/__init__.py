@@ -1,0 +1,1 @@
+"""Translate between OpenAI Chat Completions, Anthropic Messages and OpenAI Responses."""

@@ -1,0 +1,90 @@
+"""Everything Trilogue raises, split by whose fault it is.
+
+    TrilogueError
+    ├── ClientError              the caller must change something; nothing was sent upstream
+    │   ├── BadRequest           the request is not a valid request of its own protocol
+    │   ├── Unsupported          valid, but the target protocol has no sensible equivalent
+    │   └── StrictLoss           strict mode, and the translation would lose something
+    ├── UpstreamError            the answering side broke its own protocol, or failed
+    │   ├── UpstreamProtocolError    malformed, out of order, not what it claims to be
+    │   ├── UpstreamTruncated        ended before its terminal event
+    │   └── UpstreamFailure          it answered with an error of its own (carries a `Failure`)
+    ├── SealError                a sealed value that is not ours, was changed, or has an unknown key
+    └── InternalError            a bug of ours
+
+`str(error)` is safe to show: it holds names and paths, never payloads or secrets.
+"""
+
+from __future__ import annotations
+
+
+class TrilogueError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ClientError(TrilogueError):
+    """The caller must change the request; an HTTP server answers 4xx."""
+
+    status = 400
+
+    def __init__(self, message: str, *, path: str = "", code: str = "invalid_request") -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.code = code
+
+
+class BadRequest(ClientError):
+    """The request does not follow its own protocol."""
+
+
+class Unsupported(ClientError):
+    """The request is valid but has no equivalent in the target protocol."""
+
+    def __init__(self, path: str, reason: str, *, code: str = "unsupported_parameter") -> None:
+        super().__init__(f"{path} cannot be mapped: {reason}", path=path, code=code)
+        self.reason = reason
+
+
+class StrictLoss(ClientError):
+    """Strict mode: the translation would lose something. `losses` lists everything it would lose."""
+
+    def __init__(self, losses: tuple[object, ...]) -> None:
+        listed = "; ".join(str(loss) for loss in losses)
+        super().__init__(f"strict mode, and this would be lost: {listed}", code="lossy_translation")
+        self.losses = losses
+
+
+class UpstreamError(TrilogueError):
+    """The answering side is at fault; an HTTP server answers 5xx."""
+
+    status = 502
+    code = "upstream_error"
+
+
+class UpstreamProtocolError(UpstreamError):
+    """The upstream sent something its protocol does not allow."""
+
+    code = "upstream_protocol_error"
+
+
+class UpstreamTruncated(UpstreamError):
+    """The upstream ended before it said that it was done."""
+
+    code = "upstream_truncated"
+
+
+class UpstreamFailure(UpstreamError):
+    """The upstream answered with an error of its own; `failure` is the neutral `model.Failure`."""
+
+    def __init__(self, failure: object) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+class SealError(TrilogueError):
+    """A sealed value cannot be opened: foreign, changed, or sealed with a key we no longer have."""
+
+
+class InternalError(TrilogueError):
+    """A bug in Trilogue."""

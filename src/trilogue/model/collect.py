@@ -1,0 +1,233 @@
+"""From events to a whole answer, and back.
+
+`Collector` takes the events of one answer and gives the `Response`; `events_of` cuts a `Response` into events.
+Streamed and whole answers therefore go through the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from trilogue.errors import InternalError, UpstreamFailure, UpstreamTruncated
+from trilogue.model.blocks import Block, Citation, HostedCall, Json, Reasoning, Refusal, Text, ToolCall
+from trilogue.model.events import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Delta,
+    Event,
+    Failed,
+    Finish,
+    LogprobsDelta,
+    ReasoningDelta,
+    ResponseStart,
+)
+from trilogue.model.response import Response
+
+
+class OpenBlock:
+    """A block while its deltas come in. Text is joined once, at the end: cost per delta is constant."""
+
+    __slots__ = ("block", "citations", "logprobs", "parts", "texts")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.texts: list[str] = []
+        self.parts: dict[tuple[bool, int], list[str]] = {}
+        self.citations: list[Citation] = []
+        self.logprobs: list[Json] = []
+
+    def text(self) -> str:
+        """What the deltas said so far."""
+        return "".join(self.texts)
+
+    def close(self, stop: BlockStop) -> Block:
+        """The complete block."""
+        return stop.block or _CLOSE.get(type(self.block), _as_is)(self, self.block, stop)
+
+
+def _close_text(state: OpenBlock, block: Text, _: BlockStop) -> Block:
+    logprobs = (block.logprobs or []) + state.logprobs
+    return replace(
+        block,
+        text=block.text + state.text(),
+        citations=block.citations + tuple(state.citations),
+        logprobs=logprobs or block.logprobs,
+    )
+
+
+def _close_refusal(state: OpenBlock, block: Refusal, _: BlockStop) -> Block:
+    return replace(block, text=block.text + state.text())
+
+
+def _close_call(state: OpenBlock, block: ToolCall, _: BlockStop) -> Block:
+    return replace(block, arguments=block.arguments + state.text())
+
+
+def _close_hosted(state: OpenBlock, block: HostedCall, _: BlockStop) -> Block:
+    return replace(block, input=state.text() or block.input)
+
+
+def _close_reasoning(state: OpenBlock, block: Reasoning, stop: BlockStop) -> Block:
+    summary, raw = (
+        tuple("".join(state.parts[key]) for key in sorted(state.parts) if key[0] is is_raw) for is_raw in (False, True)
+    )
+    return replace(block, summary=block.summary + summary, raw=block.raw + raw, opaque=stop.opaque or block.opaque)
+
+
+def _as_is(_: OpenBlock, block: Block, __: BlockStop) -> Block:
+    return block
+
+
+_CLOSE: dict[type[Block], Callable[..., Block]] = {
+    Text: _close_text,
+    Refusal: _close_refusal,
+    ToolCall: _close_call,
+    HostedCall: _close_hosted,
+    Reasoning: _close_reasoning,
+}
+
+
+class Collector:
+    """Feed it the events of one answer, then ask for the `response`."""
+
+    def __init__(self) -> None:
+        self._start: ResponseStart | None = None
+        self._finish: Finish | None = None
+        self._failed: Failed | None = None
+        self._open: dict[int, OpenBlock] = {}
+        self._done: dict[int, Block] = {}
+
+    def feed(self, event: Event) -> None:
+        """Take one event."""
+        _COLLECT[type(event)](self, event)
+
+    def response(self) -> Response:
+        """The whole answer; raises what the stream failed with, or `UpstreamTruncated` if it did not finish."""
+        if self._failed is not None:
+            raise UpstreamFailure(self._failed.failure)
+        if self._start is None or self._finish is None:
+            raise UpstreamTruncated("the stream ended before the answer was complete")
+        start, finish = self._start, self._finish
+        extras = {**(start.extras or {}), **(finish.extras or {})}
+        return Response(
+            protocol=start.protocol,
+            id=start.id,
+            model=start.model,
+            created=start.created,
+            blocks=tuple(self._done[index] for index in sorted(self._done)),
+            stop=finish.stop,
+            usage=finish.usage if finish.usage is not None else start.usage,
+            tier=finish.tier,
+            extras=extras or None,
+        )
+
+    def _on_start(self, event: ResponseStart) -> None:
+        self._start = event
+
+    def _on_block_start(self, event: BlockStart) -> None:
+        self._open[event.index] = OpenBlock(event.block)
+
+    def _on_delta(self, event: Delta) -> None:
+        self._block(event.index).texts.append(event.text)
+
+    def _on_reasoning(self, event: ReasoningDelta) -> None:
+        self._block(event.index).parts.setdefault((event.raw, event.part), []).append(event.text)
+
+    def _on_citation(self, event: CitationDelta) -> None:
+        self._block(event.index).citations.append(event.citation)
+
+    def _on_logprobs(self, event: LogprobsDelta) -> None:
+        self._block(event.index).logprobs.extend(event.logprobs)
+
+    def _on_block_stop(self, event: BlockStop) -> None:
+        self._done[event.index] = self._block(event.index).close(event)
+        del self._open[event.index]
+
+    def _on_finish(self, event: Finish) -> None:
+        self._finish = event
+
+    def _on_failed(self, event: Failed) -> None:
+        self._failed = event
+
+    def _block(self, index: int) -> OpenBlock:
+        if index not in self._open:
+            raise InternalError(f"event for block {index}, which is not open")
+        return self._open[index]
+
+
+_COLLECT: dict[type[Event], Callable[..., None]] = {
+    ResponseStart: Collector._on_start,
+    BlockStart: Collector._on_block_start,
+    Delta: Collector._on_delta,
+    ReasoningDelta: Collector._on_reasoning,
+    CitationDelta: Collector._on_citation,
+    LogprobsDelta: Collector._on_logprobs,
+    BlockStop: Collector._on_block_stop,
+    Finish: Collector._on_finish,
+    Failed: Collector._on_failed,
+}
+
+
+def events_of(response: Response) -> Iterator[Event]:
+    """The events that a stream of this answer would consist of: each block in one piece."""
+    yield ResponseStart(
+        protocol=response.protocol,
+        id=response.id,
+        model=response.model,
+        created=response.created,
+        usage=response.usage,
+        extras=response.extras,
+    )
+    for index, block in enumerate(response.blocks):
+        yield from _CUT.get(type(block), _cut_whole)(index, block)
+    yield Finish(stop=response.stop, usage=response.usage, tier=response.tier)
+
+
+def _cut_text(index: int, block: Text) -> Iterator[Event]:
+    yield BlockStart(index, replace(block, text="", citations=(), logprobs=None))
+    if block.text:
+        yield Delta(index, block.text)
+    if block.logprobs:
+        yield LogprobsDelta(index, block.logprobs)
+    for citation in block.citations:
+        yield CitationDelta(index, citation)
+    yield BlockStop(index)
+
+
+def _cut_refusal(index: int, block: Refusal) -> Iterator[Event]:
+    yield BlockStart(index, replace(block, text=""))
+    if block.text:
+        yield Delta(index, block.text)
+    yield BlockStop(index)
+
+
+def _cut_call(index: int, block: ToolCall) -> Iterator[Event]:
+    yield BlockStart(index, replace(block, arguments=""))
+    if block.arguments:
+        yield Delta(index, block.arguments)
+    yield BlockStop(index)
+
+
+def _cut_reasoning(index: int, block: Reasoning) -> Iterator[Event]:
+    yield BlockStart(index, replace(block, summary=(), raw=(), opaque=None))
+    for part, text in enumerate(block.summary):
+        yield ReasoningDelta(index, text, part)
+    for part, text in enumerate(block.raw):
+        yield ReasoningDelta(index, text, part, True)
+    yield BlockStop(index, block.opaque)
+
+
+def _cut_whole(index: int, block: Block) -> Iterator[Event]:
+    yield BlockStart(index, block)
+    yield BlockStop(index)
+
+
+_CUT: dict[type[Block], Callable[..., Iterator[Event]]] = {
+    Text: _cut_text,
+    Refusal: _cut_refusal,
+    ToolCall: _cut_call,
+    Reasoning: _cut_reasoning,
+}

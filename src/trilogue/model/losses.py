@@ -1,0 +1,160 @@
+"""Losses: what a translation could not carry exactly, as data.
+
+`LOSSES` is the closed list of codes. The docs' table and one test per code are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from trilogue.errors import InternalError, StrictLoss
+
+
+class LossRule(Struct, frozen=True):
+    """When a code is used, and what is done instead."""
+
+    when: str
+    instead: str
+
+
+class Loss(Struct, frozen=True):
+    """One thing that was not carried exactly. `path` points into the source document."""
+
+    code: str
+    path: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.code} at {self.path}" + (f" ({self.detail})" if self.detail else "")
+
+
+LOSSES: dict[str, LossRule] = {
+    "role.developer_merged": LossRule(
+        "a developer message goes to a protocol with one prompt role", "sent as system text"
+    ),
+    "system.position": LossRule(
+        "a system message in mid-conversation goes to a model without that role", "moved to the front"
+    ),
+    "message.name": LossRule("a participant name on a message", "dropped"),
+    "order.flattened": LossRule("text between or after tool calls goes to Chat", "text first, then the calls"),
+    "text.blocks_joined": LossRule("several text blocks of one answer go to Chat", "joined into one string"),
+    "phase": LossRule("commentary / final answer mark of Responses", "dropped"),
+    "image.detail": LossRule("image resolution hint", "dropped"),
+    "document.as_text": LossRule(
+        "a plain-text document goes to a protocol without them", "sent as text with its title"
+    ),
+    "search_result.as_text": LossRule("client-supplied search result", "sent as text with title and source"),
+    "tool.strict_default": LossRule("Responses tool without `strict`, whose default is to try", "sent as not strict"),
+    "tool.strict_downgraded": LossRule("strict schema outside the target's subset", "sent as not strict"),
+    "tool.name_mangled": LossRule(
+        "tool name too long or with characters the target forbids", "shortened; restored in answers"
+    ),
+    "tool.custom_emulated": LossRule(
+        "free-text tool goes to a protocol without them", "function with one string; unwrapped in answers"
+    ),
+    "tool.namespace_description": LossRule(
+        "description of a tool namespace", "dropped; names are flattened and restored"
+    ),
+    "tool.defer_loading": LossRule("deferred tool goes to a protocol without tool search", "offered from the start"),
+    "tool.timing": LossRule("tool added in mid-conversation", "offered from the start"),
+    "tool.option": LossRule("optional tool setting the target has no name for", "dropped"),
+    "tool.builtin_emulated": LossRule(
+        "built-in client tool of another protocol", "offered as a function with its schema"
+    ),
+    "tool.hosted_dropped": LossRule("hosted tool that the target cannot run", "not offered"),
+    "tool_search.algorithm": LossRule("provider-side tool search", "the target's own search is used"),
+    "tool_choice.allowed_filtered": LossRule("choice limited to some tools", "only those tools are offered"),
+    "tool_choice.dropped": LossRule("choice of a tool that was not carried", "the model chooses freely"),
+    "thinking.dropped_forced_tool": LossRule("thinking together with a forced tool choice", "thinking off"),
+    "arguments.invalid_json": LossRule("tool arguments that are not a JSON object", "kept as text inside an object"),
+    "tool_result.synthetic": LossRule("history repair: a tool call without result", "an error result is added"),
+    "tool_result.orphan_dropped": LossRule("history repair: a tool result without call", "dropped"),
+    "tool_result.part": LossRule("part of a tool result the target has no form for", "sent as text"),
+    "tool_result.media_moved": LossRule(
+        "image or file in a tool result goes to Chat", "sent in a user message after the results"
+    ),
+    "tool_result.is_error": LossRule("error mark on a tool result", "said in the text"),
+    "effort.none": LossRule("no reasoning, on a model that cannot switch it off", "least effort"),
+    "effort.minimal": LossRule("minimal effort", "low effort"),
+    "effort.clamped": LossRule("effort level the model does not have", "the nearest one"),
+    "thinking.budget": LossRule("token budget for thinking", "the nearest effort level"),
+    "thinking.no_room": LossRule("too few output tokens to think", "thinking off"),
+    "thinking.replay_missing": LossRule(
+        "earlier thinking that must be sent back is gone", "thinking off for this call"
+    ),
+    "thinking.mode": LossRule("thinking mode that the target has no name for", "the target's default"),
+    "reasoning.nonstandard": LossRule("reasoning goes to a Chat client", "sent in `reasoning_content`"),
+    "reasoning.foreign_dropped": LossRule("reasoning of another provider, model or account", "dropped"),
+    "reasoning.context": LossRule("how much earlier reasoning to use", "dropped"),
+    "reasoning.visibility": LossRule("how much reasoning to show", "the nearest setting"),
+    "verbosity": LossRule("verbosity hint", "dropped"),
+    "web_search.params": LossRule("web search setting the target has no name for", "dropped"),
+    "web_search.replay": LossRule("search results in the history without the provider's own token", "dropped"),
+    "code_exec.container": LossRule("code execution container and its files", "a new container"),
+    "hosted.history_as_text": LossRule("hosted tool call in the history", "told as a short note"),
+    "hosted.result_dropped": LossRule("output of a hosted tool that the target has no form for", "dropped"),
+    "stop.pause_turn": LossRule("the provider paused a long turn", "reported as complete"),
+    "citation.source_span": LossRule("the quoted words of a citation", "only the link and the span are kept"),
+    "citation.document": LossRule("citation into a document", "dropped"),
+    "citation.dropped": LossRule("citation in the history", "dropped"),
+    "format.json_object": LossRule("any-JSON output mode", "asked for in words"),
+    "format.details": LossRule("name, description or strictness of an output schema", "dropped"),
+    "schema.transformed": LossRule("schema keyword the target rejects", "moved into the description"),
+    "max_tokens.defaulted": LossRule("no output limit given, and the target demands one", "the model's default limit"),
+    "max_tokens.raised": LossRule("output limit below the target's minimum", "raised to the minimum"),
+    "temperature.clamped": LossRule("temperature above the target's range", "the target's maximum"),
+    "sampling.dropped": LossRule("sampling parameter the model no longer takes", "dropped"),
+    "param.dropped": LossRule("request parameter with no equivalent", "dropped"),
+    "stop.emulated": LossRule("stop sequences for a protocol without them", "cut while relaying"),
+    "stop.which": LossRule("which stop sequence ended the answer", "reported as a natural end"),
+    "stop.detail": LossRule("finer stop reason of one protocol", "the nearest stop reason"),
+    "cache.ttl": LossRule("cache lifetime the target does not have", "the nearest one"),
+    "cache.mark": LossRule("cache mark where the target has none", "dropped"),
+    "cache.tool_mark": LossRule("cache mark on a tool", "dropped"),
+    "cache.key": LossRule("cache key", "used for routing only"),
+    "cache.options": LossRule("cache settings", "dropped"),
+    "tier": LossRule("service tier the target does not have", "the nearest one"),
+    "user.hashed": LossRule("end-user id longer than the target allows", "replaced by its hash"),
+    "metadata.kept": LossRule("key-value metadata for a target without it", "kept and echoed, not sent"),
+    "refusal.category": LossRule("why a classifier refused", "dropped"),
+    "logprobs.dropped": LossRule("token probabilities", "dropped"),
+    "audio.dropped": LossRule("sound in an answer", "the transcript is kept"),
+    "choices.dropped": LossRule("more than one choice in an answer", "only the first is kept"),
+    "native.dropped": LossRule("block or item that only its own protocol knows", "dropped"),
+    "usage.cache_ttl": LossRule("cache writes split by lifetime", "only the sum is kept"),
+    "usage.estimated": LossRule("the upstream gave no usage", "an estimate"),
+    "usage.detail": LossRule("usage figure with no equivalent", "dropped"),
+    "count.estimated": LossRule("token count from an upstream that cannot count", "an estimate"),
+    "resp.meta": LossRule("field of the answer with no equivalent", "dropped"),
+    "store.ignored": LossRule("the provider was asked to keep the answer", "not kept; echoed as not stored"),
+}
+
+
+class Ledger:
+    """Collects losses in order, each (code, path) once."""
+
+    __slots__ = ("_seen", "losses")
+
+    def __init__(self) -> None:
+        self.losses: list[Loss] = []
+        self._seen: set[tuple[str, str]] = set()
+
+    def add(self, code: str, path: str, detail: str = "") -> None:
+        """Record one loss. An unknown code is a bug."""
+        if code not in LOSSES:
+            raise InternalError(f"unknown loss code {code}")
+        if (code, path) not in self._seen:
+            self._seen.add((code, path))
+            self.losses.append(Loss(code, path, detail))
+
+    def extend(self, losses: Iterable[Loss]) -> None:
+        """Take over losses recorded elsewhere."""
+        for loss in losses:
+            self.add(loss.code, loss.path, loss.detail)
+
+    def refuse_if_any(self) -> None:
+        """Strict mode: everything recorded so far is an error."""
+        if self.losses:
+            raise StrictLoss(tuple(self.losses))

@@ -1,0 +1,38 @@
+"""The protocols that exist, and where a value came from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Protocol(StrEnum):
+    """A wire protocol, by the name that config files use."""
+
+    CHAT = "openai_chat_completions"
+    MESSAGES = "anthropic_messages"
+    RESPONSES = "openai_responses"
+
+    @property
+    def short(self) -> str:
+        """The name for command lines and log lines: chat, messages, responses."""
+        return _SHORT[self]
+
+    @classmethod
+    def parse(cls, name: str) -> Protocol:
+        """Accept the long or the short name; ValueError otherwise."""
+        return _BY_SHORT.get(name) or cls(name)
+
+
+_SHORT = {Protocol.CHAT: "chat", Protocol.MESSAGES: "messages", Protocol.RESPONSES: "responses"}
+_BY_SHORT = {short: protocol for protocol, short in _SHORT.items()}
+
+
+class Provenance(Struct, frozen=True, kw_only=True):
+    """Who made an opaque value. Only its maker can read it, so it may only go back there."""
+
+    protocol: Protocol
+    provider: str = ""
+    model: str = ""
+    account: str = ""

@@ -1,0 +1,165 @@
+"""A request in neutral form: a sequence of turns, what may be called, and how to answer."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from trilogue.model.blocks import Block, CacheMark, Extras, Json
+from trilogue.model.protocol import Protocol
+from trilogue.model.tools import Tool, ToolChoice
+
+
+class Role(StrEnum):
+    """Who speaks in a turn."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    """a turn that only carries tool results"""
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One message or item. Adjacent turns of one role are one turn to protocols that alternate.
+
+    `plain`: the content was a bare string. `leading`: written outside the conversation (a top-level prompt field).
+    """
+
+    role: Role
+    blocks: tuple[Block, ...]
+    path: str = ""
+    plain: bool = False
+    leading: bool = False
+    name: str | None = None
+    phase: str | None = None
+    id: str | None = None
+    status: str | None = None
+    extras: Extras = None
+
+
+class Effort(StrEnum):
+    """How hard to think, from least to most."""
+
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+
+class ThinkingMode(StrEnum):
+    """Whether the model thinks before it answers."""
+
+    ADAPTIVE = "adaptive"
+    BUDGET = "budget"
+    """with a fixed token budget"""
+    DISABLED = "disabled"
+    BETWEEN_TOOLS = "between_tools"
+
+
+class Thinking(Struct, frozen=True, kw_only=True):
+    """Reasoning controls. `visibility`: how much of it the answer shows (auto, concise, detailed, omitted)."""
+
+    effort: Effort | None = None
+    mode: ThinkingMode | None = None
+    budget: int | None = None
+    visibility: str | None = None
+
+
+class Sampling(Struct, frozen=True, kw_only=True):
+    """Limits and randomness. Everything None = the provider's default."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, Json] | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    choices: int | None = None
+    max_tool_calls: int | None = None
+
+
+class FormatKind(StrEnum):
+    """What the answer's text must be."""
+
+    TEXT = "text"
+    JSON = "json"
+    """any JSON object"""
+    SCHEMA = "schema"
+
+
+class OutputFormat(Struct, frozen=True, kw_only=True):
+    """The form of the answer."""
+
+    kind: FormatKind
+    name: str | None = None
+    schema: dict[str, Json] | None = None
+    strict: bool | None = None
+    description: str | None = None
+    path: str = ""
+
+
+class Caching(Struct, frozen=True, kw_only=True):
+    """Prompt caching for the request as a whole. `automatic`: one mark on the last cacheable block."""
+
+    automatic: CacheMark | None = None
+    key: str | None = None
+    options: dict[str, Json] | None = None
+    retention: str | None = None
+
+
+class Tier(StrEnum):
+    """Which service level is asked for or was used."""
+
+    AUTO = "auto"
+    DEFAULT = "default"
+    FLEX = "flex"
+    SCALE = "scale"
+    PRIORITY = "priority"
+    FAST = "fast"
+    ULTRAFAST = "ultrafast"
+    BATCH = "batch"
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """A whole request. `protocol` says whose `extras` and native objects it holds."""
+
+    protocol: Protocol
+    model: str
+    turns: tuple[Turn, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    namespaces: dict[str, str | None] | None = None
+    """description of each tool namespace"""
+    tool_choice: ToolChoice | None = None
+    parallel_tools: bool | None = None
+    sampling: Sampling = Sampling()
+    thinking: Thinking | None = None
+    format: OutputFormat | None = None
+    verbosity: str | None = None
+    caching: Caching | None = None
+    tier: Tier | None = None
+    user: str | None = None
+    metadata: dict[str, Json] | None = None
+    store: bool | None = None
+    previous_response: str | None = None
+    include: tuple[str, ...] = ()
+    stream: bool = False
+    include_usage: bool | None = None
+    obfuscation: bool | None = None
+    paths: dict[str, str] | None = None
+    """JSON path of a neutral field in the source document, where its name there is another"""
+    extras: Extras = None
+
+    def where(self, name: str) -> str:
+        """The JSON path, in the source document, of a neutral field."""
+        return (self.paths or {}).get(name, name)

@@ -1,0 +1,76 @@
+"""An answer in neutral form, whole: blocks in order, why it stopped, what it cost."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from trilogue.model.blocks import Block, Extras
+from trilogue.model.protocol import Protocol
+from trilogue.model.request import Tier
+
+
+class StopReason(StrEnum):
+    """Why the answer ended."""
+
+    END = "end"
+    STOP_SEQUENCE = "stop_sequence"
+    LENGTH = "length"
+    CONTEXT_WINDOW = "context_window"
+    TOOL_CALLS = "tool_calls"
+    PAUSE = "pause"
+    """the provider paused a long turn; send it back as it is to go on"""
+    REFUSAL = "refusal"
+    """a classifier stopped it (not the model's own words: that is a Refusal block)"""
+    COMPACTION = "compaction"
+
+
+class Stop(Struct, frozen=True, kw_only=True):
+    """The stop reason with its details. `detail`: a finer reason that only the source protocol has a name for."""
+
+    reason: StopReason
+    sequence: str | None = None
+    category: str | None = None
+    explanation: str | None = None
+    detail: str | None = None
+    extras: Extras = None
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """Tokens, split so that nothing is counted twice.
+
+    total input = fresh + cache_read + cache_write; `reasoning` is a part of `output`.
+    None = the provider did not say.
+    """
+
+    fresh: int = 0
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cache_write_long: int | None = None
+    """the part of cache_write that is kept for the longer of the provider's two lifetimes"""
+    output: int = 0
+    reasoning: int | None = None
+    searches: int | None = None
+    fetches: int | None = None
+    estimated: bool = False
+    extras: Extras = None
+
+    @property
+    def input(self) -> int:
+        """All input tokens, cached or not."""
+        return self.fresh + (self.cache_read or 0) + (self.cache_write or 0)
+
+
+class Response(Struct, frozen=True, kw_only=True):
+    """A whole answer. `protocol` says whose `extras` and native objects it holds."""
+
+    protocol: Protocol
+    id: str
+    model: str
+    blocks: tuple[Block, ...]
+    stop: Stop
+    created: int | None = None
+    usage: Usage | None = None
+    tier: Tier | None = None
+    extras: Extras = None

@@ -1,0 +1,90 @@
+"""Puts overlapping blocks one after the other.
+
+Upstreams may interleave blocks (two tool calls whose arguments alternate); no official API does, and clients break
+on it. The block that is open keeps flowing, the others wait in a queue of their own until it stops.
+
+In: events of one answer, blocks in any overlap. Out: the same events, at most one block open, `index` renumbered
+0, 1, 2… in the order of emission. Nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from trilogue.errors import UpstreamProtocolError
+from trilogue.model.events import BlockStart, BlockStop, Delta, Event, Failed, Finish, ResponseStart
+
+_WHOLE = (ResponseStart, Finish, Failed)
+
+
+class Sequencer:
+    """One per answer."""
+
+    __slots__ = ("_emitted", "_open", "_open_as", "_waiting")
+
+    def __init__(self) -> None:
+        self._open: int | None = None
+        self._open_as = 0
+        self._emitted = 0
+        self._waiting: dict[int, list[Event]] = {}
+
+    def feed(self, events: Iterable[Event]) -> list[Event]:
+        """The events that may go out now."""
+        out: list[Event] = []
+        for event in events:
+            self._take(event, out)
+        return out
+
+    def _take(self, event: Event, out: list[Event]) -> None:
+        if isinstance(event, _WHOLE):
+            # A finish with open blocks is the decoder's bug; a failure leaves blocks open on purpose.
+            out.append(event)
+            return
+        index: int = event.index  # type: ignore[attr-defined]  # every other event has one
+        if index == self._open:
+            self._emit(event, out)
+            if type(event) is BlockStop:
+                self._open = None
+                self._drain(out)
+        elif type(event) is BlockStart:
+            if self._open is None:
+                self._begin(index, event, out)
+            else:
+                self._waiting[index] = [event]
+        elif index in self._waiting:
+            self._waiting[index].append(event)
+        else:
+            raise UpstreamProtocolError(f"event for block {index}, which is not open")
+
+    def _begin(self, index: int, event: Event, out: list[Event]) -> None:
+        self._open = index
+        self._open_as = self._emitted
+        self._emitted += 1
+        self._emit(event, out)
+
+    def _emit(self, event: Event, out: list[Event]) -> None:
+        if self._open == self._open_as:
+            out.append(event)
+        elif type(event) is Delta:
+            out.append(Delta(self._open_as, event.text))
+        else:
+            out.append(replace(event, index=self._open_as))
+
+    def _drain(self, out: list[Event]) -> None:
+        """Let the blocks that waited go, in the order in which they started, until one is still open."""
+        while self._waiting and self._open is None:
+            index = next(iter(self._waiting))
+            held = self._waiting.pop(index)
+            self._begin(index, held[0], out)
+            for event in _rest(held):
+                self._emit(event, out)
+            if type(held[-1]) is BlockStop:
+                self._open = None
+
+
+def _rest(events: list[Event]) -> Iterator[Event]:
+    iterator = iter(events)
+    next(iterator)
+    return iterator

@@ -1,0 +1,107 @@
+"""Tools that a request offers, and how the model may choose among them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from trilogue.model.blocks import CacheMark, CallKind, Extras, HostedKind, Json
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """What all tools have in common. `added_at`: the turn before which a tool was added in mid-conversation."""
+
+    path: str = ""
+    cache: CacheMark | None = None
+    extras: Extras = None
+    added_at: int | None = None
+
+
+class FunctionTool(Tool, frozen=True, kw_only=True):
+    """A client tool with JSON arguments. `strict` None: the source protocol's default."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Json] | None = None
+    strict: bool | None = None
+    namespace: str | None = None
+    deferred: bool | None = None
+
+
+class CustomTool(Tool, frozen=True, kw_only=True):
+    """A client tool that takes free text, optionally held to a grammar (`syntax` lark or regex)."""
+
+    name: str
+    description: str | None = None
+    syntax: str | None = None
+    grammar: str | None = None
+    namespace: str | None = None
+    deferred: bool | None = None
+
+
+class UserLocation(Struct, frozen=True, kw_only=True):
+    """Roughly where the user is, for searches."""
+
+    city: str | None = None
+    region: str | None = None
+    country: str | None = None
+    timezone: str | None = None
+
+
+class HostedTool(Tool, frozen=True, kw_only=True):
+    """A tool that the protocol defines. `native` is its whole wire object, for its own protocol.
+
+    The neutral fields cover web search and MCP, the two that more than one protocol can say.
+    `runs_on_client`: the client executes it (shell, editor, computer); the provider only defines its schema.
+    """
+
+    kind: HostedKind
+    native: dict[str, Json]
+    type: str
+    name: str | None = None
+    runs_on_client: bool = False
+    allowed_domains: tuple[str, ...] | None = None
+    blocked_domains: tuple[str, ...] | None = None
+    location: UserLocation | None = None
+    max_uses: int | None = None
+    context_size: str | None = None
+    server_label: str | None = None
+    server_url: str | None = None
+    authorization: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    approval: str | None = None
+
+
+class ChoiceMode(StrEnum):
+    """How free the model is."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+    NAMED = "named"
+    ALLOWED = "allowed"
+    """only `allowed`, as freely as `allowed_mode` says"""
+    HOSTED = "hosted"
+    """the hosted tool whose choice object is `native`"""
+
+
+class ToolRef(Struct, frozen=True, kw_only=True):
+    """A tool by name; `hosted` by kind, with its native reference object."""
+
+    name: str = ""
+    kind: CallKind = CallKind.FUNCTION
+    namespace: str | None = None
+    hosted: HostedKind | None = None
+    native: dict[str, Json] | None = None
+
+
+class ToolChoice(Struct, frozen=True, kw_only=True):
+    """Which tools the model may or must call."""
+
+    mode: ChoiceMode
+    tool: ToolRef | None = None
+    allowed: tuple[ToolRef, ...] = ()
+    allowed_mode: ChoiceMode = ChoiceMode.AUTO
+    path: str = ""
+    extras: Extras = None

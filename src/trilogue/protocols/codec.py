@@ -1,0 +1,64 @@
+"""The shape that all protocol packages have: what a codec offers, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from trilogue.model import Failure, HostedKind, Json, Ledger, Protocol, Request, Response
+from trilogue.protocols.decoding import StreamDecoder
+from trilogue.protocols.encoding import StreamEncoder
+from trilogue.protocols.fate import Fates
+from trilogue.protocols.profile import Profile, profile_for
+from trilogue.protocols.reply import Reply
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """Where a request goes: the upstream's model name, and what it can do."""
+
+    protocol: Protocol
+    model: str
+    profile: Profile
+    provider: str = ""
+    account: str = ""
+
+    @classmethod
+    def of(cls, protocol: Protocol, model: str, *, provider: str = "", account: str = "") -> Target:
+        """A target with the built-in profile of its model."""
+        profile = profile_for(protocol, model)
+        return cls(protocol=protocol, model=model, profile=profile, provider=provider, account=account)
+
+
+class ErrorReply(Struct, frozen=True):
+    """An error as an HTTP answer."""
+
+    status: int
+    body: dict[str, Json]
+    headers: dict[str, str]
+
+
+class Codec(Struct, frozen=True, kw_only=True):
+    """One protocol, both ways. `wire` bodies are parsed JSON objects."""
+
+    protocol: Protocol
+    decode_request: Callable[[dict[str, Json]], Request]
+    encode_request: Callable[[Request, Target, Ledger], dict[str, Json]]
+    decode_response: Callable[[dict[str, Json]], Response]
+    encode_response: Callable[[Response, Reply], dict[str, Json]]
+    decoder: Callable[[], StreamDecoder]
+    encoder: Callable[[Reply], StreamEncoder]
+    decode_error: Callable[[int, Mapping[str, str], bytes], Failure]
+    encode_error: Callable[[Failure, str], ErrorReply]
+    request_fields: frozenset[str]
+    """every top-level request field that the codec has a rule for"""
+    fates: Fates
+    """what becomes of top-level extras, and of extras of blocks and tools, in another protocol; others are dropped"""
+    history_tools: frozenset[HostedKind]
+    """hosted tools whose calls and results `encode_request` can write into the history"""
+    hosted_tools: frozenset[HostedKind]
+    """hosted tools of other protocols that `encode_request` can offer"""
+    custom_tools: bool
+    """has free-text tools"""
+    name_limit: int
+    """longest tool name"""

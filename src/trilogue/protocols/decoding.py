@@ -1,0 +1,134 @@
+"""What all stream decoders share: bytes to SSE events, block numbering, and how a stream may end.
+
+A decoder never raises because of what an upstream sent. Whatever is wrong with a stream comes out as one `Failed`
+event; after `Finish` or `Failed` everything else is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
+from trilogue.model import Block, BlockStart, BlockStop, Event, Failed, Failure, FailureKind, Opaque, Protocol
+from trilogue.protocols.jsontext import parse_upstream
+from trilogue.sse import SseEvent, SseParser
+
+
+class StreamDecoder:
+    """Base: feed bytes, get model events. Subclasses say what an SSE event means."""
+
+    protocol: ClassVar[Protocol]
+
+    def __init__(self) -> None:
+        self._sse = SseParser()
+        self._out: list[Event] = []
+        self._blocks = 0
+        self.done = False
+        """a `Finish` or `Failed` has been given out"""
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The model events that these bytes complete."""
+        if self.done:
+            return []
+        try:
+            for event in self._sse.feed(data):
+                self.handle(event)
+                if self.done:
+                    break
+        except UpstreamError as error:
+            self.fail(error)
+        return self._flush()
+
+    def feed_event(self, name: str, data: bytes) -> list[Event]:
+        """As `feed`, for transports that frame events in another way than SSE."""
+        if self.done:
+            return []
+        try:
+            self.handle(SseEvent(name, data))
+        except UpstreamError as error:
+            self.fail(error)
+        return self._flush()
+
+    def close(self) -> list[Event]:
+        """The upstream has ended: what is left, then a finish or a failure if there was none yet."""
+        if self.done:
+            return []
+        try:
+            for event in self._sse.close():
+                self._handle_cut(event)
+            if not self.done:
+                self.handle_end()
+        except UpstreamError as error:
+            self.fail(error)
+        return self._flush()
+
+    def handle(self, event: SseEvent) -> None:
+        """One SSE event. Raises UpstreamError for what the protocol does not allow."""
+        raise NotImplementedError
+
+    def handle_end(self) -> None:
+        """End of stream before a terminal event: finish if the protocol allows that, else raise UpstreamTruncated."""
+        raise NotImplementedError
+
+    def fail(self, error: UpstreamError) -> None:
+        """End the answer with a failure."""
+        self.emit(Failed(failure_of(error, self.protocol)))
+
+    def emit(self, event: Event) -> None:
+        """Give out one event."""
+        self._out.append(event)
+
+    def end(self, event: Event) -> None:
+        """Give out the last event."""
+        self._out.append(event)
+        self.done = True
+
+    def start_block(self, block: Block) -> int:
+        """Open a block and give it the next index."""
+        index = self._blocks
+        self._blocks += 1
+        self._out.append(BlockStart(index, block))
+        return index
+
+    def stop_block(self, index: int, opaque: Opaque | None = None, block: Block | None = None) -> None:
+        """Close a block."""
+        self._out.append(BlockStop(index, opaque, block))
+
+    def whole_block(self, block: Block) -> None:
+        """A block that came complete."""
+        self.stop_block(self.start_block(block))
+
+    def _handle_cut(self, event: SseEvent) -> None:
+        """The last event came without its blank line. It counts if it is whole, and is a truncation if not."""
+        if event.data.strip() != b"[DONE]":
+            try:
+                parse_upstream(event.data)
+            except UpstreamProtocolError:
+                raise UpstreamTruncated("the stream ended inside an event") from None
+        self.handle(event)
+
+    def _flush(self) -> list[Event]:
+        out = self._out
+        if out:
+            self._out = []
+            self.done = self.done or isinstance(out[-1], Failed)
+        return out
+
+
+_KINDS = {
+    UpstreamProtocolError: FailureKind.UPSTREAM_PROTOCOL,
+    UpstreamTruncated: FailureKind.UPSTREAM_TRUNCATED,
+}
+
+
+def failure_of(error: UpstreamError, protocol: Protocol) -> Failure:
+    """An upstream's fault as data."""
+    if isinstance(error, UpstreamFailure) and isinstance(error.failure, Failure):
+        return error.failure
+    return Failure(
+        kind=_KINDS.get(type(error), FailureKind.SERVER),
+        message=str(error),
+        status=error.status,
+        code=error.code,
+        protocol=protocol,
+    )

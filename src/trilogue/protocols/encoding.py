@@ -1,0 +1,111 @@
+"""What all stream encoders share: the life cycle of an answer as a table, and the loop over events.
+
+An encoder takes the events of one answer with at most one block open (see `model.Sequencer`) and writes them as the
+official API of its protocol would. An event that the table does not allow is a bug of the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Any, ClassVar
+
+from trilogue.errors import InternalError
+from trilogue.model import (
+    BlockStart,
+    BlockStop,
+    CitationDelta,
+    Delta,
+    Event,
+    Failed,
+    Finish,
+    LogprobsDelta,
+    Protocol,
+    ReasoningDelta,
+    ResponseStart,
+)
+from trilogue.protocols.reply import Reply
+from trilogue.sse import COMMENT
+
+
+class State(Enum):
+    """Where in an answer the encoder is."""
+
+    IDLE = auto()
+    OPEN = auto()
+    """started, no block open"""
+    BLOCK = auto()
+    DONE = auto()
+
+
+LIFECYCLE: dict[State, dict[type[Event], State]] = {
+    State.IDLE: {ResponseStart: State.OPEN, Failed: State.DONE},
+    State.OPEN: {BlockStart: State.BLOCK, Finish: State.DONE, Failed: State.DONE},
+    State.BLOCK: {
+        Delta: State.BLOCK,
+        ReasoningDelta: State.BLOCK,
+        CitationDelta: State.BLOCK,
+        LogprobsDelta: State.BLOCK,
+        BlockStop: State.OPEN,
+        Failed: State.DONE,
+    },
+    State.DONE: {},
+}
+
+EVENTS: tuple[type[Event], ...] = (
+    ResponseStart,
+    BlockStart,
+    Delta,
+    ReasoningDelta,
+    CitationDelta,
+    LogprobsDelta,
+    BlockStop,
+    Finish,
+    Failed,
+)
+
+
+class StreamEncoder:
+    """Base: give it events, get wire bytes. Subclasses have one method per event type, named in `HANDLERS`."""
+
+    protocol: ClassVar[Protocol]
+
+    HANDLERS: ClassVar[dict[type[Event], str]] = {
+        ResponseStart: "on_start",
+        BlockStart: "on_block_start",
+        Delta: "on_delta",
+        ReasoningDelta: "on_reasoning",
+        CitationDelta: "on_citation",
+        LogprobsDelta: "on_logprobs",
+        BlockStop: "on_block_stop",
+        Finish: "on_finish",
+        Failed: "on_failed",
+    }
+
+    def __init_subclass__(cls) -> None:
+        missing = [name for name in cls.HANDLERS.values() if not hasattr(cls, name)]
+        if missing:
+            raise InternalError(f"{cls.__name__} has no handler {missing[0]}")
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        self.state = State.IDLE
+        self.out: list[bytes] = []
+        self._handlers: dict[type[Event], Any] = {kind: getattr(self, name) for kind, name in self.HANDLERS.items()}
+
+    def encode(self, events: Iterable[Event]) -> bytes:
+        """The bytes to send for these events."""
+        for event in events:
+            kind = type(event)
+            following = LIFECYCLE[self.state].get(kind)
+            if following is None:
+                raise InternalError(f"{kind.__name__} is not allowed in state {self.state.name}")
+            self.state = following
+            self._handlers[kind](event)
+        out = b"".join(self.out)
+        self.out.clear()
+        return out
+
+    def keepalive(self) -> bytes:
+        """Bytes that keep an idle connection open and that every client of the protocol ignores."""
+        return COMMENT

@@ -1,0 +1,31 @@
+"""What becomes of a request field that only its own protocol has, when the request goes to another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from trilogue.model import Json
+
+
+class Fate(Struct, frozen=True):
+    """Dropped and declared under `loss`, or refused with the reason `refuse`. `harmless` values need neither."""
+
+    loss: str = "param.dropped"
+    refuse: str | None = None
+    harmless: tuple[Json, ...] = ()
+
+
+DROP = Fate()
+"""dropped and declared as param.dropped"""
+
+SILENT = Fate(loss="")
+"""says nothing about the answer (transport or telemetry of the client): not a loss"""
+
+Fates = Mapping[str, Fate]
+
+
+def refuse(reason: str, *harmless: Json) -> Fate:
+    """The user relies on it and no target can do it: an error, except for the values that change nothing."""
+    return Fate(refuse=reason, harmless=harmless)

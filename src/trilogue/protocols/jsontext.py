@@ -1,0 +1,105 @@
+"""JSON text in and out, with every way it can fail turned into one of our own errors.
+
+msgspec raises RecursionError on deep nesting, UnicodeDecodeError on bad UTF-8 and OverflowError on huge integers
+besides its own errors; none of them may reach a caller.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from trilogue.errors import BadRequest, InternalError, TrilogueError, UpstreamProtocolError
+from trilogue.model import Json
+
+DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, OverflowError, ValueError)
+
+dumps = msgspec.json.Encoder().encode
+"""JSON bytes of a value that came from JSON."""
+
+_decode = msgspec.json.Decoder().decode
+
+
+def parse(data: bytes | str, fault: type[TrilogueError]) -> Json:
+    """The value of a JSON text; raises `fault` with a message that shows no payload."""
+    try:
+        return _decode(data)
+    except RecursionError:
+        raise fault("the JSON is nested too deeply") from None
+    except DECODE_ERRORS as error:
+        raise fault(f"not valid JSON: {_reason(error)}") from None
+
+
+def parse_request(data: bytes | str) -> dict[str, Json]:
+    """A client's request body."""
+    body = parse(data, BadRequest)
+    if not isinstance(body, dict):
+        raise BadRequest("the request body must be a JSON object")
+    return body
+
+
+def parse_upstream(data: bytes | str) -> dict[str, Json]:
+    """A JSON object from an upstream."""
+    body = parse(data, UpstreamProtocolError)
+    if not isinstance(body, dict):
+        raise UpstreamProtocolError("the upstream sent JSON that is not an object")
+    return body
+
+
+def dump(value: Json) -> bytes:
+    """JSON bytes, compact, key order kept."""
+    try:
+        return dumps(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InternalError(f"cannot write as JSON: {type(error).__name__}") from None
+
+
+def dump_text(value: Json) -> str:
+    """As `dump`, as text."""
+    return dump(value).decode()
+
+
+def parse_object(text: str) -> dict[str, Json] | None:
+    """The object that a JSON text says, or None if it is not valid or not an object."""
+    try:
+        value = _decode(text)
+    except DECODE_ERRORS:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _reason(error: Exception) -> str:
+    """The position and kind of a decode error, without the text around it."""
+    text = str(error)
+    return text if isinstance(error, msgspec.DecodeError) else type(error).__name__
+
+
+# An escaped pair counts as one token, so that `\\"` does not end a string; all other text is skipped.
+_TOKENS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+
+
+class JsonProgress:
+    """Watches a JSON value arrive in pieces and knows when it is complete. Linear in the text, whatever the pieces."""
+
+    __slots__ = ("_depth", "_in_string", "_rest", "complete")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_string = False
+        self._rest = ""
+        self.complete = False
+        """An object or array has been closed: nothing but white space may follow."""
+
+    def feed(self, piece: str) -> None:
+        """Take the next piece."""
+        piece = self._rest + piece
+        backslashes = len(piece) - len(piece.rstrip("\\"))
+        # A backslash at the very end waits for the character that it escapes.
+        self._rest = "\\" if backslashes % 2 else ""
+        for token in _TOKENS.findall(piece):
+            if token == '"':
+                self._in_string = not self._in_string
+            elif not self._in_string and len(token) == 1:
+                self._depth += 1 if token in "{[" else -1
+                self.complete = self._depth <= 0

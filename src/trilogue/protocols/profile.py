@@ -1,0 +1,114 @@
+"""What a model or server behind a protocol can really do: quirks as data, never as an `if` on a name.
+
+`profile_for` gives the built-in profile by protocol and model name; a gateway may replace any field by configuration.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.model import Effort, Protocol
+
+ALL_EFFORTS = tuple(Effort)
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """Capabilities and dialect of an upstream. Defaults: what the official API of the protocol takes."""
+
+    efforts: tuple[Effort, ...] = ALL_EFFORTS
+    """effort levels that the model takes, in order"""
+    sampling: bool = True
+    """takes temperature, top_p (and top_k where the protocol has it)"""
+    cache_marks: bool = True
+    """takes explicit cache marks"""
+
+    developer_role: bool = True
+    """Chat: knows the developer role; otherwise system is used"""
+    max_tokens_field: str = "max_completion_tokens"
+    """Chat: the name of the output limit"""
+    reasoning_field: str | None = None
+    """Chat: where earlier reasoning goes in assistant messages; None = it is not sent"""
+    stream_usage: bool = True
+    """Chat: takes stream_options.include_usage"""
+    custom_tools: bool = True
+    """Chat: takes free-text tools"""
+    strict_tools: bool = True
+    """Chat: takes `strict` on tools"""
+    top_k: bool = False
+    """Chat: takes top_k although the official API does not"""
+    think_tags: bool = False
+    """Chat: reasoning comes as <think>…</think> inside the text"""
+
+    adaptive_thinking: bool = True
+    """Messages: takes thinking adaptive with effort; otherwise a token budget"""
+    budget_thinking: bool = False
+    """Messages: takes thinking enabled with a budget"""
+    disable_thinking: bool = True
+    """Messages: takes thinking disabled"""
+    forced_tool_thinking: bool = True
+    """Messages: a forced tool choice may go together with thinking"""
+    mid_system: bool = True
+    """Messages: takes the system role in mid-conversation"""
+    max_output: int = 32_000
+    """Messages: the output limit to send when the client gave none"""
+    version: str = "2026-10-21"
+    """Messages: the API version to ask for"""
+
+
+_CLAUDE_BUDGET = Profile(
+    efforts=(),
+    adaptive_thinking=False,
+    budget_thinking=True,
+    forced_tool_thinking=False,
+    mid_system=False,
+    max_output=8_192,
+    version="2023-06-01",
+)
+
+_MESSAGES = (
+    (r"claude-(2|3|instant)", replace(_CLAUDE_BUDGET, max_output=4_096)),
+    (r"claude-(opus|sonnet)-4(-0)?(-2025|$|@)|claude-opus-4-1", _CLAUDE_BUDGET),
+    (r"claude-opus-4-5", replace(_CLAUDE_BUDGET, efforts=(Effort.LOW, Effort.MEDIUM, Effort.HIGH), max_output=32_000)),
+    (r"claude-(haiku|sonnet)-4-5", replace(_CLAUDE_BUDGET, max_output=32_000)),
+    (
+        r"claude-(opus|sonnet|haiku)-4-6",
+        Profile(
+            efforts=(Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.MAX),
+            budget_thinking=True,
+            forced_tool_thinking=False,
+            mid_system=False,
+            version="2023-06-01",
+        ),
+    ),
+    (r"claude-opus-4-7", Profile(efforts=ALL_EFFORTS[2:], sampling=False, mid_system=False)),
+    (r"claude-(fable|mythos)", Profile(efforts=ALL_EFFORTS[2:], sampling=False, disable_thinking=False)),
+    (r"claude", Profile(efforts=ALL_EFFORTS[2:], sampling=False)),
+    (r"", Profile(efforts=ALL_EFFORTS[2:], mid_system=False, version="2023-06-01", budget_thinking=True)),
+)
+
+_COMPATIBLE = Profile(
+    developer_role=False, max_tokens_field="max_tokens", custom_tools=False, cache_marks=False, top_k=True
+)
+
+_CHAT = (
+    (r"(gpt-[5-9]|o[1-9]|gpt-oss)", Profile()),
+    (r"(gpt-|chatgpt)", Profile(developer_role=False, cache_marks=False, efforts=())),
+    (r"(deepseek|kimi|moonshot)", replace(_COMPATIBLE, reasoning_field="reasoning_content")),
+    (r"", _COMPATIBLE),
+)
+
+_RESPONSES = ((r"", Profile()),)
+
+_TABLES = {Protocol.CHAT: _CHAT, Protocol.MESSAGES: _MESSAGES, Protocol.RESPONSES: _RESPONSES}
+_COMPILED = {
+    protocol: tuple((re.compile(pattern), profile) for pattern, profile in table) for protocol, table in _TABLES.items()
+}
+
+
+def profile_for(protocol: Protocol, model: str) -> Profile:
+    """The built-in profile of a model; the first row whose pattern is found at the start of its last name part."""
+    name = model.rsplit("/", 1)[-1].lower()
+    return next(profile for pattern, profile in _COMPILED[protocol] if pattern.match(name))

@@ -1,0 +1,14 @@
+from pathlib import Path
+
+import pytest
+
+from tests.recordings import corpus_directory
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The directory of recorded provider traffic; a test that asks for it is skipped where there is none."""
+    directory = corpus_directory()
+    if not directory.is_dir():
+        pytest.skip(f"no recorded traffic at {directory}; set TRILOGUE_CORPUS to its directory")
+    return directory

@@ -1,0 +1,341 @@
+"""The architecture, proved from the source text: who may import whom, and that the core does no I/O.
+
+Every rule is a function from modules to a list of problems, so that it can be tried on bad sources too.
+"""
+
+import ast
+import graphlib
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parent.parent / "src"
+ROOT_PACKAGE = "trilogue"
+
+LAYERS = {
+    "errors": 0,
+    "sse": 1,
+    "model": 1,
+    "protocols": 2,
+    "translate": 3,
+    "lint": 3,
+    "pool": 4,
+    "routing": 4,
+    "upstream": 5,
+    "state": 5,
+    "gateway": 6,
+    "console": 7,
+    "cli": 7,
+    "__main__": 8,
+}
+# The package's own __init__ shows the library, which ends with layer 3; only what is above may import it.
+ROOT_LAYER = 3.5
+
+CORE = {name for name, layer in LAYERS.items() if layer < ROOT_LAYER}
+PROTOCOLS = ("chat", "messages", "responses")
+
+IMPURE_MODULES = ("socket", "asyncio", "ssl", "http", "urllib.request", "subprocess", "threading")
+IMPURE_ATTRIBUTES = {"os.environ", "os.environb", "os.getenv", "os.open", "io.open"}
+FILE_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes"}
+ASYNC_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    tree: ast.Module
+    is_package: bool = False
+
+    @property
+    def component(self) -> str:
+        """The part of the name that has a layer; empty for the root package."""
+        return component(self.name)
+
+
+def component(name: str) -> str:
+    return name.split(".")[1] if "." in name else ""
+
+
+def layer(component_name: str) -> float:
+    return LAYERS[component_name] if component_name else ROOT_LAYER
+
+
+def read_modules() -> list[Module]:
+    modules = []
+    for path in sorted((SRC / ROOT_PACKAGE).rglob("*.py")):
+        parts = list(path.relative_to(SRC).with_suffix("").parts)
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts)
+        modules.append(Module(name, ast.parse(path.read_text("utf-8")), is_package))
+    return modules
+
+
+def imported_names(module: Module, tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Each import as (module, name in it); the name is empty for a plain `import module`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = absolute(module, node)
+            yield from ((origin, alias.name) for alias in node.names)
+
+
+def absolute(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    kept = len(parts) - node.level + (1 if module.is_package else 0)
+    return ".".join([*parts[:kept], *([node.module] if node.module else [])])
+
+
+def is_ours(name: str) -> bool:
+    return name == ROOT_PACKAGE or name.startswith(f"{ROOT_PACKAGE}.")
+
+
+def internal_imports(module: Module, known: set[str]) -> set[str]:
+    """The trilogue modules that a module imports: `from package import module` counts as that module.
+
+    A name directly below the root that is a layer counts as one even where its package does not exist yet.
+    """
+    found = set()
+    for origin, name in imported_names(module, module.tree):
+        if is_ours(origin):
+            full = f"{origin}.{name}"
+            is_module = full in known or (origin == ROOT_PACKAGE and name in LAYERS)
+            found.add(full if is_module else origin)
+    return found
+
+
+def names(modules: Iterable[Module]) -> set[str]:
+    return {module.name for module in modules}
+
+
+def modules_without_layer(modules: list[Module]) -> list[str]:
+    return [module.name for module in modules if module.component and module.component not in LAYERS]
+
+
+def upward_imports(modules: list[Module]) -> list[str]:
+    known = names(modules)
+    return [
+        f"{module.name} imports {target}"
+        for module in modules
+        for target in sorted(internal_imports(module, known))
+        if component(target) != module.component
+        and (component(target) not in {*LAYERS, ""} or layer(component(target)) >= layer(module.component))
+    ]
+
+
+def imports_across_protocols(modules: list[Module]) -> list[str]:
+    known = names(modules)
+    return [
+        f"{module.name} imports {target}"
+        for module in modules
+        for target in sorted(internal_imports(module, known))
+        if (own := protocol(module.name)) and (other := protocol(target)) and own != other
+    ]
+
+
+def protocol(name: str) -> str | None:
+    parts = name.split(".")
+    return parts[2] if len(parts) > 2 and parts[1] == "protocols" and parts[2] in PROTOCOLS else None
+
+
+def import_cycle(modules: list[Module]) -> list[str]:
+    """One cycle of imports, as the list of its modules; empty if there is none."""
+    known = names(modules)
+    graph = {module.name: internal_imports(module, known) for module in modules}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return [str(name) for name in error.args[1]]
+    return []
+
+
+def local_imports(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.name}: {function.name} imports {origin}"
+        for module in modules
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for origin, _ in imported_names(module, function)
+        if is_ours(origin)
+    ]
+
+
+def impurities(modules: list[Module]) -> list[str]:
+    core = [module for module in modules if module.component in CORE]
+    imports = [
+        f"{module.name} imports {full}"
+        for module in core
+        for origin, name in imported_names(module, module.tree)
+        if is_impure_import(full := f"{origin}.{name}".rstrip("."))
+    ]
+    nodes = [
+        f"{module.name}:{getattr(node, 'lineno', '?')} {reason}"
+        for module in core
+        for node in ast.walk(module.tree)
+        if (reason := impurity(node))
+    ]
+    return imports + nodes
+
+
+def is_impure_import(name: str) -> bool:
+    return name in IMPURE_ATTRIBUTES or any(name == bad or name.startswith(f"{bad}.") for bad in IMPURE_MODULES)
+
+
+def impurity(node: ast.AST) -> str | None:
+    """What a node does that the core must not do."""
+    match node:
+        case ast.comprehension(is_async=1):
+            return "is async"
+        case ast.Attribute(value=ast.Name(id=owner), attr=attr) if f"{owner}.{attr}" in IMPURE_ATTRIBUTES:
+            return f"uses {owner}.{attr}"
+        case ast.Call(func=ast.Name(id="open")):
+            return "calls open()"
+        case ast.Call(func=ast.Attribute(attr=attr)) if attr in FILE_METHODS:
+            return f"calls {attr}()"
+    return "is async" if isinstance(node, ASYNC_NODES) else None
+
+
+def protocol_files(protocols: Path) -> dict[str, set[str]]:
+    """The file names of each protocol package that exists."""
+    present = (protocols / name for name in PROTOCOLS)
+    return {
+        package.name: {str(file.relative_to(package)) for file in package.rglob("*.py")}
+        for package in present
+        if package.is_dir()
+    }
+
+
+MODULES = read_modules()
+
+
+def test_every_module_has_a_layer() -> None:
+    assert modules_without_layer(MODULES) == []
+
+
+def test_imports_go_downwards() -> None:
+    assert upward_imports(MODULES) == []
+
+
+def test_protocols_do_not_import_each_other() -> None:
+    assert imports_across_protocols(MODULES) == []
+
+
+def test_no_import_cycles() -> None:
+    assert import_cycle(MODULES) == []
+
+
+def test_no_local_imports() -> None:
+    assert local_imports(MODULES) == []
+
+
+def test_core_is_pure() -> None:
+    assert impurities(MODULES) == []
+
+
+def test_protocol_packages_have_the_same_files() -> None:
+    found = protocol_files(SRC / ROOT_PACKAGE / "protocols")
+    for (one, its_files), (other, other_files) in itertools.combinations(found.items(), 2):
+        assert its_files == other_files, f"{one} and {other} differ"
+
+
+# The rules can fail: each is fed a source that breaks it.
+
+
+def module(name: str, source: str = "", is_package: bool = False) -> Module:
+    return Module(f"{ROOT_PACKAGE}.{name}".rstrip("."), ast.parse(source), is_package)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("errors", "from trilogue.model import Text"),
+        ("model.blocks", "import trilogue.sse"),
+        ("model.blocks", "from ..protocols import chat"),
+        ("protocols.chat.request", "from trilogue import translate"),
+        ("translate.request", "from trilogue import translate_request"),
+        ("lint", "if True:\n    from trilogue.translate import pairs"),
+        ("pool.choice", "from trilogue.gateway.app import App"),
+        ("pool.choice", "from trilogue.unheard_of import X"),
+        ("", "from trilogue.pool import Pool"),
+    ],
+)
+def test_upward_import_is_found(name: str, source: str) -> None:
+    assert upward_imports([module(name, source, is_package=name == "")])
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("model.blocks", "from .usage import Usage\nfrom trilogue.errors import TrilogueError\nimport json"),
+        ("gateway.app", "import trilogue\nfrom trilogue import routing"),
+        ("", "from .translate import translate_request\nfrom trilogue.errors import TrilogueError"),
+    ],
+)
+def test_downward_import_is_allowed(name: str, source: str) -> None:
+    assert upward_imports([module(name, source, is_package=name == "")]) == []
+
+
+def test_module_without_layer_is_found() -> None:
+    assert modules_without_layer([module("helpers")]) == ["trilogue.helpers"]
+
+
+@pytest.mark.parametrize("source", ["from trilogue.protocols.chat import wire", "from ..chat.wire import Chunk"])
+def test_import_across_protocols_is_found(source: str) -> None:
+    chat = module("protocols.chat.wire")
+    messages = module("protocols.messages.wire", source)
+    assert len(imports_across_protocols([chat, messages])) == 1
+
+
+def test_import_cycle_is_found() -> None:
+    blocks = module("model.blocks", "from trilogue.model import usage")
+    usage = module("model.usage", "from .blocks import Text")
+    assert set(import_cycle([blocks, usage])) == {blocks.name, usage.name}
+    assert import_cycle([blocks, module("model.usage")]) == []
+
+
+def test_import_of_own_package_is_a_cycle() -> None:
+    package = module("model", "from .blocks import Text", is_package=True)
+    assert import_cycle([package, module("model.blocks", "from trilogue.model import Text")])
+
+
+def test_local_import_is_found() -> None:
+    source = "import json\ndef f():\n    import json\n    from ..errors import TrilogueError"
+    assert local_imports([module("model.blocks", source)]) == ["trilogue.model.blocks: f imports trilogue.errors"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "async def f(): ...",
+        "async def f():\n    return [x async for x in y]",
+        "import asyncio",
+        "import http.client",
+        "from urllib import request",
+        "from urllib.request import urlopen",
+        "from concurrent import futures\nimport threading as t",
+        "import os\nkey = os.environ['KEY']",
+        "from os import getenv",
+        "def f():\n    return open('x')",
+        "text = path.read_text()",
+    ],
+)
+def test_impurity_is_found_in_the_core_only(source: str) -> None:
+    assert impurities([module("translate.request", source)])
+    assert impurities([module("gateway.app", source)]) == []
+
+
+@pytest.mark.parametrize("source", ["from urllib.parse import urlsplit", "import os.path", "value = sealer.open(blob)"])
+def test_pure_source_is_allowed(source: str) -> None:
+    assert impurities([module("translate.request", source)]) == []
+
+
+def test_differing_protocol_files_are_found(tmp_path: Path) -> None:
+    for file in ("chat/wire.py", "chat/errors.py", "messages/wire.py", "shared/other.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    assert protocol_files(tmp_path) == {"chat": {"wire.py", "errors.py"}, "messages": {"wire.py"}}
