@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trilogue.model import Failure, HostedKind, Json, Ledger, Protocol, Request, Response
 from trilogue.protocols.decoding import StreamDecoder
@@ -62,3 +62,5 @@ class Codec(Struct, frozen=True, kw_only=True):
     """has free-text tools"""
     name_limit: int
     """longest tool name"""
+    response_fates: Fates = field(default_factory=dict)
+    """what becomes of an answer's extras in another protocol; those not named are declared as resp.meta"""

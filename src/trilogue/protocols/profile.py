@@ -41,6 +41,11 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Chat: takes top_k although the official API does not"""
     think_tags: bool = False
     """Chat: reasoning comes as <think>…</think> inside the text"""
+    openai_fields: bool = True
+    """Chat: takes what only OpenAI's own servers know (store, metadata, prompt_cache_key, safety_identifier, verbosity,
+    service_tier, arrays of text parts); compatible servers answer some of these with an error"""
+    web_search: bool = False
+    """Chat: takes web_search_options, as search models do"""
 
     adaptive_thinking: bool = True
     """Messages: takes thinking adaptive with effort; otherwise a token budget"""
@@ -90,10 +95,16 @@ _MESSAGES = (
 )
 
 _COMPATIBLE = Profile(
-    developer_role=False, max_tokens_field="max_tokens", custom_tools=False, cache_marks=False, top_k=True
+    developer_role=False,
+    max_tokens_field="max_tokens",
+    custom_tools=False,
+    cache_marks=False,
+    top_k=True,
+    openai_fields=False,
 )
 
 _CHAT = (
+    (r"gpt-.*-search", Profile(developer_role=False, cache_marks=False, efforts=(), web_search=True)),
     (r"(gpt-[5-9]|o[1-9]|gpt-oss)", Profile()),
     (r"(gpt-|chatgpt)", Profile(developer_role=False, cache_marks=False, efforts=())),
     (r"(deepseek|kimi|moonshot)", replace(_COMPATIBLE, reasoning_field="reasoning_content")),

@@ -1,0 +1,52 @@
+"""The commands put together, and what an error looks like to a user: one line on stderr, exit code 2."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from trilogue import LOSSES, TrilogueError, __version__
+from trilogue.cli.convert import collect, convert
+from trilogue.cli.lint import lint
+
+BAD_INPUT = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="trilogue")
+def app() -> None:
+    """Translate between OpenAI Chat Completions, Anthropic Messages and OpenAI Responses.
+
+    Protocols are named chat, messages and responses. Every command reads a file, or standard input for "-".
+    """
+
+
+@app.command()
+def losses() -> None:
+    """List what a translation can lose: code, when it happens, what is done instead."""
+    width = max(len(code) for code in LOSSES)
+    for code, rule in LOSSES.items():
+        click.echo(f"{code:<{width}}  {rule.when}: {rule.instead}")
+
+
+for command in (convert, collect, lint):
+    app.add_command(command)
+
+
+def main() -> None:
+    """Entry point of the `trilogue` command."""
+    try:
+        app.main(prog_name="trilogue", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except TrilogueError as error:
+        click.echo(f"trilogue: {error}", err=True)
+        sys.exit(BAD_INPUT)
+    except BrokenPipeError:
+        # The reader of a pipe has gone: nothing is left to say, and nobody to say it to.
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,118 @@
+"""`trilogue convert` and `trilogue collect`: translations of files, offline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TypedDict, Unpack
+
+import click
+
+from trilogue import (
+    Exchange,
+    Loss,
+    Protocol,
+    StreamTranslator,
+    StrictLoss,
+    collect_stream,
+    dump,
+    translate_request,
+    translate_response,
+)
+from trilogue.cli.files import PROTOCOL, looks_like_stream, read
+
+
+class Options(TypedDict):
+    """The options of `convert` beside the two protocols."""
+
+    kind: str
+    strict: bool
+    repair: bool
+    request_file: str | None
+
+
+KINDS = ("auto", "request", "response", "stream")
+FAILED_STREAM = 1
+
+
+@click.command()
+@click.argument("file", default="-")
+@click.option("--from", "source", type=PROTOCOL, required=True, help="Protocol that FILE is in.")
+@click.option("--to", "target", type=PROTOCOL, required=True, help="Protocol to translate it to.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="auto",
+    show_default=True,
+    help="What FILE holds. auto: server-sent events are a stream, JSON is a request.",
+)
+@click.option("--strict", is_flag=True, help="Fail instead of losing anything.")
+@click.option("--repair", is_flag=True, help="Requests: answer tool calls that the history left without result.")
+@click.option(
+    "--request",
+    "request_file",
+    metavar="FILE",
+    help="Responses and streams: the client's request (in the --to protocol), for tool names and echoes.",
+)
+def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Options]) -> None:
+    """Translate a request, a response or a stream from one protocol to another.
+
+    The result goes to standard output, what was lost to standard error, one line each.
+
+    \b
+    trilogue convert --from messages --to responses request.json
+    trilogue convert --from chat --to messages --kind response answer.json
+    trilogue convert --from chat --to messages stream.sse
+    cat request.json | trilogue convert --from chat --to messages --strict -
+
+    Exit code: 0 translated; 1 the stream ended in an error; 2 bad input, or --strict and something would be lost.
+    """
+    data, kind, strict = read(file), options["kind"], options["strict"]
+    if kind == "auto":
+        kind = "stream" if looks_like_stream(file, data) else "request"
+    if kind == "request":
+        translation = translate_request(data, source=source, target=target, strict=strict, repair=options["repair"])
+        _finish(dump(translation.body) + b"\n", translation.losses)
+        return
+    exchange = _exchange(options["request_file"], client=target, upstream=source)
+    if kind == "response":
+        answer = translate_response(data, source=source, target=target, exchange=exchange)
+        _refuse(strict, answer.losses)
+        _finish(dump(answer.body) + b"\n", answer.losses)
+    else:
+        _convert_stream(data, StreamTranslator(source=source, target=target, exchange=exchange), strict)
+
+
+@click.command()
+@click.argument("file", default="-")
+@click.option("--protocol", type=PROTOCOL, required=True, help="Protocol of the stream.")
+def collect(file: str, protocol: Protocol) -> None:
+    """Turn a recorded stream into the whole response it stands for."""
+    sys.stdout.buffer.write(dump(collect_stream(read(file), protocol=protocol)) + b"\n")
+
+
+def _exchange(path: str | None, *, client: Protocol, upstream: Protocol) -> Exchange | None:
+    if path is None:
+        return None
+    return translate_request(read(path), source=client, target=upstream).exchange
+
+
+def _convert_stream(data: bytes, translator: StreamTranslator, strict: bool) -> None:
+    out = translator.feed(data) + translator.close()
+    _refuse(strict, translator.losses)
+    _finish(out, translator.losses)
+    if translator.failed is not None:
+        click.echo(f"trilogue: the stream ended in an error: {translator.failed.failure}", err=True)
+        sys.exit(FAILED_STREAM)
+
+
+def _refuse(strict: bool, losses: list[Loss]) -> None:
+    if strict and losses:
+        raise StrictLoss(tuple(losses))
+
+
+def _finish(out: bytes, losses: Iterable[Loss]) -> None:
+    sys.stdout.buffer.write(out)
+    sys.stdout.buffer.flush()
+    for loss in losses:
+        click.echo(f"lost: {loss}", err=True)

@@ -1,0 +1,65 @@
+"""`trilogue lint`: is this stream or body what the protocol's clients expect?"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from trilogue import Protocol
+from trilogue.cli.files import PROTOCOL, looks_like_stream, read
+from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
+from trilogue.protocols.jsontext import parse_request
+
+KINDS = ("auto", "stream", "response", "error", "request")
+FINDINGS = 1
+
+
+@click.command()
+@click.argument("file", default="-")
+@click.option("--protocol", type=PROTOCOL, required=True, help="Protocol that FILE claims to be in.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="auto",
+    show_default=True,
+    help="What FILE holds. auto: server-sent events are a stream, JSON is a response.",
+)
+@click.option("--request", "request_file", metavar="FILE", help="The request that was answered: more can be checked.")
+@click.option("--own", is_flag=True, help="Also check what only Trilogue promises, stricter than the protocol.")
+def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> None:
+    """Report every broken rule of a protocol, with the event number and which client breaks because of it.
+
+    \b
+    trilogue lint --protocol responses stream.sse
+    curl -N … | trilogue lint --protocol messages -
+
+    Exit code: 0 clean, 1 broken rules, 2 bad input.
+    """
+    data = read(file)
+    if kind == "auto":
+        kind = "stream" if looks_like_stream(file, data) else "response"
+    findings = _findings(data, protocol, kind, request_file, own)
+    for finding in findings:
+        click.echo(_line(finding))
+    broken = sum(finding.severity == "error" for finding in findings)
+    click.echo(f"{broken} broken rules, {len(findings) - broken} notes", err=True)
+    if broken:
+        sys.exit(FINDINGS)
+
+
+def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> list[Finding]:
+    request = parse_request(read(request_file)) if request_file else None
+    if kind == "stream":
+        return lint_stream(protocol, data, request=request, own=own)
+    body = parse_request(data)
+    if kind == "request":
+        return lint_request(protocol, body)
+    if kind == "error":
+        return lint_error(protocol, body)
+    return lint_response(protocol, body, request=request, own=own)
+
+
+def _line(finding: Finding) -> str:
+    where = "" if finding.event is None else f"event {finding.event}: "
+    return f"{finding.rule} {finding.severity}: {where}{finding.message} — {finding.breaks}"

@@ -1,0 +1,18 @@
+"""The codec of each protocol."""
+
+from __future__ import annotations
+
+from trilogue.model import Protocol
+from trilogue.protocols import chat, messages, responses
+from trilogue.protocols.codec import Codec
+
+CODECS: dict[Protocol, Codec] = {
+    Protocol.CHAT: chat.CODEC,
+    Protocol.MESSAGES: messages.CODEC,
+    Protocol.RESPONSES: responses.CODEC,
+}
+
+
+def codec(protocol: Protocol) -> Codec:
+    """The codec of a protocol."""
+    return CODECS[protocol]

@@ -1,0 +1,1 @@
+"""Translation from any protocol to any other: requests, whole answers, streams."""

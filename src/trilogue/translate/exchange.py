@@ -1,0 +1,34 @@
+"""What must be remembered between a request and its answer."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from msgspec import Struct
+
+from trilogue.model import Json, Protocol
+from trilogue.protocols.codec import Target
+from trilogue.translate.names import ToolNames
+from trilogue.translate.seal import Sealer
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """One translated request, for the translation of its answer.
+
+    `client`: the protocol the client speaks. `body`: its request as it sent it. `model`: the name it knows the model
+    by. `stop`: stop sequences that the upstream does not know and we cut at.
+    """
+
+    client: Protocol
+    target: Target
+    body: dict[str, Json]
+    model: str
+    names: ToolNames
+    stop: tuple[str, ...] = ()
+    sealer: Sealer
+
+
+@cache
+def default_sealer() -> Sealer:
+    """The sealer used where none is given. Its key lives as long as the process."""
+    return Sealer.ephemeral()

@@ -1,0 +1,155 @@
+"""What only its own protocol knows, on the way to another one: extras, natives, hosted tools and their history.
+
+Each is carried where the target has a form for it, told in words, dropped and declared, or refused. The tables of
+fates belong to the source's codec; this module only applies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.errors import Unsupported
+from trilogue.model import (
+    Block,
+    ChoiceMode,
+    CustomTool,
+    Document,
+    Extras,
+    FunctionTool,
+    HostedCall,
+    HostedKind,
+    HostedResult,
+    HostedTool,
+    Ledger,
+    Native,
+    Protocol,
+    Request,
+    SearchResult,
+    Text,
+    Tool,
+    ToolResult,
+    Turn,
+)
+from trilogue.protocols.codec import Codec
+from trilogue.protocols.fate import DROP, Fate, Fates
+
+_TOOL_OPTION = Fate(loss="tool.option")
+
+
+class Foreign(Struct, frozen=True):
+    """One request on its way from one protocol to another."""
+
+    source: Codec
+    target: Codec
+    ledger: Ledger
+
+    def request(self, request: Request) -> Request:
+        """The request with nothing in it that only its source knows, except what the target can write."""
+        if request.previous_response is not None:
+            raise Unsupported(
+                request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier answers"
+            )
+        self._extras(request.extras, "", DROP)
+        tools = tuple(self._tools(request))
+        for tool in tools:
+            self._extras(tool.extras, tool.path, _TOOL_OPTION)
+        if request.tool_choice is not None:
+            self._extras(request.tool_choice.extras, request.tool_choice.path, DROP)
+        turns = tuple(self._turn(turn) for turn in request.turns)
+        return self._choice(replace(request, tools=tools, turns=tuple(turn for turn in turns if turn.blocks)))
+
+    def _extras(self, extras: Extras, path: str, default: Fate) -> None:
+        if extras is not None:
+            declare_extras(extras, self.source.fates, path, self.ledger, default)
+
+    def _tools(self, request: Request) -> Iterator[Tool]:
+        only_hosted = not any(isinstance(tool, FunctionTool | CustomTool) for tool in request.tools)
+        for tool in request.tools:
+            if not isinstance(tool, HostedTool) or tool.kind in self.target.hosted_tools:
+                yield tool
+            elif only_hosted and tool.kind is not HostedKind.TOOL_SEARCH:
+                # Nothing else is offered: the client relies on it.
+                raise Unsupported(tool.path, f"{self.target.protocol.value} has no tool {tool.type}")
+            else:
+                self.ledger.add("tool.hosted_dropped", tool.path, tool.type)
+
+    def _choice(self, request: Request) -> Request:
+        """A choice of a hosted tool that was not carried leaves the model free."""
+        choice = request.tool_choice
+        if choice is None or choice.mode is not ChoiceMode.HOSTED:
+            return request
+        offered = {tool.kind for tool in request.tools if isinstance(tool, HostedTool)}
+        if choice.tool is not None and choice.tool.hosted in offered:
+            return request
+        self.ledger.add("tool_choice.dropped", choice.path or "tool_choice")
+        return replace(request, tool_choice=None)
+
+    def _turn(self, turn: Turn) -> Turn:
+        self._extras(turn.extras, turn.path, DROP)
+        blocks = tuple(kept for block in turn.blocks if (kept := self._block(block)) is not None)
+        return turn if blocks == turn.blocks else replace(turn, blocks=blocks)
+
+    def _block(self, block: Block) -> Block | None:
+        self._extras(block.extras, block.path, DROP)
+        if isinstance(block, HostedCall | HostedResult):
+            return self._hosted(block)
+        if isinstance(block, Native):
+            return self._native(block)
+        for inner in _inner(block):
+            self._extras(inner.extras, inner.path, DROP)
+        return block
+
+    def _hosted(self, block: HostedCall | HostedResult) -> Block | None:
+        if block.tool in self.target.history_tools and self._replayable(block):
+            return block
+        code = "web_search.replay" if isinstance(block, HostedResult) and block.hits else "hosted.history_as_text"
+        self.ledger.add(code, block.path)
+        note = _note(block)
+        return Text(text=note, path=block.path) if note else None
+
+    def _replayable(self, block: HostedCall | HostedResult) -> bool:
+        """Messages takes search results back only with the provider's own token, and a call only with its result."""
+        if self.target.protocol is not Protocol.MESSAGES or block.tool is not HostedKind.WEB_SEARCH:
+            return True
+        return isinstance(block, HostedResult) and bool(block.hits) and all(hit.content for hit in block.hits)
+
+    def _native(self, block: Native) -> None:
+        fate = self.source.fates.get(block.type, Fate(loss="native.dropped"))
+        if fate.refuse:
+            raise Unsupported(block.path, fate.refuse)
+        if fate.loss:
+            self.ledger.add(fate.loss, block.path, block.type)
+
+
+def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: Ledger, default: Fate) -> None:
+    """Each extra field is a loss, an error, or nothing, as its fate says."""
+    for name, value in extras.items():
+        fate = fates.get(name, default)
+        where = f"{path}.{name}" if path else name
+        if value in fate.harmless:
+            continue
+        if fate.refuse:
+            raise Unsupported(where, fate.refuse)
+        if fate.loss:
+            ledger.add(fate.loss, where)
+
+
+def _inner(block: Block) -> tuple[Block, ...]:
+    """The blocks inside a block."""
+    if isinstance(block, ToolResult):
+        return block.content
+    if isinstance(block, Document | SearchResult):
+        return block.parts
+    return ()
+
+
+def _note(block: HostedCall | HostedResult) -> str:
+    """What a hosted call did, in words for a model that cannot see it."""
+    if isinstance(block, HostedCall):
+        return f"[{block.name or block.tool.value}: {block.input or '{}'}]"
+    if block.hits:
+        return "\n".join(f"[found: {hit.title} {hit.url}]" for hit in block.hits)
+    return f"[{block.tool.value} result: {block.error or block.text or 'none'}]"

@@ -1,0 +1,164 @@
+"""Tool names and kinds across protocols: legal for the target on the way up, restored on the way down.
+
+Namespaces are flattened, names that are too long or use other characters are shortened, free-text tools become
+functions with one string where the target has none. Everything is a pure function of the request, so the same tool
+gets the same name in every turn of a conversation.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.model import (
+    Block,
+    CallKind,
+    CustomTool,
+    FunctionTool,
+    Ledger,
+    Request,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolRef,
+    ToolResult,
+    Turn,
+)
+from trilogue.protocols.ids import digest
+from trilogue.protocols.jsontext import dump_text
+
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
+_SEPARATOR = "__"
+INPUT = "input"
+"""the one property of a function that stands in for a free-text tool"""
+
+
+def legal_name(namespace: str | None, name: str, limit: int) -> str:
+    """A name that the target takes; the same for the same tool, different for different ones."""
+    full = f"{namespace}{_SEPARATOR}{name}" if namespace else name
+    if full and len(full) <= limit and not _ILLEGAL.search(full):
+        return full
+    readable = _ILLEGAL.sub("_", full)[: limit - 9] or "tool"
+    return f"{readable}_{digest(full, 4)}"
+
+
+class Offered(Struct, frozen=True):
+    """A tool of the client's request, and whether it was offered upstream as a function although it takes free text."""
+
+    name: str
+    namespace: str | None
+    kind: CallKind
+    emulated: bool
+
+
+class ToolNames(Struct, frozen=True):
+    """The tools of one request under the names that the upstream knows them by."""
+
+    offered: dict[str, Offered]
+
+    def find(self, upstream_name: str) -> Offered | None:
+        """The client's tool that the upstream means."""
+        return self.offered.get(upstream_name)
+
+
+class Namer:
+    """Renames the tools of one request for one target."""
+
+    def __init__(self, *, limit: int, custom_tools: bool, ledger: Ledger) -> None:
+        self._limit = limit
+        self._custom_tools = custom_tools
+        self._ledger = ledger
+        self._names: dict[tuple[str | None, str], str] = {}
+        self._offered: dict[str, Offered] = {}
+
+    def request(self, request: Request) -> tuple[Request, ToolNames]:
+        """The request as the target can take it, and the way back."""
+        tools = tuple(self._tool(tool) for tool in request.tools)
+        for namespace, description in (request.namespaces or {}).items():
+            if description:
+                self._ledger.add("tool.namespace_description", f"tools[{namespace}].description")
+        choice = request.tool_choice and self._choice(request.tool_choice)
+        turns = tuple(self._turn(turn) for turn in request.turns)
+        renamed = replace(request, tools=tools, namespaces=None, tool_choice=choice, turns=turns)
+        return renamed, ToolNames(self._offered)
+
+    def _tool(self, tool: Tool) -> Tool:
+        if not isinstance(tool, FunctionTool | CustomTool):
+            return tool
+        name = self._assign(tool)
+        if isinstance(tool, CustomTool) and not self._custom_tools:
+            self._ledger.add("tool.custom_emulated", tool.path)
+            return as_function(replace(tool, name=name, namespace=None))
+        return replace(tool, name=name, namespace=None)
+
+    def _assign(self, tool: FunctionTool | CustomTool) -> str:
+        name = self._legal(tool.namespace, tool.name)
+        taken = self._offered.get(name)
+        if taken is not None and (taken.namespace, taken.name) != (tool.namespace, tool.name):
+            name = legal_name(None, f"{name}.{digest(f'{tool.namespace}/{tool.name}', 4)}", self._limit)
+            self._names[(tool.namespace, tool.name)] = name
+        if tool.namespace is None and name != tool.name:
+            self._ledger.add("tool.name_mangled", f"{tool.path}.name", name)
+        kind = CallKind.CUSTOM if isinstance(tool, CustomTool) else CallKind.FUNCTION
+        emulated = kind is CallKind.CUSTOM and not self._custom_tools
+        self._offered[name] = Offered(tool.name, tool.namespace, kind, emulated)
+        return name
+
+    def _legal(self, namespace: str | None, name: str) -> str:
+        key = (namespace, name)
+        if key not in self._names:
+            self._names[key] = legal_name(namespace, name, self._limit)
+        return self._names[key]
+
+    def _choice(self, choice: ToolChoice) -> ToolChoice:
+        tool = choice.tool and self._ref(choice.tool)
+        return replace(choice, tool=tool, allowed=tuple(self._ref(ref) for ref in choice.allowed))
+
+    def _ref(self, ref: ToolRef) -> ToolRef:
+        if ref.hosted is not None:
+            return ref
+        kind = ref.kind if self._custom_tools else CallKind.FUNCTION
+        return replace(ref, name=self._legal(ref.namespace, ref.name), namespace=None, kind=kind)
+
+    def _turn(self, turn: Turn) -> Turn:
+        if not any(isinstance(block, ToolCall | ToolResult) for block in turn.blocks):
+            return turn
+        return replace(turn, blocks=tuple(self._block(block) for block in turn.blocks))
+
+    def _block(self, block: Block) -> Block:
+        if isinstance(block, ToolResult):
+            return block if self._custom_tools else replace(block, kind=CallKind.FUNCTION)
+        if not isinstance(block, ToolCall):
+            return block
+        name = self._legal(block.namespace, block.name)
+        if block.kind is CallKind.CUSTOM and not self._custom_tools:
+            arguments = dump_text({INPUT: block.arguments})
+            return replace(block, name=name, namespace=None, kind=CallKind.FUNCTION, arguments=arguments)
+        if name == block.name and block.namespace is None:
+            return block
+        return replace(block, name=name, namespace=None)
+
+
+def as_function(tool: CustomTool) -> FunctionTool:
+    """A function that stands in for a free-text tool: one string, the grammar told in words."""
+    description = tool.description or ""
+    if tool.grammar:
+        description += f"\n\nThe input must follow this {tool.syntax or 'lark'} grammar:\n{tool.grammar}"
+    schema = {
+        "type": "object",
+        "properties": {INPUT: {"type": "string", "description": "The raw text input of the tool."}},
+        "required": [INPUT],
+        "additionalProperties": False,
+    }
+    return FunctionTool(
+        path=tool.path,
+        cache=tool.cache,
+        extras=tool.extras,
+        added_at=tool.added_at,
+        name=tool.name,
+        description=description.strip() or None,
+        parameters=schema,
+        deferred=tool.deferred,
+    )

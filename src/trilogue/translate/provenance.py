@@ -1,0 +1,138 @@
+"""Opaque values may only go back to who made them: opening on the way up, sealing on the way down.
+
+Up: every opaque value in a request is either native to the target afterwards, or gone. Down: every opaque value in an
+answer is sealed, with where it came from. What is gone is declared by whoever then has to leave the block out.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.errors import SealError
+from trilogue.model import (
+    Block,
+    Citation,
+    HostedResult,
+    Ledger,
+    Opaque,
+    OpaqueKind,
+    Protocol,
+    Provenance,
+    Reasoning,
+    Request,
+    Text,
+    Turn,
+)
+from trilogue.protocols.codec import Target
+from trilogue.translate.seal import Sealer
+
+# claude-sonnet-4-5-20250929, claude-sonnet-4-5@20250929 and claude-sonnet-4-5-latest are one family.
+_VERSION = re.compile(r"[-@](\d{4}-?\d{2}-?\d{2}|latest)(-v\d+.*)?$")
+
+
+def family(model: str) -> str:
+    """A model's name without provider prefix and date."""
+    return _VERSION.sub("", model.rsplit("/", 1)[-1].lower())
+
+
+def fits(origin: Provenance, target: Target) -> bool:
+    """A value of this origin means something to this target. An empty name is unknown and fits all."""
+    if origin.protocol is not target.protocol:
+        return False
+    pairs = [(origin.provider, target.provider), (origin.account, target.account)]
+    if origin.protocol is not Protocol.RESPONSES:
+        # Responses binds encrypted reasoning to the organisation; the others bind it to the model family too.
+        pairs.append((family(origin.model), family(target.model)))
+    return all(ours == theirs or not ours or not theirs for ours, theirs in pairs)
+
+
+class Opener(Struct, frozen=True):
+    """Opens the sealed values of one request for one target."""
+
+    sealer: Sealer
+    target: Target
+    ledger: Ledger
+
+    def request(self, request: Request) -> Request:
+        """The request with every opaque value native to the target, or without it."""
+        return replace(request, turns=tuple(self._turn(turn) for turn in request.turns))
+
+    def _turn(self, turn: Turn) -> Turn:
+        if not any(isinstance(block, Reasoning | HostedResult | Text) for block in turn.blocks):
+            return turn
+        blocks = tuple(opened for block in turn.blocks if (opened := self._block(block)) is not None)
+        return replace(turn, blocks=blocks)
+
+    def _block(self, block: Block) -> Block | None:
+        if isinstance(block, Reasoning):
+            return self._reasoning(block)
+        if isinstance(block, HostedResult):
+            hits = tuple(replace(hit, content=self._open(hit.content)) for hit in block.hits)
+            return replace(block, hits=hits)
+        if isinstance(block, Text) and block.citations:
+            return replace(block, citations=tuple(replace(c, token=self._open(c.token)) for c in block.citations))
+        return block
+
+    def _reasoning(self, block: Reasoning) -> Reasoning | None:
+        opaque = self._open(block.opaque)
+        if opaque is None and not block.summary and not block.raw:
+            self.ledger.add("reasoning.foreign_dropped", block.path)
+            return None
+        return replace(block, opaque=opaque)
+
+    def _open(self, opaque: Opaque | None) -> Opaque | None:
+        """The native value, or None: a provider's own value arriving through another protocol is foreign too."""
+        if opaque is None or not opaque.sealed:
+            return None
+        try:
+            sealed = self.sealer.open(opaque.value)
+        except SealError:
+            return None
+        if sealed.opaque.kind is OpaqueKind.NONE or not fits(sealed.origin, self.target):
+            return None
+        return sealed.opaque
+
+
+class Closer(Struct, frozen=True):
+    """Seals the opaque values of one answer.
+
+    `always`: the client's protocol demands a value on visible reasoning, citations and search hits even where the
+    upstream gave none; then one of kind NONE is made, which says only that the text came through us.
+    """
+
+    sealer: Sealer
+    origin: Provenance
+    always: bool
+
+    def seal(self, opaque: Opaque) -> Opaque:
+        """The value in its envelope. One that is sealed already stays as it is."""
+        return opaque if opaque.sealed else replace(opaque, value=self.sealer.seal(opaque, self.origin))
+
+    def seal_or_mark(self, opaque: Opaque | None) -> Opaque | None:
+        """As `seal`; where there is nothing to seal, a mark if the client's protocol demands one."""
+        if opaque is not None:
+            return self.seal(opaque)
+        return self.seal(Opaque(kind=OpaqueKind.NONE, value="")) if self.always else None
+
+    def citation(self, citation: Citation) -> Citation:
+        """The citation with its pointer sealed."""
+        return replace(citation, token=self.seal_or_mark(citation.token))
+
+    def block(self, block: Block) -> Block:
+        """A complete block with its values sealed."""
+        if isinstance(block, Reasoning):
+            visible = bool(block.summary or block.raw)
+            return replace(block, opaque=self.seal_or_mark(block.opaque) if visible else self._only(block.opaque))
+        if isinstance(block, HostedResult) and block.hits:
+            return replace(
+                block, hits=tuple(replace(hit, content=self.seal_or_mark(hit.content)) for hit in block.hits)
+            )
+        if isinstance(block, Text) and block.citations:
+            return replace(block, citations=tuple(self.citation(citation) for citation in block.citations))
+        return block
+
+    def _only(self, opaque: Opaque | None) -> Opaque | None:
+        return None if opaque is None else self.seal(opaque)

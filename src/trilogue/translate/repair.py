@@ -1,0 +1,55 @@
+"""History repair, opt-in: clients that cut old turns leave tool calls without results and results without calls.
+
+Providers answer such a history with a 400. Repaired, a call without result gets an error result, a result without
+call is dropped; both are declared.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from trilogue.model import Ledger, Request, Role, Text, ToolCall, ToolResult, Turn
+
+UNAVAILABLE = "[Tool result unavailable: the conversation history was truncated]"
+
+
+def repair_history(request: Request, ledger: Ledger) -> Request:
+    """The request with every tool call answered and every tool result called for."""
+    called = {block.id for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)}
+    answered = {block.call_id for turn in request.turns for block in turn.blocks if isinstance(block, ToolResult)}
+    turns: list[Turn] = []
+    for turn in request.turns:
+        kept = _without_orphans(turn, called, ledger)
+        if kept is not None:
+            turns.append(kept)
+        missing = [block for block in turn.blocks if isinstance(block, ToolCall) and block.id not in answered]
+        if missing:
+            turns.append(_synthetic(missing, ledger))
+    return replace(request, turns=tuple(turns))
+
+
+def _without_orphans(turn: Turn, called: set[str], ledger: Ledger) -> Turn | None:
+    orphans = [block for block in turn.blocks if isinstance(block, ToolResult) and block.call_id not in called]
+    if not orphans:
+        return turn
+    for block in orphans:
+        ledger.add("tool_result.orphan_dropped", block.path)
+    blocks = tuple(block for block in turn.blocks if block not in orphans)
+    return replace(turn, blocks=blocks) if blocks else None
+
+
+def _synthetic(calls: list[ToolCall], ledger: Ledger) -> Turn:
+    for call in calls:
+        ledger.add("tool_result.synthetic", call.path)
+    results = tuple(
+        ToolResult(
+            call_id=call.id,
+            kind=call.kind,
+            content=(Text(text=UNAVAILABLE, path=call.path),),
+            plain=True,
+            is_error=True,
+            path=call.path,
+        )
+        for call in calls
+    )
+    return Turn(role=Role.TOOL, blocks=results, path=calls[0].path)

@@ -1,0 +1,88 @@
+"""Requests, from any protocol to any other.
+
+    decode → repair → open sealed values → leave out what only the source knows → make tool names legal → encode
+
+The same protocol on both sides is not translated at all: the body stays as it is, but for the model's name.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trilogue.model import Json, Ledger, Loss, Protocol, Request
+from trilogue.protocols.codec import Target
+from trilogue.protocols.jsontext import parse_request
+from trilogue.protocols.registry import codec
+from trilogue.translate.exchange import Exchange, default_sealer
+from trilogue.translate.foreign import Foreign
+from trilogue.translate.names import Namer, ToolNames
+from trilogue.translate.provenance import Opener
+from trilogue.translate.repair import repair_history
+from trilogue.translate.seal import Sealer
+
+
+class RequestTranslation(Struct, frozen=True):
+    """A translated request: the body for the upstream, what it lost, and what the answer's translation needs."""
+
+    body: dict[str, Json]
+    losses: list[Loss]
+    exchange: Exchange
+
+
+def translate_request(
+    body: dict[str, Json] | bytes | str,
+    *,
+    source: Protocol,
+    target: Protocol | Target,
+    strict: bool = False,
+    repair: bool = False,
+    sealer: Sealer | None = None,
+) -> RequestTranslation:
+    """Translate a request body.
+
+    `target`: the upstream's protocol, or a `Target` that also says its model, provider, account and profile.
+    `strict`: raise `StrictLoss` if anything would be lost. `repair`: mend a history with unanswered tool calls.
+    Raises `BadRequest` for a request that is not valid in its own protocol and `Unsupported` for what has no sensible
+    equivalent in the target's.
+    """
+    wire = body if isinstance(body, dict) else parse_request(body)
+    request = codec(source).decode_request(wire)
+    where = target if isinstance(target, Target) else Target.of(target, request.model)
+    ledger = Ledger()
+    names = ToolNames({})
+    keeper = sealer or default_sealer()
+    if repair:
+        request = repair_history(request, ledger)
+    if where.protocol is not source:
+        request, names = _adapt(request, where, keeper, ledger)
+        translated = codec(where.protocol).encode_request(request, where, ledger)
+    elif ledger.losses:
+        translated = codec(source).encode_request(request, where, ledger)
+    else:
+        translated = {**wire, "model": where.model}
+    if strict:
+        ledger.refuse_if_any()
+    exchange = Exchange(
+        client=source,
+        target=where,
+        body=wire,
+        model=request.model,
+        names=names,
+        stop=_emulated_stop(request, where),
+        sealer=keeper,
+    )
+    return RequestTranslation(translated, ledger.losses, exchange)
+
+
+def _adapt(request: Request, target: Target, sealer: Sealer, ledger: Ledger) -> tuple[Request, ToolNames]:
+    """The request as the target's encoder wants it: see docs/codecs.md, "Encoding declares or refuses"."""
+    ours, theirs = codec(request.protocol), codec(target.protocol)
+    opened = Opener(sealer, target, ledger).request(request)
+    known = Foreign(ours, theirs, ledger).request(opened)
+    custom = theirs.custom_tools and target.profile.custom_tools
+    return Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger).request(known)
+
+
+def _emulated_stop(request: Request, target: Target) -> tuple[str, ...]:
+    """Responses has no stop sequences: the answer is cut on its way back instead."""
+    return request.sampling.stop if target.protocol is Protocol.RESPONSES is not request.protocol else ()

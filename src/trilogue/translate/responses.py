@@ -1,0 +1,219 @@
+"""Answers, from any protocol to any other: whole bodies and streams, through the same steps.
+
+decode → restore tool names → seal opaque values → one block after the other → cut at stop sequences → encode
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from msgspec import Struct
+
+from trilogue.errors import UpstreamError
+from trilogue.model import (
+    Collector,
+    Event,
+    Failed,
+    Finish,
+    Json,
+    Ledger,
+    Loss,
+    Protocol,
+    Provenance,
+    Response,
+    Sequencer,
+    Usage,
+    events_of,
+)
+from trilogue.protocols.decoding import failure_of
+from trilogue.protocols.jsontext import parse_upstream
+from trilogue.protocols.registry import codec
+from trilogue.protocols.reply import Reply
+from trilogue.translate.exchange import Exchange, default_sealer
+from trilogue.translate.names import ToolNames
+from trilogue.translate.provenance import Closer
+from trilogue.translate.stages import NameStage, ParallelStage, SealStage, Stage, StopStage
+
+
+class ResponseTranslation(Struct, frozen=True):
+    """A translated answer and what it lost."""
+
+    body: dict[str, Json]
+    losses: list[Loss]
+    response: Response
+    """the answer in neutral form, as the upstream gave it"""
+
+
+class Stamp(Struct, frozen=True, kw_only=True):
+    """What an answer's translation takes from outside, so that the same bytes give the same bytes.
+
+    `now`: seconds, for protocols that show a time where the upstream gave none. `seed`: stands in for a missing id.
+    """
+
+    now: int = 0
+    seed: str = "0"
+    request_id: str = ""
+
+
+def translate_response(
+    body: dict[str, Json] | bytes | str,
+    *,
+    source: Protocol,
+    target: Protocol,
+    exchange: Exchange | None = None,
+    stamp: Stamp | None = None,
+) -> ResponseTranslation:
+    """Translate a whole answer from the upstream's protocol (`source`) to the client's (`target`).
+
+    `exchange`: from the request's translation; without it tool names stay as they are and nothing is echoed.
+    Raises `UpstreamError` if the body is not an answer of its protocol, `UpstreamFailure` if it is an error.
+    """
+    wire = body if isinstance(body, dict) else parse_upstream(body)
+    answer = codec(source).decode_response(wire)
+    reply = _reply(source, exchange, stamp or Stamp())
+    collector = Collector()
+    for event in _Pipeline(source, target, exchange, reply.ledger)(events_of(answer)):
+        collector.feed(event)
+    translated = codec(target).encode_response(collector.response(), reply)
+    return ResponseTranslation(translated, reply.ledger.losses, answer)
+
+
+class StreamTranslator:
+    """Translates one streamed answer. Feed it the upstream's bytes as they come, send the client what comes back.
+
+    An upstream that breaks off, sends nonsense or reports an error gives the client's own form of an error, never a
+    made-up end. `done` is set when the client has its last event; then the upstream is of no more use.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Protocol,
+        target: Protocol,
+        exchange: Exchange | None = None,
+        stamp: Stamp | None = None,
+    ) -> None:
+        reply = _reply(source, exchange, stamp or Stamp())
+        self._source = source
+        self._ledger = reply.ledger
+        self._decoder = codec(source).decoder()
+        self._encoder = codec(target).encoder(reply)
+        self._pipeline = _Pipeline(source, target, exchange, reply.ledger)
+        self.done = False
+        self.finish: Finish | None = None
+        """how the answer ended, when it ended well"""
+        self.failed: Failed | None = None
+        """how the answer ended, when it did not"""
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What has been lost so far."""
+        return self._ledger.losses
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the answer cost, once it is complete."""
+        return self.finish.usage if self.finish else None
+
+    def feed(self, data: bytes) -> bytes:
+        """The client's bytes for these bytes of the upstream."""
+        return b"" if self.done else self._relay(self._decoder.feed(data))
+
+    def feed_event(self, name: str, data: bytes) -> bytes:
+        """As `feed`, for transports that frame events in another way."""
+        return b"" if self.done else self._relay(self._decoder.feed_event(name, data))
+
+    def close(self) -> bytes:
+        """The upstream has ended: the rest of the answer, or an error if it was not complete."""
+        return b"" if self.done else self._relay(self._decoder.close())
+
+    def fail(self, error: UpstreamError) -> bytes:
+        """The connection to the upstream failed: the client's form of that error."""
+        return b"" if self.done else self._encode([Failed(failure_of(error, self._source))])
+
+    def keepalive(self) -> bytes:
+        """Bytes that keep the client's connection open while the upstream is silent."""
+        return b"" if self.done else self._encoder.keepalive()
+
+    def _relay(self, events: list[Event]) -> bytes:
+        try:
+            return self._encode(self._pipeline(events))
+        except UpstreamError as error:
+            return self.fail(error)
+
+    def _encode(self, events: list[Event]) -> bytes:
+        if events:
+            last = events[-1]
+            kind = type(last)
+            if kind is Finish or kind is Failed:
+                self._end(last)
+        return self._encoder.encode(events)
+
+    def _end(self, event: Event) -> None:
+        self.done = True
+        if isinstance(event, Finish):
+            self.finish = event
+        elif isinstance(event, Failed):
+            self.failed = event
+
+
+class _Pipeline:
+    """The steps between decoder and encoder. The same protocol on both sides only puts blocks in sequence."""
+
+    _DEMANDS_TOKENS: ClassVar[frozenset[Protocol]] = frozenset({Protocol.MESSAGES})
+
+    def __init__(self, source: Protocol, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> None:
+        before: list[Stage] = []
+        self._sequencer = Sequencer()
+        self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
+        if source is not target:
+            names = exchange.names if exchange else ToolNames({})
+            closer = Closer(
+                exchange.sealer if exchange else default_sealer(),
+                _origin(source, exchange),
+                target in self._DEMANDS_TOKENS,
+            )
+            before.append(ParallelStage(names))
+            if names.offered:
+                before.append(NameStage(names))
+            before.append(SealStage(closer, codec(source).response_fates, ledger))
+        self._before = before
+
+    def __call__(self, events: Iterable[Event]) -> list[Event]:
+        listed = list(events)
+        for stage in self._before:
+            listed = stage(listed)
+        listed = self._sequencer.feed(listed)
+        return self._stop(listed) if self._stop else listed
+
+
+def collect_stream(data: bytes, *, protocol: Protocol) -> dict[str, Json]:
+    """The whole answer that a recorded stream gives, in the same protocol.
+
+    Raises `UpstreamTruncated` or `UpstreamFailure` if the stream does not hold a complete answer.
+    """
+    decoder = codec(protocol).decoder()
+    collector, sequencer = Collector(), Sequencer()
+    for events in (decoder.feed(data), decoder.close()):
+        for event in sequencer.feed(events):
+            collector.feed(event)
+    return codec(protocol).encode_response(collector.response(), Reply(source=protocol))
+
+
+def _reply(source: Protocol, exchange: Exchange | None, stamp: Stamp) -> Reply:
+    return Reply(
+        body=exchange.body if exchange else {},
+        model=exchange.model if exchange else "",
+        created=stamp.now,
+        seed=stamp.seed,
+        request_id=stamp.request_id,
+        source=source,
+    )
+
+
+def _origin(source: Protocol, exchange: Exchange | None) -> Provenance:
+    if exchange is None:
+        return Provenance(protocol=source)
+    target = exchange.target
+    return Provenance(protocol=source, provider=target.provider, model=target.model, account=target.account)

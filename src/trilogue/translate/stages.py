@@ -1,0 +1,250 @@
+"""Steps that the events of an answer pass on their way from one protocol to another.
+
+Each takes a list of events and gives a list of events. A text delta passes most of them untouched, so each looks at
+its type first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from trilogue.model import (
+    Block,
+    BlockStart,
+    BlockStop,
+    CallKind,
+    CitationDelta,
+    Delta,
+    Event,
+    Finish,
+    Ledger,
+    Reasoning,
+    ReasoningDelta,
+    ResponseStart,
+    Stop,
+    StopReason,
+    Text,
+    ToolCall,
+)
+from trilogue.protocols.fate import Fate, Fates
+from trilogue.protocols.jsontext import dump_text, parse_object
+from trilogue.translate.foreign import declare_extras
+from trilogue.translate.names import Offered, ToolNames
+from trilogue.translate.provenance import Closer
+from trilogue.translate.unwrap import InputUnwrapper
+
+Stage = Callable[[list[Event]], list[Event]]
+
+_META = Fate(loss="resp.meta")
+
+
+class SealStage:
+    """Seals opaque values and declares the fields that only the source knows."""
+
+    def __init__(self, closer: Closer, fates: Fates, ledger: Ledger) -> None:
+        self._closer = closer
+        self._fates = fates
+        self._ledger = ledger
+        self._visible: set[int] = set()
+        """indices of reasoning blocks that have shown text"""
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        return [event if type(event) is Delta else self._one(event) for event in events]
+
+    def _one(self, event: Event) -> Event:
+        handler = self._HANDLERS.get(type(event))
+        return event if handler is None else handler(self, event)
+
+    def _start(self, event: BlockStart) -> Event:
+        block = event.block
+        if block.extras:
+            declare_extras(block.extras, self._fates, block.path, self._ledger, _META)
+        if isinstance(block, Reasoning) and block.opaque is None:
+            # Its opaque value, if any, comes with its stop.
+            self._mark(event.index, bool(block.summary or block.raw))
+            return event
+        return BlockStart(event.index, self._closer.block(block))
+
+    def _reasoning(self, event: ReasoningDelta) -> Event:
+        self._mark(event.index, bool(event.text))
+        return event
+
+    def _stop(self, event: BlockStop) -> Event:
+        closer = self._closer
+        block = None if event.block is None else closer.block(event.block)
+        if event.index in self._visible:
+            return BlockStop(event.index, closer.seal_or_mark(event.opaque), block)
+        return BlockStop(event.index, None if event.opaque is None else closer.seal(event.opaque), block)
+
+    def _citation(self, event: CitationDelta) -> Event:
+        return CitationDelta(event.index, self._closer.citation(event.citation))
+
+    def _whole(self, event: ResponseStart | Finish) -> Event:
+        if event.extras:
+            declare_extras(event.extras, self._fates, "", self._ledger, _META)
+        return event
+
+    def _mark(self, index: int, visible: bool) -> None:
+        if visible:
+            self._visible.add(index)
+
+    _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]] = {
+        BlockStart: _start,
+        ReasoningDelta: _reasoning,
+        BlockStop: _stop,
+        CitationDelta: _citation,
+        ResponseStart: _whole,
+        Finish: _whole,
+    }
+
+
+class NameStage:
+    """Gives tool calls back the names and kinds that the client offered."""
+
+    def __init__(self, names: ToolNames) -> None:
+        self._names = names
+        self._unwrapping: dict[int, InputUnwrapper] = {}
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        out: list[Event] = []
+        for event in events:
+            if type(event) is BlockStart and isinstance(event.block, ToolCall):
+                self._start(event, event.block, out)
+            elif self._unwrapping and getattr(event, "index", None) in self._unwrapping:
+                self._unwrap(event, out)
+            elif type(event) is BlockStop and isinstance(event.block, ToolCall):
+                out.append(BlockStop(event.index, event.opaque, self._renamed(event.block)))
+            else:
+                out.append(event)
+        return out
+
+    def _renamed(self, call: ToolCall) -> ToolCall:
+        offered = self._names.find(call.name)
+        return call if offered is None else _restored(call, offered, call.arguments)
+
+    def _start(self, event: BlockStart, call: ToolCall, out: list[Event]) -> None:
+        offered = self._names.find(call.name)
+        if offered is None:
+            out.append(event)
+            return
+        out.append(BlockStart(event.index, _restored(call, offered, "" if offered.emulated else call.arguments)))
+        if offered.emulated:
+            self._unwrapping[event.index] = InputUnwrapper()
+            self._give(event.index, self._unwrapping[event.index].feed(call.arguments), out)
+
+    def _unwrap(self, event: Event, out: list[Event]) -> None:
+        if type(event) is Delta:
+            self._give(event.index, self._unwrapping[event.index].feed(event.text), out)
+        elif type(event) is BlockStop:
+            self._give(event.index, self._unwrapping.pop(event.index).close(), out)
+            out.append(BlockStop(event.index, event.opaque))
+
+    def _give(self, index: int, text: str, out: list[Event]) -> None:
+        if text:
+            out.append(Delta(index, text))
+
+
+def _restored(call: ToolCall, offered: Offered, arguments: str) -> ToolCall:
+    return replace(call, name=offered.name, namespace=offered.namespace, kind=offered.kind, arguments=arguments)
+
+
+class ParallelStage:
+    """Expands the pseudo-call `multi_tool_use.parallel`, which models write instead of several real calls."""
+
+    NAMES = frozenset({"multi_tool_use.parallel", "multi_tool_use_parallel"})
+
+    def __init__(self, names: ToolNames) -> None:
+        self._offered = names
+        self._held: dict[int, tuple[ToolCall, list[str]]] = {}
+        self._extra = 1_000_000
+        """Indices for the calls inside, out of the way of the decoder's own."""
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        out: list[Event] = []
+        for event in events:
+            if type(event) is BlockStart and self._is_wrapper(event.block):
+                self._held[event.index] = (event.block, [event.block.arguments])  # type: ignore[assignment]
+            elif self._held and getattr(event, "index", None) in self._held:
+                self._inside(event, out)
+            else:
+                out.append(event)
+        return out
+
+    def _is_wrapper(self, block: Block) -> bool:
+        return isinstance(block, ToolCall) and block.name in self.NAMES and self._offered.find(block.name) is None
+
+    def _inside(self, event: Event, out: list[Event]) -> None:
+        if type(event) is Delta:
+            self._held[event.index][1].append(event.text)
+        elif type(event) is BlockStop:
+            call, pieces = self._held.pop(event.index)
+            for inner in _expanded(call, "".join(pieces)):
+                self._extra += 1
+                out += (BlockStart(self._extra, inner), BlockStop(self._extra))
+
+
+def _expanded(call: ToolCall, arguments: str) -> list[ToolCall]:
+    uses = (parse_object(arguments) or {}).get("tool_uses")
+    if not isinstance(uses, list) or not all(isinstance(use, dict) for use in uses):
+        return [replace(call, arguments=arguments)]
+    return [
+        ToolCall(
+            path=call.path,
+            id=f"{call.id}_{position}",
+            name=str(use.get("recipient_name", "")).removeprefix("functions."),
+            arguments=dump_text(use.get("parameters") or {}),
+            kind=CallKind.FUNCTION,
+        )
+        for position, use in enumerate(uses)
+    ]
+
+
+class StopStage:
+    """Cuts the text at the first stop sequence, for upstreams that have none. Wants blocks one after the other."""
+
+    def __init__(self, sequences: tuple[str, ...]) -> None:
+        self._sequences = sequences
+        self._hold = max(len(sequence) for sequence in sequences) - 1
+        self._held = ""
+        self._text_index: int | None = None
+        self.cut = False
+        """The answer is over for the client; the upstream may be cancelled."""
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        out: list[Event] = []
+        for event in events:
+            if self.cut:
+                break
+            self._take(event, out)
+        return out
+
+    def _take(self, event: Event, out: list[Event]) -> None:
+        if type(event) is BlockStart:
+            self._text_index = event.index if isinstance(event.block, Text) else None
+            self._held = ""
+        elif type(event) is Delta and event.index == self._text_index:
+            self._text(event, out)
+            return
+        elif type(event) is BlockStop and self._held:
+            out.append(Delta(event.index, self._held))
+            self._held = ""
+        out.append(event)
+
+    def _text(self, event: Delta, out: list[Event]) -> None:
+        text = self._held + event.text
+        found = [(text.find(sequence), sequence) for sequence in self._sequences if sequence in text]
+        if found:
+            position, sequence = min(found)
+            if position:
+                out.append(Delta(event.index, text[:position]))
+            stop = Stop(reason=StopReason.STOP_SEQUENCE, sequence=sequence)
+            out += (BlockStop(event.index), Finish(stop=stop))
+            self.cut = True
+            return
+        keep = min(self._hold, len(text))
+        self._held = text[len(text) - keep :]
+        if len(text) > keep:
+            out.append(Delta(event.index, text[: len(text) - keep]))

@@ -1,0 +1,79 @@
+"""The free text inside `{"input": "…"}` while the JSON is still arriving.
+
+A free-text tool that was offered as a function comes back as a JSON object with one string; the client wants the
+string, piece by piece. JSON of any other shape is given out as it is, at the end.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trilogue.errors import UpstreamProtocolError
+from trilogue.protocols.jsontext import parse, parse_object
+from trilogue.translate.names import INPUT
+
+_HEAD = re.compile(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
+_MAYBE_HEAD = re.compile(r'\s*(\{\s*("(i(n(p(u(t("(\s*(:(\s*)?)?)?)?)?)?)?)?)?)?)?')
+# Whole escapes and plain characters; stops before an escape that is not complete, and before the closing quote.
+_SAFE = re.compile(
+    r'(?:[^"\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u])+'
+)
+
+_CONTROL = re.compile(r"[\x00-\x1f]")
+
+
+class InputUnwrapper:
+    """One per tool call."""
+
+    __slots__ = ("_all", "_closed", "_inside", "_pending")
+
+    def __init__(self) -> None:
+        self._all: list[str] = []
+        self._pending = ""
+        self._inside = False
+        self._closed = False
+
+    def feed(self, piece: str) -> str:
+        """The text that this piece of JSON adds."""
+        self._all.append(piece)
+        if self._closed:
+            return ""
+        self._pending += piece
+        if not self._inside and not self._enter():
+            return ""
+        return self._take()
+
+    def close(self) -> str:
+        """The arguments are complete: the text that has not been given out yet."""
+        if self._inside:
+            # Cut off inside an escape: what is there is all there will be.
+            return "" if self._closed else self._pending
+        whole = "".join(self._all)
+        parsed = parse_object(whole)
+        if parsed is not None and isinstance(parsed.get(INPUT), str):
+            return str(parsed[INPUT])
+        return whole
+
+    def _enter(self) -> bool:
+        head = _HEAD.match(self._pending)
+        if head is None:
+            if not _MAYBE_HEAD.fullmatch(self._pending):
+                # Another shape: keep it all for `close`.
+                self._closed = True
+            return False
+        self._inside = True
+        self._pending = self._pending[head.end() :]
+        return True
+
+    def _take(self) -> str:
+        safe = _SAFE.match(self._pending)
+        end = safe.end() if safe else 0
+        text, self._pending = self._pending[:end], self._pending[end:]
+        if self._pending.startswith('"'):
+            self._closed = True
+        return str(parse(f'"{_CONTROL.sub(_escape, text)}"', UpstreamProtocolError)) if text else ""
+
+
+def _escape(match: re.Match[str]) -> str:
+    """Models write line breaks into JSON strings as they are."""
+    return f"\\u{ord(match.group()):04x}"

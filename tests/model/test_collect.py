@@ -1,0 +1,96 @@
+"""Collecting events and cutting answers are inverse to each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from trilogue.errors import InternalError, UpstreamFailure, UpstreamTruncated
+from trilogue.model import (
+    Block,
+    Citation,
+    CitationKind,
+    Collector,
+    Delta,
+    Failed,
+    Failure,
+    FailureKind,
+    HostedCall,
+    HostedKind,
+    HostedResult,
+    Native,
+    Opaque,
+    OpaqueKind,
+    Protocol,
+    Reasoning,
+    Refusal,
+    Response,
+    ResponseStart,
+    SearchHit,
+    Stop,
+    StopReason,
+    Text,
+    Tier,
+    ToolCall,
+    Usage,
+    events_of,
+)
+
+CITATION = Citation(kind=CitationKind.WEB, native={"url": "u"}, url="u", title="t")
+BLOCKS: tuple[Block, ...] = (
+    Text(text="hello", citations=(CITATION,), logprobs=[{"token": "hello"}]),
+    Text(text=""),
+    Refusal(text="no"),
+    Reasoning(summary=("a", "b"), raw=("c",), opaque=Opaque(kind=OpaqueKind.SIGNATURE, value="sig")),
+    Reasoning(opaque=Opaque(kind=OpaqueKind.REDACTED, value="data")),
+    ToolCall(id="1", name="f", arguments='{"x": 1}'),
+    HostedCall(id="2", tool=HostedKind.WEB_SEARCH, input='{"query":"q"}'),
+    HostedResult(call_id="2", tool=HostedKind.WEB_SEARCH, hits=(SearchHit(url="u"),)),
+    Native(type="odd", data={"type": "odd"}),
+)
+
+
+def answer(*blocks: Block) -> Response:
+    return Response(
+        protocol=Protocol.MESSAGES,
+        id="r",
+        model="m",
+        created=5,
+        blocks=blocks,
+        stop=Stop(reason=StopReason.END),
+        usage=Usage(fresh=1, output=2),
+        tier=Tier.PRIORITY,
+        extras={"container": 1},
+    )
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
+def test_cut_and_collected_is_the_same(block: Block) -> None:
+    """Whole answers take the same road as streams, so the cut must lose nothing."""
+    collector = Collector()
+    for event in events_of(answer(block)):
+        collector.feed(event)
+    assert collector.response() == answer(block)
+
+
+def test_failed_stream_raises_its_failure() -> None:
+    """A collected error is still an error."""
+    failure = Failure(kind=FailureKind.OVERLOADED, message="busy")
+    collector = Collector()
+    collector.feed(Failed(failure))
+    with pytest.raises(UpstreamFailure, match="overloaded: busy") as caught:
+        collector.response()
+    assert caught.value.failure == failure
+
+
+def test_unfinished_stream_is_truncated() -> None:
+    """No finish, no answer."""
+    collector = Collector()
+    collector.feed(ResponseStart(protocol=Protocol.CHAT, id="r", model="m"))
+    with pytest.raises(UpstreamTruncated):
+        collector.response()
+
+
+def test_delta_of_unknown_block_is_our_bug() -> None:
+    """Decoders must not give out orphans."""
+    with pytest.raises(InternalError):
+        Collector().feed(Delta(3, "x"))
