@@ -8,6 +8,8 @@
     ├── UpstreamError            the answering side broke its own protocol, or failed
     │   ├── UpstreamProtocolError    malformed, out of order, not what it claims to be
     │   ├── UpstreamTruncated        ended before its terminal event
+    │   ├── UpstreamConnect          could not be reached, or the connection broke
+    │   ├── UpstreamTimeout          one of our clocks ran out
     │   └── UpstreamFailure          it answered with an error of its own (carries a `Failure`)
     ├── SealError                a sealed value that is not ours, was changed, or has an unknown key
     └── InternalError            a bug of ours
@@ -72,6 +74,24 @@ class UpstreamTruncated(UpstreamError):
     """The upstream ended before it said that it was done."""
 
     code = "upstream_truncated"
+
+
+class UpstreamConnect(UpstreamError):
+    """The upstream could not be reached, or the connection to it broke. `proxy`: the egress proxy is to blame."""
+
+    code = "upstream_connect"
+
+    def __init__(self, message: str, *, code: str = "upstream_connect", proxy: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.proxy = proxy
+
+
+class UpstreamTimeout(UpstreamError):
+    """The upstream made no progress in time; the message names the clock."""
+
+    status = 504
+    code = "upstream_timeout"
 
 
 class UpstreamFailure(UpstreamError):

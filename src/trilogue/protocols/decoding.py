@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
+from trilogue.errors import (
+    UpstreamConnect,
+    UpstreamError,
+    UpstreamFailure,
+    UpstreamProtocolError,
+    UpstreamTimeout,
+    UpstreamTruncated,
+)
 from trilogue.model import Block, BlockStart, BlockStop, Event, Failed, Failure, FailureKind, Opaque, Protocol
 from trilogue.protocols.jsontext import parse_upstream
 from trilogue.sse import SseEvent, SseParser
@@ -118,6 +125,8 @@ class StreamDecoder:
 _KINDS = {
     UpstreamProtocolError: FailureKind.UPSTREAM_PROTOCOL,
     UpstreamTruncated: FailureKind.UPSTREAM_TRUNCATED,
+    UpstreamConnect: FailureKind.UPSTREAM_CONNECT,
+    UpstreamTimeout: FailureKind.TIMEOUT,
 }
 
 
