@@ -1,0 +1,41 @@
+"""Every rule has a change of a golden that breaks it and nothing else, and goldens break nothing."""
+
+import pytest
+
+from tests.lint.cases_chat import CASES as CHAT_CASES
+from tests.lint.cases_messages import CASES as MESSAGES_CASES
+from tests.lint.cases_responses import CASES as RESPONSES_CASES
+from tests.lint.edits import Case
+from trilogue.lint import RULES
+from trilogue.model import Protocol
+
+CASES = [
+    pytest.param(protocol, case, id=f"{protocol.short}-{number}-{case.rule}")
+    for protocol, cases in (
+        (Protocol.CHAT, CHAT_CASES),
+        (Protocol.MESSAGES, MESSAGES_CASES),
+        (Protocol.RESPONSES, RESPONSES_CASES),
+    )
+    for number, case in enumerate(cases)
+]
+
+
+@pytest.mark.parametrize(("protocol", "case"), CASES)
+def test_the_golden_is_clean(protocol: Protocol, case: Case) -> None:
+    """The same input without the change, beside the same request, breaks nothing."""
+    assert case.lint(protocol, changed=False) == []
+
+
+@pytest.mark.parametrize(("protocol", "case"), CASES)
+def test_the_change_breaks_exactly_its_rule(protocol: Protocol, case: Case) -> None:
+    """One fault is one rule: users are sent to the cause, not to its consequences."""
+    findings = case.lint(protocol, changed=True)
+    assert {finding.rule for finding in findings} == {case.rule}
+    assert {finding.severity for finding in findings} == {"note" if case.note else "error"}
+    assert all(finding.breaks == RULES[case.rule].breaks for finding in findings)
+
+
+def test_every_rule_has_a_case() -> None:
+    """A rule that nothing shows broken may never fire."""
+    shown = {case.rule for cases in (CHAT_CASES, MESSAGES_CASES, RESPONSES_CASES) for case in cases}
+    assert set(RULES) - shown == set()
