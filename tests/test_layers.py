@@ -24,6 +24,8 @@ LAYERS = {
     "lint": 3,
     "pool": 4,
     "routing": 4,
+    "config": 5,
+    "demo": 5,
     "upstream": 5,
     "state": 5,
     "gateway": 6,

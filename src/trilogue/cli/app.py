@@ -23,11 +23,22 @@ def app() -> None:
 
 
 @app.command()
-def losses() -> None:
+@click.option("--markdown", is_flag=True, help="As the table of the documentation.")
+def losses(markdown: bool) -> None:
     """List what a translation can lose: code, when it happens, what is done instead."""
+    click.echo(losses_table() if markdown else losses_text())
+
+
+def losses_text() -> str:
+    """The list for a terminal."""
     width = max(len(code) for code in LOSSES)
-    for code, rule in LOSSES.items():
-        click.echo(f"{code:<{width}}  {rule.when}: {rule.instead}")
+    return "\n".join(f"{code:<{width}}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items())
+
+
+def losses_table() -> str:
+    """The list for the documentation."""
+    rows = [f"| `{code}` | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
+    return "\n".join(["| code | when | instead |", "|---|---|---|", *rows])
 
 
 for command in (convert, collect, lint):

@@ -116,9 +116,10 @@ class StreamDecoder:
 
     def _flush(self) -> list[Event]:
         out = self._out
-        if out:
-            self._out = []
-            self.done = self.done or isinstance(out[-1], Failed)
+        if not out:
+            return []
+        self._out = []
+        self.done = self.done or isinstance(out[-1], Failed)
         return out
 
 

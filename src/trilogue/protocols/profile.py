@@ -57,6 +57,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Messages: a forced tool choice may go together with thinking"""
     mid_system: bool = True
     """Messages: takes the system role in mid-conversation"""
+    temperature_with_top_p: bool = True
+    """Messages: takes temperature and top_p together"""
     max_output: int = 32_000
     """Messages: the output limit to send when the client gave none"""
     version: str = "2026-10-21"
@@ -72,12 +74,13 @@ _CLAUDE_BUDGET = Profile(
     max_output=8_192,
     version="2023-06-01",
 )
+_CLAUDE_45 = replace(_CLAUDE_BUDGET, temperature_with_top_p=False, max_output=32_000)
 
 _MESSAGES = (
     (r"claude-(2|3|instant)", replace(_CLAUDE_BUDGET, max_output=4_096)),
     (r"claude-(opus|sonnet)-4(-0)?(-2025|$|@)|claude-opus-4-1", _CLAUDE_BUDGET),
-    (r"claude-opus-4-5", replace(_CLAUDE_BUDGET, efforts=(Effort.LOW, Effort.MEDIUM, Effort.HIGH), max_output=32_000)),
-    (r"claude-(haiku|sonnet)-4-5", replace(_CLAUDE_BUDGET, max_output=32_000)),
+    (r"claude-opus-4-5", replace(_CLAUDE_45, efforts=(Effort.LOW, Effort.MEDIUM, Effort.HIGH))),
+    (r"claude-(haiku|sonnet)-4-5", _CLAUDE_45),
     (
         r"claude-(opus|sonnet|haiku)-4-6",
         Profile(
@@ -85,6 +88,7 @@ _MESSAGES = (
             budget_thinking=True,
             forced_tool_thinking=False,
             mid_system=False,
+            temperature_with_top_p=False,
             version="2023-06-01",
         ),
     ),

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from trilogue.errors import UpstreamError
 from trilogue.model import (
+    BlockStart,
     Collector,
     Event,
     Failed,
@@ -101,6 +102,8 @@ class StreamTranslator:
         self._encoder = codec(target).encoder(reply)
         self._pipeline = _Pipeline(source, target, exchange, reply.ledger)
         self.done = False
+        self.started = False
+        """content has come: the first block has begun, or the answer ended without one"""
         self.finish: Finish | None = None
         """how the answer ended, when it ended well"""
         self.failed: Failed | None = None
@@ -124,6 +127,10 @@ class StreamTranslator:
         """As `feed`, for transports that frame events in another way."""
         return b"" if self.done else self._relay(self._decoder.feed_event(name, data))
 
+    def whole(self, body: dict[str, Json]) -> bytes:
+        """A whole answer from an upstream that was asked for a stream: given out as one."""
+        return b"" if self.done else self._relay(list(events_of(codec(self._source).decode_response(body))))
+
     def close(self) -> bytes:
         """The upstream has ended: the rest of the answer, or an error if it was not complete."""
         return b"" if self.done else self._relay(self._decoder.close())
@@ -144,18 +151,20 @@ class StreamTranslator:
 
     def _encode(self, events: list[Event]) -> bytes:
         if events:
-            last = events[-1]
-            kind = type(last)
-            if kind is Finish or kind is Failed:
-                self._end(last)
+            # Nothing but the last event can end the answer, and nothing but the first ones can begin it.
+            self.started = self.started or any(type(event) in _CONTENT for event in events)
+            self._note_end(events[-1])
         return self._encoder.encode(events)
 
-    def _end(self, event: Event) -> None:
-        self.done = True
-        if isinstance(event, Finish):
-            self.finish = event
-        elif isinstance(event, Failed):
-            self.failed = event
+    def _note_end(self, event: Event) -> None:
+        kind = type(event)
+        if kind is Finish:
+            self.done, self.finish = True, event  # type: ignore[assignment]  # mypy does not narrow on type()
+        elif kind is Failed:
+            self.done, self.failed = True, event  # type: ignore[assignment]
+
+
+_CONTENT = frozenset({BlockStart, Finish})
 
 
 class _Pipeline:

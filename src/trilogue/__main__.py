@@ -1,0 +1,5 @@
+"""`python -m trilogue` is the `trilogue` command."""
+
+from trilogue.cli import main
+
+main()

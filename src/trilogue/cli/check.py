@@ -1,0 +1,95 @@
+"""`trilogue check`: is this configuration right, and what would be served with it?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from trilogue.config import (
+    Config,
+    ConfigError,
+    Provider,
+    find,
+    json_schema,
+    load,
+    refuse_exposure,
+    warnings,
+    zero_config,
+)
+
+PROBLEMS = 2
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of the file instead.")
+def check(file: Path | None, schema: bool) -> None:
+    """Check a configuration file and show what it would serve.
+
+    Without FILE: ./trilogue.yaml, then the one in the user's config folder, else what works without a file.
+
+    \b
+    trilogue check trilogue.yaml
+    trilogue check --schema > trilogue.schema.json
+
+    Exit code: 0 usable, 2 with one line per problem.
+    """
+    if schema:
+        click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        return
+    path = find(file)
+    try:
+        config = load(path, os.environ) if path else zero_config(os.environ)
+    except ConfigError as error:
+        click.echo(str(error))
+        sys.exit(PROBLEMS)
+    refusal = refuse_exposure(config)
+    if refusal:
+        click.echo(refusal)
+        sys.exit(PROBLEMS)
+    click.echo(f"{path} is fine" if path else "no configuration file: this is what works without one")
+    for line in summary(config):
+        click.echo(line)
+    for where, text in warnings(config):
+        click.echo(f"warning: {where}: {text}", err=True)
+
+
+def summary(config: Config) -> Iterator[str]:
+    """What would be served, one line each, without any secret."""
+    yield f"listens on {config.server.host}:{config.server.port}, {_count(config.server.workers, 'worker')}"
+    names = ", ".join(key.name for key in config.keys)
+    yield f"client keys: {names}" if names else "client keys: none, so only programs on this machine can connect"
+    yield "providers:"
+    for name, provider in config.providers.items():
+        yield f"  {name}: {_provider_line(provider)}"
+    yield from _section("aliases", [f"{alias} -> {model}" for alias, model in config.aliases.items()])
+    routes = [
+        f"{number}. {route.match} -> {', '.join(f'{target.provider}/{target.model}' for target in route.chain())}"
+        for number, route in enumerate(config.routes, 1)
+    ]
+    yield from _section("routes", routes)
+    yield f"other models: {config.default_provider or 'by the prefix of their vendor, else an error'}"
+
+
+def _provider_line(provider: Provider) -> str:
+    if provider.is_demo:
+        return "the built-in demo model"
+    names = ", ".join(account.name for account in provider.accounts)
+    accounts = f"{_count(len(provider.accounts), 'account')} ({names})" if names else "no account"
+    models = f", {_count(len(provider.models), 'model')} listed" if provider.models else ""
+    return f"{provider.protocol.value} at {provider.base_url}, {accounts}{models}"
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield f"{title}:"
+        yield from (f"  {line}" for line in lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,39 @@
+"""The configuration: its types, how it is read, and what is wrong with it.
+
+Comes in: a YAML file and the environment. Goes out: a `Config` in which every secret is resolved and every default
+filled in, or a `ConfigError` that lists all problems.
+"""
+
+from trilogue.config.endpoint import endpoint, is_azure
+from trilogue.config.exposure import is_loopback, refuse_exposure
+from trilogue.config.load import find, load, parse, state_directory
+from trilogue.config.notes import warnings
+from trilogue.config.problems import ConfigError, Problem
+from trilogue.config.schema import json_schema
+from trilogue.config.secret import Secret
+from trilogue.config.types import Account, ClientKey, Config, Log, Provider, Server, Timeouts
+from trilogue.config.zero import zero_config
+
+__all__ = [
+    "Account",
+    "ClientKey",
+    "Config",
+    "ConfigError",
+    "Log",
+    "Problem",
+    "Provider",
+    "Secret",
+    "Server",
+    "Timeouts",
+    "endpoint",
+    "find",
+    "is_azure",
+    "is_loopback",
+    "json_schema",
+    "load",
+    "parse",
+    "refuse_exposure",
+    "state_directory",
+    "warnings",
+    "zero_config",
+]

@@ -1,0 +1,98 @@
+"""YAML text to plain data, safely: bounded in size, depth and expansion, no tags, no duplicate keys.
+
+Beside the data it tells the line of every setting. It does not know what the settings mean. Nothing of the text gets
+into an error but names of keys, since the text may hold secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from trilogue.config.problems import ConfigError, Problem, join, shown
+
+MAX_BYTES = 1024 * 1024
+MAX_NODES = 50_000
+MAX_DEPTH = 30
+
+_QUOTED = re.compile(r"'[^']{4,}'|\"[^\"]{4,}\"")
+
+
+class Document(Struct, frozen=True):
+    """What a file says. `lines`: setting → line."""
+
+    data: Any
+    lines: dict[str, int]
+
+    def line(self, path: str) -> int | None:
+        """The line of a setting, or of the nearest one around it."""
+        while path and path not in self.lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return self.lines.get(path)
+
+
+def read_document(data: bytes) -> Document:
+    """Parse YAML. Raises ConfigError."""
+    if len(data) > MAX_BYTES:
+        raise _error(f"the file is larger than {MAX_BYTES} bytes")
+    try:
+        loader = yaml.SafeLoader(data.decode("utf-8-sig"))
+        node = loader.get_single_node()
+        if node is None:
+            return Document({}, {})
+        walk = _Walk()
+        walk.visit(node, "", 0)
+        if walk.problems:
+            raise ConfigError(walk.problems)
+        return Document(loader.construct_document(node), walk.lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        text = _QUOTED.sub("'…'", error.problem or "cannot be read")
+        raise _error(f"not valid YAML: {text}", None if mark is None else mark.line + 1) from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise _error("the file must be text in UTF-8 without control characters") from None
+    except RecursionError:
+        raise _error("the file is nested too deeply") from None
+    except (ValueError, TypeError, OverflowError):
+        raise _error("a number or date in the file is not valid; put text in quotes") from None
+
+
+def _error(text: str, line: int | None = None) -> ConfigError:
+    return ConfigError([Problem("", text, line)])
+
+
+class _Walk:
+    """Visits every node as if aliases were written out, so that a small file cannot stand for a huge one."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, int] = {}
+        self.problems: list[Problem] = []
+        self._left = MAX_NODES
+
+    def visit(self, node: yaml.Node, path: str, depth: int) -> None:
+        self._left -= 1
+        if self._left < 0 or depth > MAX_DEPTH:
+            raise _error("the file is nested too deeply, or its aliases stand for too much", node.start_mark.line + 1)
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            self._visit_mapping(node, path, depth)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.visit(item, f"{path}[{index}]", depth + 1)
+
+    def _visit_mapping(self, node: yaml.MappingNode, path: str, depth: int) -> None:
+        seen = set()
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                self.problems.append(Problem(path, "a key must be text", line))
+                continue
+            if key.value in seen:
+                self.problems.append(Problem(path, f"the key {shown(key.value)} is there twice", line))
+            seen.add(key.value)
+            inner = join(path, key.value)
+            self.lines.setdefault(inner, line)
+            self.visit(value, inner, depth + 1)

@@ -1,0 +1,80 @@
+"""From a file, or from the environment alone, to a complete configuration. The only I/O of this package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import inspect
+
+from trilogue.config.complete import complete
+from trilogue.config.document import MAX_BYTES, Document, read_document
+from trilogue.config.problems import ConfigError, Problem
+from trilogue.config.reader import Reader
+from trilogue.config.types import Config
+from trilogue.config.validate import check
+from trilogue.config.zero import zero_config
+
+FILE_NAME = "trilogue.yaml"
+
+_CONFIG = inspect.type_info(Config)
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Config:
+    """Read a file. Raises ConfigError with everything that is wrong with it."""
+    return parse(_read(path), environ, path.parent)
+
+
+def parse(data: bytes, environ: Mapping[str, str], folder: Path) -> Config:
+    """Read the text of a file; references to relative files are looked for in `folder`."""
+    document = read_document(data)
+    if not isinstance(document.data, dict):
+        raise ConfigError([Problem("", "the file must hold settings (key: value)")])
+    reader = Reader(environ, folder)
+    written: Config = reader.read(_CONFIG, document.data, "")
+    config = complete(written, zero_config(environ).providers)
+    checked = check(config, providers_known="providers" not in reader.failed)
+    found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)]
+    if found:
+        raise ConfigError(_sorted(found, document))
+    return config
+
+
+def find(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The file to use: the one that was named, ./trilogue.yaml, or the one in the user's config folder."""
+    if explicit is not None:
+        return explicit
+    folder = _xdg(os.environ if environ is None else environ, "XDG_CONFIG_HOME", ".config")
+    return next((path for path in (Path(FILE_NAME), folder / FILE_NAME) if path.is_file()), None)
+
+
+def state_directory(environ: Mapping[str, str]) -> Path:
+    """Where the gateway keeps what it must remember. Not created here."""
+    return _xdg(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
+    """The XDG base directories specification: a path that is not absolute does not count."""
+    named = environ.get(variable, "")
+    home = environ.get("HOME", "")
+    base = Path(named) if os.path.isabs(named) else (Path(home) if home else Path.home()) / fallback
+    return base / "trilogue"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError([Problem("", f"cannot read {path}: {error.strerror}")]) from None
+
+
+def _is_under(path: str, failed: Iterable[str]) -> bool:
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in failed)
+
+
+def _sorted(found: Iterable[tuple[str, str]], document: Document) -> list[Problem]:
+    """In the order of the file, each once."""
+    problems = [Problem(path, text, document.line(path)) for path, text in dict.fromkeys(found)]
+    return sorted(problems, key=lambda problem: problem.line or 0)

@@ -1,0 +1,37 @@
+"""What works but is not wise: for `trilogue check` and the first lines of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from trilogue.config.exposure import is_loopback
+from trilogue.config.secret import Secret
+from trilogue.config.types import Config
+
+_LITERAL = "the secret stands in the file; env:NAME or file:path keeps it out"
+
+
+def warnings(config: Config) -> Iterator[tuple[str, str]]:
+    """Each as (path, text). Never shows a value."""
+    for path, secret in _secrets(config):
+        if secret.literal:
+            yield path, _LITERAL
+    for name, provider in config.providers.items():
+        if not provider.verify_tls:
+            yield f"providers.{name}.verify_tls", "its certificate is not checked: anyone on the way can read the key"
+        if provider.base_url.startswith("http://") and provider.accounts and not _is_near(provider.base_url):
+            yield f"providers.{name}.base_url", "http:// sends the key in clear"
+
+
+def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
+    yield from ((f"keys[{index}]", key.key) for index, key in enumerate(config.keys))
+    for name, provider in config.providers.items():
+        for index, account in enumerate(provider.accounts):
+            if account.key is not None:
+                yield f"providers.{name}.accounts[{index}].key", account.key
+    yield from ((f"seal_keys[{index}]", key) for index, key in enumerate(config.seal_keys))
+
+
+def _is_near(url: str) -> bool:
+    return is_loopback(urlsplit(url).hostname or "")

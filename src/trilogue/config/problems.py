@@ -1,0 +1,50 @@
+"""What is wrong with a configuration, as data: the path of the setting, what is wrong, and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from trilogue.errors import TrilogueError
+
+_LONGEST_SHOWN = 24
+"""longer names are not shown: they may be a secret in the wrong place"""
+
+
+class Problem(Struct, frozen=True):
+    """One problem. `line` counts from 1; None = not known."""
+
+    path: str
+    text: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        return f"{where}{self.text}" + (f" (line {self.line})" if self.line else "")
+
+
+class ConfigError(TrilogueError):
+    """A configuration that cannot be used; `problems` lists everything that is wrong with it, one line each."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def join(path: str, name: str) -> str:
+    """The path of a setting inside another one."""
+    return f"{path}.{name}" if path else name
+
+
+def suggest(name: str, known: Collection[str]) -> str | None:
+    """The known name that was probably meant."""
+    close = get_close_matches(name.replace("-", "_").lower(), known, 1, 0.7)
+    return close[0] if close else None
+
+
+def shown(name: object) -> str:
+    """A key as it may be printed."""
+    text = str(name)
+    return f'"{text}"' if len(text) <= _LONGEST_SHOWN and text.isprintable() else f"of {len(text)} characters"

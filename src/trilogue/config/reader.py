@@ -1,0 +1,220 @@
+"""Plain data to the types of the configuration, guided by the types themselves, with all problems collected.
+
+A value that is wrong is reported and replaced by its default, so that the checks that follow can go on. No value is
+ever shown in a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import NODEFAULT, inspect
+
+from trilogue.config.problems import join, shown, suggest
+from trilogue.config.profiles import ProfileSettings
+from trilogue.config.secret import BadReference, Secret, resolve
+from trilogue.config.types import Account, ClientKey
+from trilogue.routing import RouteTarget
+
+WRONG = object()
+"""stands for a value that could not be read"""
+
+SHORT_FORMS: dict[type, str] = {
+    ClientKey: "key",
+    Account: "key",
+    ProfileSettings: "name",
+    RouteTarget: "provider/model",
+}
+"""types that may be written as one text, and what that text is"""
+
+
+class Reader:
+    """Reads one document. `problems`: (path, text); `failed`: the paths whose value is a stand-in."""
+
+    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+        self.problems: list[tuple[str, str]] = []
+        self.failed: set[str] = set()
+        self._environ = environ
+        self._folder = folder
+
+    def read(self, kind: inspect.Type, value: Any, path: str) -> Any:
+        """The value as this type, or WRONG with a problem noted."""
+        return _READERS[type(kind)](self, kind, value, path)
+
+    def fail(self, path: str, text: str) -> Any:
+        """Note a problem."""
+        self.problems.append((path, text))
+        self.failed.add(path)
+        return WRONG
+
+    def secret(self, kind: inspect.CustomType, value: Any, path: str) -> Any:
+        """A secret from its reference."""
+        if not isinstance(value, str) or not value:
+            return self.fail(path, "must be text: env:NAME, file:path, or the value itself in quotes")
+        try:
+            return resolve(value, self._environ, self._folder)
+        except BadReference as error:
+            return self.fail(path, str(error))
+
+
+def _read_struct(reader: Reader, kind: inspect.StructType, value: Any, path: str) -> Any:
+    short = SHORT_FORMS.get(kind.cls)
+    if short and isinstance(value, str):
+        return _read_short(reader, kind, value, path)
+    if not isinstance(value, dict):
+        return reader.fail(path, "must be settings (key: value)" + (" or text" if short else ""))
+    fields = {field.name: field for field in kind.fields}
+    meant = _unknown_keys(reader, value, fields, path)
+    given = {name: _read_field(reader, field, value, path, name in meant) for name, field in fields.items()}
+    return kind.cls(**{name: item for name, item in given.items() if item is not WRONG})
+
+
+def _read_short(reader: Reader, kind: inspect.StructType, value: str, path: str) -> Any:
+    if kind.cls is RouteTarget:
+        return RouteTarget.parse(value)
+    name = SHORT_FORMS[kind.cls]
+    field = next(field for field in kind.fields if field.name == name)
+    item = reader.read(field.type, value, path)
+    return kind.cls(**{name: _stand_in(field) if item is WRONG else item})
+
+
+def _unknown_keys(reader: Reader, value: dict[Any, Any], known: Mapping[str, Any], path: str) -> set[str]:
+    """Report unknown keys; gives the known ones that were probably meant."""
+    meant = set()
+    for key in value:
+        if key not in known:
+            close = suggest(str(key), known)
+            meant.add(close or "")
+            hint = f' (did you mean "{close}"?)' if close else ""
+            reader.problems.append((path, f"unknown key {shown(key)}{hint}"))
+    return meant
+
+
+def _read_field(reader: Reader, field: inspect.Field, value: dict[Any, Any], path: str, misspelt: bool) -> Any:
+    """The field's value; WRONG = leave it to its default."""
+    inner = join(path, field.name)
+    given = value.get(field.name)
+    if given is None:
+        if field.required and misspelt:
+            reader.failed.add(inner)
+        elif field.required:
+            reader.fail(inner, "is required")
+        return _stand_in(field) if field.required else WRONG
+    item = reader.read(field.type, given, inner)
+    return _stand_in(field) if item is WRONG and field.required else item
+
+
+def _stand_in(field: inspect.Field) -> Any:
+    """Something of the right type for a required field that cannot be read."""
+    kind = field.type
+    if field.default is not NODEFAULT:
+        return field.default
+    if isinstance(kind, inspect.EnumType):
+        return next(iter(kind.cls))
+    return Secret("") if isinstance(kind, inspect.CustomType) else ""
+
+
+def _read_union(reader: Reader, kind: inspect.UnionType, value: Any, path: str) -> Any:
+    """All unions here are `something | None`, and null is the same as absent."""
+    (inner,) = (member for member in kind.types if not isinstance(member, inspect.NoneType))
+    return reader.read(inner, value, path)
+
+
+def _read_dict(reader: Reader, kind: inspect.DictType, value: Any, path: str) -> Any:
+    if not isinstance(value, dict):
+        return reader.fail(path, "must be settings (name: value)")
+    out = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            reader.fail(path, f"the name {shown(key)} must be text; put it in quotes")
+            continue
+        inner = join(path, key)
+        read = reader.fail(inner, "is empty") if item is None else reader.read(kind.value_type, item, inner)
+        out[key] = _empty(kind.value_type) if read is WRONG else read
+    return out
+
+
+def _empty(kind: inspect.Type) -> Any:
+    """A stand-in for a named value: later checks must still find the name."""
+    if isinstance(kind, inspect.StructType):
+        return kind.cls(**{field.name: _stand_in(field) for field in kind.fields if field.required})
+    return Secret("") if isinstance(kind, inspect.CustomType) else ""
+
+
+def _read_items(reader: Reader, kind: inspect.VarTupleType, value: Any, path: str) -> Any:
+    if not isinstance(value, list):
+        return reader.fail(path, "must be a list")
+    read = [reader.read(kind.item_type, item, f"{path}[{index}]") for index, item in enumerate(value)]
+    return tuple(_empty(kind.item_type) if item is WRONG else item for item in read)
+
+
+def _read_text(reader: Reader, kind: inspect.StrType, value: Any, path: str) -> Any:
+    return value if isinstance(value, str) else reader.fail(path, "must be text; put it in quotes")
+
+
+def _read_flag(reader: Reader, kind: inspect.BoolType, value: Any, path: str) -> Any:
+    return value if isinstance(value, bool) else reader.fail(path, "must be true or false")
+
+
+def _read_integer(reader: Reader, kind: inspect.IntType, value: Any, path: str) -> Any:
+    if type(value) is int and _within(kind, value):
+        return value
+    return reader.fail(path, f"must be a whole number{_limits(kind)}")
+
+
+def _read_number(reader: Reader, kind: inspect.FloatType, value: Any, path: str) -> Any:
+    if type(value) in (int, float) and _within(kind, value):
+        return float(value)
+    return reader.fail(path, f"must be a number{_limits(kind)}")
+
+
+def _within(kind: inspect.IntType | inspect.FloatType, value: float) -> bool:
+    """Written so that "not a number" is outside all limits."""
+    above = (kind.ge is None or value >= kind.ge) and (kind.gt is None or value > kind.gt)
+    return above and (kind.le is None or value <= kind.le)
+
+
+def _limits(kind: inspect.IntType | inspect.FloatType) -> str:
+    if kind.gt is not None:
+        return f" above {kind.gt:g} and at most {kind.le}"
+    return "" if kind.ge is None else f" from {kind.ge} to {kind.le}"
+
+
+def _read_literal(reader: Reader, kind: inspect.LiteralType, value: Any, path: str) -> Any:
+    return value if value in kind.values else _not_one_of(reader, path, value, kind.values)
+
+
+def _read_enum(reader: Reader, kind: inspect.EnumType, value: Any, path: str) -> Any:
+    known = {str(member.value): member for member in kind.cls}
+    if isinstance(value, str) and value in known:
+        return known[value]
+    return _not_one_of(reader, path, value, tuple(known))
+
+
+def _not_one_of(reader: Reader, path: str, value: Any, known: tuple[Any, ...]) -> Any:
+    names = [str(name) for name in known]
+    close = suggest(value, names) if isinstance(value, str) else None
+    hint = f' (did you mean "{close}"?)' if close else ""
+    return reader.fail(path, f"must be one of {', '.join(names)}{hint}")
+
+
+def _read_metadata(reader: Reader, kind: inspect.Metadata, value: Any, path: str) -> Any:
+    return reader.read(kind.type, value, path)
+
+
+_READERS: dict[type[inspect.Type], Callable[[Reader, Any, Any, str], Any]] = {
+    inspect.StructType: _read_struct,
+    inspect.UnionType: _read_union,
+    inspect.DictType: _read_dict,
+    inspect.VarTupleType: _read_items,
+    inspect.StrType: _read_text,
+    inspect.BoolType: _read_flag,
+    inspect.IntType: _read_integer,
+    inspect.FloatType: _read_number,
+    inspect.LiteralType: _read_literal,
+    inspect.EnumType: _read_enum,
+    inspect.CustomType: Reader.secret,
+    inspect.Metadata: _read_metadata,
+}

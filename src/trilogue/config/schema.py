@@ -1,0 +1,102 @@
+"""The JSON Schema of the configuration file and the list of its settings, both from the types."""
+
+from __future__ import annotations
+
+import ast
+import inspect as source
+import itertools
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct, inspect, json
+
+from trilogue.config.profiles import ProfileBase, ProfileSettings
+from trilogue.config.reader import SHORT_FORMS
+from trilogue.config.secret import Secret
+from trilogue.config.types import Config
+from trilogue.protocols.profile import Profile
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, with the documentation of every setting."""
+    (root,), parts = json.schema_components([Config], schema_hook=_secret_schema)
+    definitions = {name: _described(part) for name, part in sorted(parts.items())}
+    for struct in SHORT_FORMS:
+        whole = definitions[struct.__name__]
+        definitions[struct.__name__] = {"title": whole["title"], "anyOf": [_short_form(struct), whole]}
+    return {"$schema": _DIALECT, "title": "Trilogue configuration", **root, "$defs": definitions}
+
+
+def settings() -> list[str]:
+    """The path of every setting: `server.port`, `providers.NAME.accounts[].key`, …"""
+    return list(_paths(inspect.type_info(Config), ""))
+
+
+def field_docs(struct: type[Struct]) -> dict[str, str]:
+    """The text below each field of a struct, in one line."""
+    if struct is ProfileSettings:
+        return field_docs(ProfileBase) | field_docs(Profile)
+    tree = ast.parse(textwrap.dedent(source.getsource(struct)))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
+    found = {}
+    for field, text in itertools.pairwise(body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = " ".join(words.split())
+    return found
+
+
+def _secret_schema(kind: type) -> dict[str, Any]:
+    if kind is not Secret:
+        raise NotImplementedError
+    return {"type": "string", "description": "env:NAME, file:path, or the text itself"}
+
+
+def _short_form(struct: type) -> dict[str, Any]:
+    short = SHORT_FORMS[struct]
+    return {"type": "string", "description": f"short for {short}"}
+
+
+def _described(part: dict[str, Any]) -> dict[str, Any]:
+    struct = _STRUCTS.get(part.get("title", ""))
+    for name, text in (field_docs(struct) if struct else {}).items():
+        if name in part["properties"]:
+            part["properties"][name]["description"] = text
+    return part
+
+
+def _structs(kind: inspect.Type) -> Iterator[type[Struct]]:
+    """All structs inside a type."""
+    if isinstance(kind, inspect.StructType):
+        yield kind.cls
+    for inner in _inner(kind):
+        yield from _structs(inner[1])
+
+
+def _inner(kind: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:
+    """The types inside a type, and how a path goes there."""
+    match kind:
+        case inspect.StructType():
+            yield from ((f".{field.name}", field.type) for field in kind.fields)
+        case inspect.DictType():
+            yield ".NAME", kind.value_type
+        case inspect.VarTupleType():
+            yield "[]", kind.item_type
+        case inspect.UnionType():
+            yield from (("", member) for member in kind.types)
+        case inspect.Metadata():
+            yield "", kind.type
+
+
+def _paths(kind: inspect.Type, path: str) -> Iterator[str]:
+    for step, inner in _inner(kind):
+        here = f"{path}{step}".removeprefix(".")
+        if isinstance(kind, inspect.StructType):
+            yield here
+        yield from _paths(inner, here)
+
+
+_STRUCTS = {struct.__name__: struct for struct in _structs(inspect.type_info(Config))}

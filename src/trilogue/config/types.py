@@ -1,0 +1,177 @@
+"""The configuration file as types: every setting, its default and its limits.
+
+The JSON Schema, the reader and the list of settings in the documentation come from these types. Secrets are resolved
+when a file is read; a `Config` in memory is complete and never changes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import asdict, replace
+
+from trilogue.config.profiles import ProfileSettings
+from trilogue.config.secret import Secret
+from trilogue.model import Protocol
+from trilogue.protocols.profile import Profile
+from trilogue.routing import Provider as RoutingProvider
+from trilogue.routing import Route, Router
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Workers = Annotated[int, Meta(ge=1, le=256)]
+Bytes = Annotated[int, Meta(ge=1024, le=1024**3)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Mode = Literal["declare", "strict"]
+Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
+
+DEMO_URL = "demo:"
+"""the base URL that stands for the built-in model"""
+
+
+class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long an upstream may take, in seconds. Every clock is on progress."""
+
+    connect: Seconds = 5.0
+    """until the connection stands"""
+    first_byte: Seconds = 600.0
+    """until the headers of the answer; an answer that is not streamed comes all at once, so this is long"""
+    first_event: Seconds = 300.0
+    """from the headers to the first event of a stream"""
+    between_events: Seconds = 300.0
+    """between two events of a stream"""
+    total: Seconds = 3_600.0
+    """the whole request"""
+
+
+class TimeoutSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Timeouts of one provider; what is not given is as in `server.timeouts`."""
+
+    connect: Seconds | None = None
+    """until the connection stands"""
+    first_byte: Seconds | None = None
+    """until the headers of the answer"""
+    first_event: Seconds | None = None
+    """from the headers to the first event of a stream"""
+    between_events: Seconds | None = None
+    """between two events of a stream"""
+    total: Seconds | None = None
+    """the whole request"""
+
+    def over(self, timeouts: Timeouts) -> Timeouts:
+        """These settings on top of others."""
+        return replace(timeouts, **{name: value for name, value in asdict(self).items() if value is not None})
+
+
+class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The access log: one line per request."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """the least level that is written"""
+    format: Literal["json", "text"] = "json"
+    """json for machines, text for people"""
+
+
+class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the gateway listens and behaves."""
+
+    host: str = "127.0.0.1"
+    """address to bind; anything but this machine needs client keys"""
+    port: Port = 4000
+    """port to bind; 0 takes any free one"""
+    workers: Workers = 1
+    """number of processes"""
+    max_body_bytes: Bytes = 32 * 1024 * 1024
+    """largest request"""
+    keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
+    """silence after which a streaming client gets a sign of life"""
+    drain_seconds: Seconds = 30.0
+    """how long running requests may take to finish when the server stops"""
+    timeouts: Timeouts = Timeouts()
+    """how long upstreams may take"""
+    log: Log = Log()
+    """the access log"""
+
+
+class ClientKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that clients may use. A text alone is short for `key`."""
+
+    key: Secret
+    """the key: `env:NAME`, `file:path`, or the text itself"""
+    name: str = ""
+    """name in the log; by default key-1, key-2, …"""
+    mode: Mode | None = None
+    """as the top-level `mode`, for requests with this key"""
+
+
+class Account(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A credential of an upstream. A text alone is short for `key`."""
+
+    key: Secret | None = None
+    """the key: `env:NAME`, `file:path`, or the text itself; none for servers that want none"""
+    name: str = ""
+    """name in the log; by default the provider's name and a number"""
+
+
+class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An upstream: where it is, what it speaks, and with which accounts."""
+
+    protocol: Protocol
+    """what it speaks"""
+    base_url: str = ""
+    """its address, with or without /v1; by default the official one of the protocol; `demo:` is the built-in model"""
+    accounts: tuple[Account, ...] = ()
+    """its credentials; none for servers that want none"""
+    auth: Auth = "auto"
+    """the header that carries the key; auto: x-api-key for Messages, api-key for Azure, else a bearer token"""
+    profile: ProfileSettings = ProfileSettings()
+    """its dialect: a name, or single capabilities"""
+    headers: dict[str, Secret] = field(default_factory=dict)
+    """headers to add to every request; values may be `env:NAME` or `file:path`"""
+    timeouts: TimeoutSettings = TimeoutSettings()
+    """its own timeouts"""
+    models: tuple[str, ...] = ()
+    """model ids that it serves: they are listed and routed here without asking it"""
+    verify_tls: bool = True
+    """check its certificate"""
+
+    @property
+    def is_demo(self) -> bool:
+        """The built-in model instead of a server."""
+        return self.base_url == DEMO_URL
+
+    def profile_for(self, model: str) -> Profile:
+        """The profile of one of its models."""
+        return self.profile.over(self.protocol, model)
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that a file can say."""
+
+    server: Server = Server()
+    """how the gateway listens and behaves"""
+    keys: tuple[ClientKey, ...] = ()
+    """client keys; without any, only this machine may connect"""
+    providers: dict[str, Provider] = field(default_factory=dict)
+    """upstreams by name; without any, those that the environment has keys for, and the demo"""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """other names for models: name → provider/model, or another name"""
+    routes: tuple[Route, ...] = ()
+    """which models go where; the first match counts"""
+    default_provider: str | None = None
+    """where models go that nothing else matches; without it they are an error"""
+    mode: Mode = "declare"
+    """declare: carry on and say what a translation lost; strict: refuse what would lose something"""
+    repair_history: bool = False
+    """answer tool calls that the history left without a result, as many upstreams demand"""
+    seal_keys: tuple[Secret, ...] = ()
+    """secrets that seal reasoning on its way through clients: the first seals, all open; by default one is made"""
+
+    def router(self) -> Router:
+        """The routes of this configuration, ready to use."""
+        providers = [RoutingProvider(name, one.protocol, one.models) for name, one in self.providers.items()]
+        return Router(providers, self.aliases, self.routes, self.default_provider)
+
+    def timeouts(self, provider: str) -> Timeouts:
+        """The timeouts of a provider."""
+        return self.providers[provider].timeouts.over(self.server.timeouts)

@@ -1,0 +1,98 @@
+"""What types cannot say: names, addresses, headers, and settings that must fit each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
+
+from trilogue.config.endpoint import url_fault
+from trilogue.config.types import Config, Provider
+from trilogue.routing import Provider as RoutingProvider
+from trilogue.routing import find_problems
+from trilogue.routing.names import name_fault
+
+MIN_SEAL_KEY = 32
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+_NOT_OURS = frozenset(
+    {
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+
+Found = Iterator[tuple[str, str]]
+
+
+def check(config: Config, *, providers_known: bool = True) -> Found:
+    """All problems, as (path, text). `providers_known` is False when the list of providers itself could not be read."""
+    if not _is_host(config.server.host):
+        yield "server.host", "must be an IP address or a host name"
+    yield from _check_keys(config)
+    for name, provider in config.providers.items():
+        yield from _check_provider(f"providers.{name}", name, provider)
+    if providers_known:
+        known = [RoutingProvider(name, one.protocol) for name, one in config.providers.items()]
+        yield from find_problems(known, config.aliases, config.routes, config.default_provider)
+    for index, key in enumerate(config.seal_keys):
+        if len(key.reveal()) < MIN_SEAL_KEY:
+            yield f"seal_keys[{index}]", f"must have at least {MIN_SEAL_KEY} characters"
+
+
+def _is_host(host: str) -> bool:
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return _HOST.fullmatch(host) is not None
+    return True
+
+
+def _check_keys(config: Config) -> Found:
+    yield from _repeated("keys", [key.name for key in config.keys])
+    for index, key in enumerate(config.keys):
+        same = next((other for other in range(index) if config.keys[other].key == key.key), None)
+        if same is not None and key.key:
+            yield f"keys[{index}]", f"is the same key as keys[{same}]"
+
+
+def _check_provider(path: str, name: str, provider: Provider) -> Found:
+    if not _NAME.fullmatch(name):
+        yield path, "a provider's name must be letters, digits, dots, dashes and underscores, at most 64"
+    fault = url_fault(provider.base_url) if provider.base_url else None
+    if fault:
+        yield f"{path}.base_url", fault
+    if provider.is_demo and provider.accounts:
+        yield f"{path}.accounts", "the built-in model takes no accounts"
+    yield from _repeated(f"{path}.accounts", [account.name for account in provider.accounts])
+    for header in provider.headers:
+        if not _HEADER.fullmatch(header):
+            yield f"{path}.headers", "the name of a header must be letters, digits and dashes"
+        elif header.lower() in _NOT_OURS:
+            yield f"{path}.headers.{header}", "is set by the gateway itself"
+    for index, model in enumerate(provider.models):
+        model_fault = name_fault(model)
+        if model_fault:
+            yield f"{path}.models[{index}]", model_fault
+
+
+def _repeated(path: str, names: Iterable[str]) -> Found:
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if name and not _NAME.fullmatch(name):
+            yield f"{path}[{index}].name", "must be letters, digits, dots, dashes and underscores, at most 64"
+        elif name and name in seen:
+            yield f"{path}[{index}].name", f'"{name}" is there twice'
+        seen.add(name)

@@ -1,0 +1,38 @@
+"""The configuration without a file: what the environment has keys for, and the built-in demo, on this machine only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trilogue.config.complete import complete
+from trilogue.config.endpoint import url_fault
+from trilogue.config.problems import ConfigError, Problem
+from trilogue.config.secret import Secret
+from trilogue.config.types import DEMO_URL, Account, Config, Provider
+from trilogue.model import Protocol
+
+_VENDORS = (
+    # One vendor, two protocols: a Chat client is passed through to the second one.
+    ("OPENAI", {"openai": Protocol.RESPONSES, "openai-chat": Protocol.CHAT}),
+    ("ANTHROPIC", {"anthropic": Protocol.MESSAGES}),
+)
+
+
+def zero_config(environ: Mapping[str, str]) -> Config:
+    """Providers from OPENAI_API_KEY and ANTHROPIC_API_KEY (with …_BASE_URL), and always `demo`."""
+    providers = dict(_from_environment(environ))
+    providers["demo"] = Provider(protocol=Protocol.RESPONSES, base_url=DEMO_URL)
+    return complete(Config(), providers)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Provider]]:
+    for vendor, names in _VENDORS:
+        key = environ.get(f"{vendor}_API_KEY", "").strip()
+        base_url = environ.get(f"{vendor}_BASE_URL", "").strip()
+        if not key:
+            continue
+        fault = url_fault(base_url) if base_url else None
+        if fault:
+            raise ConfigError([Problem(f"{vendor}_BASE_URL", fault)])
+        for name, protocol in names.items():
+            yield name, Provider(protocol=protocol, base_url=base_url, accounts=(Account(key=Secret(key)),))

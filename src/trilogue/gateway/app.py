@@ -1,0 +1,198 @@
+"""The ASGI application: admission and dispatch. What a request is about is decided in the modules it calls.
+
+Every answer, whatever goes wrong, is in the shape of the protocol that the path or the headers belong to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from trilogue.errors import TrilogueError
+from trilogue.gateway import complete, models, tokens
+from trilogue.gateway.auth import ClientKey, is_local_host, is_local_origin, presented_key
+from trilogue.gateway.cors import cors_headers, preflight_headers
+from trilogue.gateway.failures import failure_from, plain_failure
+from trilogue.gateway.http import BodyTooLarge, ClientGone, Receive, Request, Responder, Scope, Send
+from trilogue.gateway.record import Record
+from trilogue.gateway.running import Running
+from trilogue.gateway.services import Services
+from trilogue.gateway.visit import Visit
+from trilogue.model import Failure, Protocol
+
+Handler = Callable[[Visit], Awaitable[None]]
+
+CLIENT_CLOSED = 499
+"""for the log only: nobody is there to read it"""
+
+log = structlog.get_logger("trilogue.gateway")
+
+ROUTES: dict[tuple[str, str], tuple[Handler, Protocol | None]] = {
+    ("POST", "/chat/completions"): (complete.handle, Protocol.CHAT),
+    ("POST", "/messages"): (complete.handle, Protocol.MESSAGES),
+    ("POST", "/responses"): (complete.handle, Protocol.RESPONSES),
+    ("POST", "/messages/count_tokens"): (tokens.handle, Protocol.MESSAGES),
+    ("POST", "/responses/input_tokens"): (tokens.handle, Protocol.RESPONSES),
+    ("GET", "/models"): (models.handle_list, None),
+}
+"""None: the shape goes by the client's headers"""
+
+_METHODS: dict[str, list[str]] = {}
+for _method, _path in ROUTES:
+    _METHODS.setdefault(_path, []).append(_method)
+
+
+class Gateway:
+    """The application. `services` is replaced on reload."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.running = Running()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._http(Request(scope, receive), Responder(send))
+
+    async def _http(self, request: Request, responder: Responder) -> None:
+        path = versionless(request.path)
+        if await self._open_path(request, responder, path):
+            return
+        handler, client = self._route(request, path)
+        request_id = f"req_{secrets.token_hex(12)}"
+        record = Record(request_id=request_id, client=client.short, path=path, started=time.monotonic())
+        responder.common = [
+            (b"x-request-id", request_id.encode()),
+            (b"request-id", request_id.encode()),
+            *cors_headers(request.headers, keys_required=bool(self.services.keys)),
+        ]
+        visit = Visit(
+            request=request,
+            responder=responder,
+            services=self.services,
+            record=record,
+            client=client,
+            path=path,
+            request_id=request_id,
+        )
+        try:
+            await self._admit(visit, handler)
+        finally:
+            record.status = responder.status or CLIENT_CLOSED
+            record.first_byte = responder.first_byte_at
+            record.write()
+
+    async def _open_path(self, request: Request, responder: Responder, path: str) -> bool:
+        """What needs no key and no body: probes, preflights, the root."""
+        if request.method == "OPTIONS":
+            headers = preflight_headers(request.headers, keys_required=bool(self.services.keys))
+            await responder.reply(200, headers, b"")
+        elif path == "/health" and request.method in ("GET", "HEAD"):
+            await _json(responder, 200, b'{"status":"ok"}')
+        elif path == "/ready" and request.method in ("GET", "HEAD"):
+            ready = not self.running.draining
+            await _json(responder, 200 if ready else 503, b'{"ready":true}' if ready else b'{"ready":false}')
+        elif path == "/" and request.method in ("GET", "HEAD"):
+            await _json(responder, 200, b'{"name":"trilogue"}' if request.method == "GET" else b"")
+        else:
+            return False
+        return True
+
+    def _route(self, request: Request, path: str) -> tuple[Handler, Protocol]:
+        handler, client = ROUTES.get((request.method, path), (None, None))
+        if handler is None and request.method == "GET" and path.startswith("/models/"):
+            handler = models.handle_one
+        return handler or _unknown, client or client_of(request, path)
+
+    async def _admit(self, visit: Visit, handler: Handler) -> None:
+        refusal = self._refusal(visit)
+        if refusal is not None:
+            await visit.refuse(refusal)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        with self.running.watch(task):
+            await self._handle(visit, handler)
+
+    def _refusal(self, visit: Visit) -> Failure | None:
+        headers = visit.request.headers
+        if self.running.draining:
+            return plain_failure(503, "the gateway is shutting down", "unavailable")
+        if self.services.keys:
+            visit.key = self.services.keys.find(presented_key(headers))
+            visit.record.key = visit.key.name if visit.key else ""
+            return None if visit.key else plain_failure(401, "this key is not known here", "invalid_api_key")
+        visit.key = ClientKey("")
+        if not is_local_host(headers.get("host", "localhost")):
+            return plain_failure(403, "without client keys only this machine may call (Host header)", "forbidden_host")
+        origin = headers.get("origin")
+        if origin is not None and not is_local_origin(origin):
+            return plain_failure(403, "without client keys only local pages may call (Origin)", "forbidden_origin")
+        return None
+
+    async def _handle(self, visit: Visit, handler: Handler) -> None:
+        try:
+            await handler(visit)
+        except ClientGone:
+            visit.record.error = "client_gone"
+        except BodyTooLarge:
+            limit = visit.services.limits.max_body_bytes
+            await visit.refuse(plain_failure(413, f"the body is larger than {limit} bytes", "request_too_large"))
+        except TrilogueError as error:
+            await visit.refuse(failure_from(error, visit.client))
+        except Exception as error:  # the request boundary: whatever it is, the client gets an answer
+            log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
+            if visit.responder.started:
+                raise
+            await visit.refuse(plain_failure(500, "internal error", "internal_error"))
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.services.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def versionless(path: str) -> str:
+    """The path without version prefix and trailing slash: /v1/messages/ and /messages are the same."""
+    path = path.removeprefix("/v1") if path.startswith("/v1/") or path == "/v1" else path
+    return path.rstrip("/") or "/"
+
+
+def client_of(request: Request, path: str) -> Protocol:
+    """Whose client this is, where the path does not say it."""
+    if path.startswith("/messages"):
+        return Protocol.MESSAGES
+    if path.startswith("/responses"):
+        return Protocol.RESPONSES
+    headers = request.headers
+    anthropic = "anthropic-version" in headers or ("x-api-key" in headers and "authorization" not in headers)
+    return Protocol.MESSAGES if anthropic else Protocol.CHAT
+
+
+async def _unknown(visit: Visit) -> None:
+    """No such path, or no such method on it. Codex probes for a WebSocket and wants to hear 426 at once."""
+    request = visit.request
+    if request.headers.get("upgrade", "").lower() == "websocket":
+        visit.responder.common.append((b"connection", b"close"))
+        await visit.refuse(plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required"))
+        return
+    allowed = _METHODS.get(visit.path)
+    if allowed:
+        visit.responder.common.append((b"allow", ", ".join(allowed).encode()))
+        await visit.refuse(plain_failure(405, f"use {' or '.join(allowed)}", "method_not_allowed"))
+        return
+    await visit.refuse(plain_failure(404, f"there is no {request.method} {visit.path[:200]} here", "not_found"))
+
+
+async def _json(responder: Responder, status: int, body: bytes) -> None:
+    await responder.reply(status, [(b"content-type", b"application/json")], body)

@@ -1,0 +1,57 @@
+"""One client request, as far as the gateway must understand it to route it."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from trilogue.errors import BadRequest
+from trilogue.model import Protocol
+from trilogue.protocols.jsontext import DECODE_ERRORS, dump, parse_request
+
+
+class _Head(Struct):
+    """The two fields that decide where a request goes and how it is answered; the rest is not parsed for this."""
+
+    model: str | None = None
+    stream: bool | None = None
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class Call(Struct, kw_only=True):
+    """A request that was read and may be routed."""
+
+    client: Protocol
+    path: str
+    """of the endpoint, without the version: /chat/completions"""
+    body: bytes
+    model: str
+    stream: bool
+    headers: dict[str, str]
+    query: bytes = b""
+    strict: bool = False
+    request_id: str = ""
+    key_name: str = ""
+
+
+def read_head(body: bytes) -> tuple[str, bool]:
+    """The model and whether to stream. Whatever is wrong with the body is the client's mistake, said in one line."""
+    try:
+        head = _decode_head(body)
+    except DECODE_ERRORS:
+        # The generic parser says what is wrong with the JSON, or else it is one of the two fields.
+        parse_request(body)
+        raise BadRequest("model must be a string and stream a boolean", path="model") from None
+    if not head.model:
+        raise BadRequest("model is required", path="model")
+    return head.model, bool(head.stream)
+
+
+def with_model(body: bytes, model: str) -> bytes:
+    """The same body for another model name. Every other value keeps its bytes: signatures depend on them."""
+    fields = _decode_fields(body)
+    fields["model"] = Raw(dump(model))
+    return dump(fields)

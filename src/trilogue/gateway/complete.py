@@ -1,0 +1,127 @@
+"""The three endpoints that answer with a model's words.
+
+Route, then for each target in order: translate, send, relay. A target that fails before anything is committed gives
+the next one its chance; the last failure is the client's answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+
+from trilogue.errors import InternalError, UpstreamConnect, UpstreamError, UpstreamTimeout
+from trilogue.gateway.call import Call, read_head
+from trilogue.gateway.failures import failure_from
+from trilogue.gateway.heart import Heart
+from trilogue.gateway.http import ClientGone
+from trilogue.gateway.outbound import outbound
+from trilogue.gateway.relay import Relay
+from trilogue.gateway.running import DRAINING
+from trilogue.gateway.visit import Visit
+from trilogue.routing import Upstream
+from trilogue.translate.responses import Stamp
+
+GONE = "client gone"
+TOTAL = "total"
+
+
+async def handle(visit: Visit) -> None:
+    """One completion, streamed or not."""
+    call = await _read(visit)
+    targets = visit.services.router.resolve(call.model, call.client).targets
+    stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
+    relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits)
+    await _guarded(visit, relay, _first_that_answers(visit, relay, targets))
+
+
+async def _read(visit: Visit) -> Call:
+    body = await visit.request.body(visit.services.limits.max_body_bytes)
+    model, stream = read_head(body)
+    visit.record.model, visit.record.stream = model, stream
+    return Call(
+        client=visit.client,
+        path=visit.path,
+        body=body,
+        model=model,
+        stream=stream,
+        headers=visit.request.headers,
+        query=visit.request.query,
+        strict=visit.strict,
+        request_id=visit.request_id,
+    )
+
+
+async def _first_that_answers(visit: Visit, relay: Relay, targets: tuple[Upstream, ...]) -> None:
+    for position, target in enumerate(targets, 1):
+        try:
+            await _attempt(visit, relay, target)
+            return
+        except UpstreamError:
+            if visit.responder.started or position == len(targets):
+                raise
+
+
+async def _attempt(visit: Visit, relay: Relay, target: Upstream) -> None:
+    provider = visit.services.providers[target.provider]
+    account = provider.account()
+    record = visit.record
+    record.provider, record.account = provider.name, account.name
+    record.upstream, record.upstream_model = provider.protocol.short, target.model
+    attempt = outbound(relay.call, provider, account, target.model, visit.services)
+    relay.request_losses = attempt.losses
+    response = await provider.transport.send(attempt.request)
+    try:
+        await relay.answer(response, provider.protocol, attempt)
+    finally:
+        await response.aclose()
+
+
+async def _guarded(visit: Visit, relay: Relay, work: Awaitable[None]) -> None:
+    """Run the work while watching the client and the clocks; end it in the client's own words if it fails."""
+    task = asyncio.current_task()
+    if task is None:
+        raise InternalError("not in a task")
+    watchers = [asyncio.create_task(_watch_client(visit, task))]
+    if relay.call.stream:
+        heart = Heart(visit.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
+        watchers.append(asyncio.create_task(heart.run()))
+    clock = asyncio.get_running_loop().call_later(visit.services.limits.total_seconds, task.cancel, TOTAL)
+    try:
+        await work
+    except UpstreamError as error:
+        await _failed(visit, relay, error)
+    except asyncio.CancelledError as cancelled:
+        await _cancelled(visit, relay, task, str(cancelled))
+    finally:
+        clock.cancel()
+        for watcher in watchers:
+            watcher.cancel()
+
+
+async def _watch_client(visit: Visit, task: asyncio.Task[object]) -> None:
+    await visit.request.gone()
+    task.cancel(GONE)
+
+
+async def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
+    if visit.responder.started:
+        await relay.fail_in_band(error)
+    else:
+        await visit.refuse(failure_from(error, visit.client))
+
+
+async def _cancelled(visit: Visit, relay: Relay, task: asyncio.Task[object], why: str) -> None:
+    """Cancelled by one of our own: the client left, we are shutting down, or the clock ran out."""
+    reasons: dict[str, UpstreamError] = {
+        DRAINING: UpstreamConnect("the gateway is shutting down", code="unavailable"),
+        TOTAL: UpstreamTimeout(f"no complete answer within {visit.services.limits.total_seconds:g} s"),
+    }
+    if why == GONE:
+        task.uncancel()
+        raise ClientGone
+    if why not in reasons:
+        raise asyncio.CancelledError(why)
+    task.uncancel()
+    if not visit.responder.ended:
+        await _failed(visit, relay, reasons[why])

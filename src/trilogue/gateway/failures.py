@@ -1,0 +1,84 @@
+"""Errors on their way to the client: what the gateway answers for what went wrong, in the client's own protocol.
+
+Whose fault it is stays visible: a 4xx only where the client must change something. An upstream that does not accept
+our credential is our problem, so its 401 becomes a 503.
+"""
+
+from __future__ import annotations
+
+from trilogue.errors import ClientError, TrilogueError, UpstreamError
+from trilogue.gateway.http import Headers
+from trilogue.model import Failure, FailureKind, Protocol
+from trilogue.protocols.codec import ErrorReply
+from trilogue.protocols.decoding import failure_of
+from trilogue.protocols.registry import codec
+
+MAX_RETRY_AFTER = 60
+"""Seconds. SDKs sleep whatever we say: one of them a hundred thousand seconds."""
+
+_OURS = {
+    FailureKind.AUTHENTICATION: (FailureKind.UNAVAILABLE, "the upstream did not accept the gateway's credential"),
+    FailureKind.BILLING: (FailureKind.UNAVAILABLE, "the upstream account has run out of credit"),
+    FailureKind.QUOTA: (FailureKind.UNAVAILABLE, "the upstream account has run out of quota"),
+}
+
+_KINDS = {
+    400: FailureKind.INVALID_REQUEST,
+    401: FailureKind.AUTHENTICATION,
+    403: FailureKind.PERMISSION,
+    404: FailureKind.NOT_FOUND,
+    405: FailureKind.INVALID_REQUEST,
+    413: FailureKind.TOO_LARGE,
+    429: FailureKind.RATE_LIMIT,
+    503: FailureKind.UNAVAILABLE,
+}
+
+_RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+
+
+def upstream_failure(failure: Failure) -> Failure:
+    """An upstream's failure as the client may see it."""
+    if failure.kind not in _OURS:
+        return failure
+    kind, message = _OURS[failure.kind]
+    return Failure(kind=kind, message=message, code="upstream_credential", status=503, protocol=failure.protocol)
+
+
+def failure_from(error: TrilogueError, protocol: Protocol) -> Failure:
+    """Any of our own errors as data."""
+    if isinstance(error, ClientError):
+        kind = FailureKind.MODEL_NOT_FOUND if error.code == "model_not_found" else _KINDS[error.status]
+        return Failure(
+            kind=kind, message=error.message, status=error.status, code=error.code, param=error.path or None
+        )
+    if isinstance(error, UpstreamError):
+        return upstream_failure(failure_of(error, protocol))
+    return Failure(kind=FailureKind.SERVER, message="internal error", status=500, code="internal_error")
+
+
+def plain_failure(status: int, message: str, code: str) -> Failure:
+    """A failure that the gateway itself found: no key, no such path, a body too large."""
+    return Failure(kind=_KINDS.get(status, FailureKind.SERVER), message=message, status=status, code=code)
+
+
+def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorReply:
+    """The HTTP answer in the client's own shape, with what SDKs need to decide whether to try again."""
+    reply = codec(client).encode_error(failure, request_id)
+    headers = dict(reply.headers)
+    headers["content-type"] = "application/json"
+    if failure.retry_after is not None:
+        headers["retry-after"] = str(clamped(failure.retry_after))
+    else:
+        headers.pop("retry-after", None)
+    headers["x-should-retry"] = "true" if reply.status in _RETRYABLE else "false"
+    return ErrorReply(reply.status, reply.body, headers)
+
+
+def clamped(seconds: float) -> int:
+    """A delay that a client may sleep without being lost to its user."""
+    return max(0, min(MAX_RETRY_AFTER, round(seconds + 0.499)))
+
+
+def raw_headers(headers: dict[str, str]) -> Headers:
+    """Headers for ASGI."""
+    return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]

@@ -1,0 +1,110 @@
+"""HTTP as the gateway sees it: a request to read, an answer to send. On top of ASGI, with nothing between.
+
+Comes in: an ASGI scope with its two callables. Goes out: ASGI messages. Knows nothing of protocols or models.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+
+class BodyTooLarge(Exception):
+    """The client sent more than the limit."""
+
+
+class ClientGone(Exception):
+    """The client closed the connection before it had its answer."""
+
+
+class Request:
+    """One HTTP request. Its body is read once, and bounded."""
+
+    __slots__ = ("_receive", "headers", "method", "path", "query")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: bytes = scope.get("query_string", b"")
+        # A repeated header keeps its first value: what a proxy in front has added comes later.
+        self.headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            self.headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+        self._receive = receive
+
+    async def body(self, limit: int) -> bytes:
+        """All of the body; BodyTooLarge as soon as it is clear that it is."""
+        declared = self.headers.get("content-length", "0")
+        if declared.isdecimal() and int(declared) > limit:
+            raise BodyTooLarge
+        message = await self._receive()
+        if message["type"] == "http.request" and not message.get("more_body"):
+            return self._within(message.get("body", b""), limit)
+        pieces: list[bytes] = []
+        size = 0
+        while message["type"] == "http.request":
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > limit:
+                raise BodyTooLarge
+            if not message.get("more_body"):
+                return b"".join(pieces)
+            message = await self._receive()
+        raise ClientGone
+
+    async def gone(self) -> None:
+        """Returns when the client has closed the connection."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    @staticmethod
+    def _within(body: bytes, limit: int) -> bytes:
+        if len(body) > limit:
+            raise BodyTooLarge
+        return body
+
+
+class Responder:
+    """The answer to one request: started once, then written piece by piece, then ended."""
+
+    __slots__ = ("_send", "common", "ended", "first_byte_at", "last_write_at", "started", "status")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.common: Headers = []
+        """headers that every answer to this request carries"""
+        self.started = False
+        self.ended = False
+        self.status = 0
+        self.first_byte_at: float | None = None
+        self.last_write_at = time.monotonic()
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Status and headers; from here on errors can only be told inside the body."""
+        self.started = True
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers + self.common})
+
+    async def write(self, data: bytes) -> None:
+        """A piece of the body. Waits while the client is slow, and so makes the upstream wait."""
+        self.last_write_at = time.monotonic()
+        if self.first_byte_at is None:
+            self.first_byte_at = self.last_write_at
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self, data: bytes = b"") -> None:
+        """The last piece."""
+        self.ended = True
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+
+    async def reply(self, status: int, headers: Headers, body: bytes) -> None:
+        """A whole answer."""
+        await self.start(status, [*headers, (b"content-length", str(len(body)).encode())])
+        await self.end(body)

@@ -1,0 +1,102 @@
+"""What goes to the upstream: URL, headers and body of one attempt.
+
+The same protocol on both sides: the client's body, bytes and all, with only the model's name changed, and the client's
+headers but for its credentials and what belongs to one hop. Another protocol: the translated body and nothing of the
+client's headers.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trilogue.gateway.call import Call, with_model
+from trilogue.gateway.services import Account, Provider, Services
+from trilogue.model import Loss, Protocol
+from trilogue.protocols.codec import Target
+from trilogue.protocols.jsontext import dump
+from trilogue.protocols.messages.encode_request import extra_headers
+from trilogue.translate.exchange import Exchange
+from trilogue.translate.requests import translate_request
+from trilogue.upstream import UpstreamRequest
+
+PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
+
+_HOP_BY_HOP = frozenset(
+    "connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade "
+    "proxy-connection expect".split()
+)
+_PRIVATE = frozenset("authorization x-api-key api-key cookie host content-length accept-encoding origin referer".split())
+_OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
+
+
+class Outbound(Struct, frozen=True):
+    """One attempt, ready to be sent. `exchange` None: pass-through."""
+
+    request: UpstreamRequest
+    exchange: Exchange | None
+    losses: list[Loss]
+
+
+def outbound(call: Call, provider: Provider, account: Account, model: str, services: Services) -> Outbound:
+    """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
+    if provider.protocol is call.client:
+        body = call.body if model == call.model else with_model(call.body, model)
+        headers = forwarded_headers(call.headers)
+        return Outbound(_request(call, provider, account, headers, body), None, [])
+    target = Target(
+        protocol=provider.protocol,
+        model=model,
+        profile=provider.profile(model),
+        provider=provider.name,
+        account=account.name,
+    )
+    up = translate_request(
+        call.body,
+        source=call.client,
+        target=target,
+        strict=call.strict,
+        repair=services.config.repair_history,
+        sealer=services.sealer,
+    )
+    extra = extra_headers(up.body) if provider.protocol is Protocol.MESSAGES else {}
+    return Outbound(_request(call, provider, account, extra, dump(up.body)), up.exchange, up.losses)
+
+
+def forwarded_headers(headers: dict[str, str]) -> dict[str, str]:
+    """The client's headers that the upstream may see."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name not in _HOP_BY_HOP and name not in _PRIVATE and not name.startswith(_OURS)
+    }
+
+
+def _request(
+    call: Call, provider: Provider, account: Account, headers: dict[str, str], body: bytes
+) -> UpstreamRequest:
+    url = provider.url(PATHS[provider.protocol])
+    if call.query and provider.protocol is call.client:
+        url += ("&" if "?" in url else "?") + call.query.decode("latin-1")
+    complete = {
+        **headers,
+        "content-type": "application/json",
+        "accept": "text/event-stream" if call.stream else "application/json",
+        **provider.headers,
+        **credentials(provider, account, headers),
+    }
+    return UpstreamRequest(
+        method="POST", url=url, headers=list(complete.items()), body=body, timeouts=provider.timeouts
+    )
+
+
+def credentials(provider: Provider, account: Account, headers: dict[str, str]) -> dict[str, str]:
+    """How each kind of upstream wants its key."""
+    version = {}
+    if provider.protocol is Protocol.MESSAGES:
+        version = {"anthropic-version": headers.get("anthropic-version", provider.version)}
+    secret = account.secret()
+    if not secret:
+        return version
+    if provider.auth == "bearer":
+        return {**version, "authorization": f"Bearer {secret}"}
+    return {**version, provider.auth: secret}

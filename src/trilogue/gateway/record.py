@@ -1,0 +1,71 @@
+"""What is known of one call when it is over: one structured line in the access log.
+
+Names, counts and times; never a prompt, a key or a header.
+"""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+from msgspec import Struct
+
+from trilogue.model import Failure, Loss, Usage
+
+log = structlog.get_logger("trilogue.access")
+
+
+class Record(Struct, kw_only=True):
+    """Filled in as the call goes on."""
+
+    request_id: str
+    client: str = ""
+    path: str = ""
+    model: str = ""
+    key: str = ""
+    provider: str = ""
+    upstream: str = ""
+    upstream_model: str = ""
+    account: str = ""
+    stream: bool = False
+    status: int = 0
+    error: str = ""
+    losses: tuple[str, ...] = ()
+    usage: Usage | None = None
+    started: float = 0.0
+    first_byte: float | None = None
+
+    def answered(self, usage: Usage | None, losses: list[Loss]) -> None:
+        """The answer is complete."""
+        self.usage = usage
+        self.losses = tuple(dict.fromkeys(loss.code for loss in losses))
+
+    def failed(self, failure: Failure) -> None:
+        """It was not."""
+        self.error = failure.code or failure.kind.value
+
+    def write(self) -> None:
+        """The line in the log."""
+        usage = self.usage
+        now = time.monotonic()
+        log.info(
+            "request",
+            request_id=self.request_id,
+            client=self.client,
+            path=self.path,
+            model=self.model,
+            key=self.key,
+            provider=self.provider,
+            upstream=self.upstream,
+            upstream_model=self.upstream_model,
+            account=self.account,
+            stream=self.stream,
+            status=self.status,
+            error=self.error or None,
+            losses=list(self.losses),
+            ttft_ms=None if self.first_byte is None else round((self.first_byte - self.started) * 1000, 1),
+            duration_ms=round((now - self.started) * 1000, 1),
+            input_tokens=usage.input if usage else None,
+            cached_tokens=usage.cache_read if usage else None,
+            output_tokens=usage.output if usage else None,
+        )

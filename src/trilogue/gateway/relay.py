@@ -1,0 +1,170 @@
+"""One call from admission to its last byte: send, look whether the upstream has really started, relay.
+
+Until content has come nothing is committed: an upstream that fails by then gives the client an HTTP error. From then
+on, or once silence has lasted so long that the client needs a sign of life, errors are told inside the stream.
+"""
+
+from __future__ import annotations
+
+from trilogue.errors import UpstreamError, UpstreamFailure
+from trilogue.gateway.call import Call
+from trilogue.gateway.failures import upstream_failure
+from trilogue.gateway.http import Headers, Responder
+from trilogue.gateway.outbound import Outbound
+from trilogue.gateway.passage import Passage, PassThrough
+from trilogue.gateway.record import Record
+from trilogue.gateway.services import Limits
+from trilogue.model import Failed, Loss, Protocol
+from trilogue.protocols.decoding import failure_of
+from trilogue.protocols.jsontext import dump, parse_upstream
+from trilogue.protocols.registry import codec
+from trilogue.protocols.reply import Reply
+from trilogue.translate.responses import Stamp, StreamTranslator, translate_response
+from trilogue.upstream import UpstreamResponse
+
+SSE_HEADERS: Headers = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+]
+JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
+
+MAX_ERROR_BYTES = 1024 * 1024
+_KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
+
+
+class Relay:
+    """The answer to one call, from one upstream response at a time."""
+
+    def __init__(self, call: Call, responder: Responder, record: Record, stamp: Stamp, limits: Limits) -> None:
+        self.call = call
+        self.responder = responder
+        self.record = record
+        self._stamp = stamp
+        self._limits = limits
+        self._passage: Passage | None = None
+        self.request_losses: list[Loss] = []
+        """what the request under way has lost"""
+
+    async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
+        """Relay one upstream response. Raises UpstreamError while nothing is committed."""
+        if response.status >= 400:
+            body = await response.read(MAX_ERROR_BYTES)
+            failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
+            raise UpstreamFailure(failure)
+        if self.call.stream:
+            await self._stream(response, upstream, attempt)
+        else:
+            await self._whole(response, upstream, attempt)
+
+    async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
+        body = await response.read(self._limits.max_body_bytes)
+        losses = list(attempt.losses)
+        wire = parse_upstream(body)
+        if attempt.exchange is None:
+            answer = codec(upstream).decode_response(wire)
+        else:
+            down = translate_response(
+                wire, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp
+            )
+            answer, body = down.response, dump(down.body)
+            losses += down.losses
+        self.record.answered(answer.usage, losses)
+        headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(losses)]
+        await self.responder.reply(200, headers, body)
+
+    async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
+        passage = self._passage = self._passage_for(upstream, attempt)
+        held: list[bytes] = []
+        if dict(response.headers).get("content-type", "").startswith("application/json"):
+            held.append(passage.whole(parse_upstream(await response.read(self._limits.max_body_bytes))))
+        while not passage.done:
+            data = await response.chunk()
+            out = passage.feed(data) if data else passage.close()
+            if self.responder.started or passage.started:
+                await self._commit(response, attempt.losses)
+                await self._write(held, out)
+            elif passage.failed is not None:
+                raise UpstreamFailure(passage.failed.failure)
+            else:
+                held.append(out)
+            if not data:
+                break
+        await self._finish(passage, held, response, attempt)
+
+    async def _write(self, held: list[bytes], out: bytes) -> None:
+        if held:
+            out = b"".join(held) + out
+            held.clear()
+        if out:
+            await self.responder.write(out)
+
+    async def _finish(
+        self, passage: Passage, held: list[bytes], response: UpstreamResponse, attempt: Outbound
+    ) -> None:
+        if not self.responder.started:
+            if passage.failed is not None:
+                raise UpstreamFailure(passage.failed.failure)
+            await self._commit(response, attempt.losses)
+        await self._write(held, b"")
+        self.record.answered(passage.usage, [*attempt.losses, *passage.losses])
+        if passage.failed is not None:
+            self.record.failed(passage.failed.failure)
+        await self.responder.end()
+
+    async def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:
+        if not self.responder.started:
+            kept = kept_headers(response) if response is not None else []
+            await self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(losses)])
+
+    def last_write(self) -> float:
+        """When the client last got something."""
+        return self.responder.last_write_at
+
+    async def keepalive(self) -> None:
+        """A sign of life. The first one commits the answer, if nothing else has."""
+        await self._commit(None, self.request_losses)
+        passage = self._passage
+        await self.responder.write(passage.keepalive() if passage else b": keepalive\n\n")
+
+    async def fail_in_band(self, error: UpstreamError) -> None:
+        """Tell a client whose answer has begun that it will not be complete."""
+        failure = upstream_failure(failure_of(error, self.call.client))
+        self.record.failed(failure)
+        passage = self._passage
+        out = b"" if passage is None or passage.done else passage.fail(UpstreamFailure(failure))
+        if passage is None:
+            out = codec(self.call.client).encoder(self._reply()).encode([Failed(failure)])
+        await self.responder.end(out)
+
+    def _passage_for(self, upstream: Protocol, attempt: Outbound) -> Passage:
+        if attempt.exchange is None:
+            return PassThrough(upstream, self._reply())
+        return StreamTranslator(
+            source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp
+        )
+
+    def _reply(self) -> Reply:
+        return Reply(
+            model=self.call.model,
+            created=self._stamp.now,
+            seed=self._stamp.seed,
+            request_id=self._stamp.request_id,
+            source=self.call.client,
+        )
+
+
+def kept_headers(response: UpstreamResponse) -> Headers:
+    """What an upstream says about limits is worth knowing; everything else it says is between it and us."""
+    return [
+        (name.encode("latin-1"), value.encode("latin-1", "replace"))
+        for name, value in response.headers
+        if name.startswith(_KEPT)
+    ]
+
+
+def loss_header(losses: list[Loss]) -> Headers:
+    """The codes of what was lost, each once, in order."""
+    codes = dict.fromkeys(loss.code for loss in losses)
+    return [(b"trilogue-loss", ", ".join(codes).encode("latin-1"))] if codes else []

@@ -1,0 +1,43 @@
+"""One HTTP request with everything that its handling needs."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trilogue.gateway.auth import ClientKey
+from trilogue.gateway.failures import error_reply, raw_headers
+from trilogue.gateway.http import Request, Responder
+from trilogue.gateway.record import Record
+from trilogue.gateway.services import Services
+from trilogue.model import Failure, Json, Protocol
+from trilogue.protocols.jsontext import dump
+
+
+class Visit(Struct, kw_only=True):
+    """A request that was let in. `client`: whose shape the answer has. `path`: without the version prefix."""
+
+    request: Request
+    responder: Responder
+    services: Services
+    record: Record
+    client: Protocol
+    path: str
+    request_id: str
+    key: ClientKey | None = None
+
+    async def reply(self, body: Json, status: int = 200) -> None:
+        """A whole JSON answer."""
+        await self.responder.reply(status, [(b"content-type", b"application/json")], dump(body))
+
+    async def refuse(self, failure: Failure) -> None:
+        """An error, in the client's shape."""
+        reply = error_reply(failure, self.client, self.request_id)
+        self.record.failed(failure)
+        await self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))
+
+    @property
+    def strict(self) -> bool:
+        """Refuse what would lose something: asked for by the request, its key or the configuration."""
+        asked = self.request.headers.get("trilogue-mode", "").lower()
+        mode = asked or (self.key and self.key.mode) or self.services.config.mode
+        return mode == "strict"

@@ -1,0 +1,30 @@
+"""OpenAI Chat Completions: `POST /v1/chat/completions`."""
+
+from trilogue.model import HostedKind
+from trilogue.protocols.chat.decode_request import decode_request
+from trilogue.protocols.chat.decode_stream import ChatStreamDecoder
+from trilogue.protocols.chat.encode_request import encode_request
+from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
+from trilogue.protocols.chat.errors import decode_error, encode_error
+from trilogue.protocols.chat.response import decode_response, encode_response
+from trilogue.protocols.chat.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
+from trilogue.protocols.codec import Codec
+
+CODEC = Codec(
+    protocol=PROTOCOL,
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    decoder=ChatStreamDecoder,
+    encoder=ChatStreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    request_fields=REQUEST_FIELDS,
+    fates=FATES,
+    history_tools=frozenset(),
+    hosted_tools=frozenset({HostedKind.WEB_SEARCH}),
+    custom_tools=True,
+    name_limit=64,
+    response_fates=RESPONSE_FATES,
+)

@@ -1,0 +1,213 @@
+"""Tool calls of answers: whole ones ↔ `ToolCall`, and the fragments of streams put together.
+
+OpenAI numbers its calls, names each once and sends them one after the other. Others leave the index out, give all
+calls the same one, repeat the id or make a new one for every fragment, name the call late, or send arguments as an
+object. What belongs together is decided by id, then index, then by whether the arguments so far are complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trilogue.errors import UpstreamProtocolError
+from trilogue.model import CallKind, Delta, Json, ToolCall
+from trilogue.protocols.chat.reasoning import entries
+from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL
+from trilogue.protocols.decoding import StreamDecoder
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.ids import mint, safe_call_id
+from trilogue.protocols.jsontext import JsonProgress, dump_text
+from trilogue.protocols.reply import Reply
+
+ARGUMENTS = {CallKind.FUNCTION: "arguments", CallKind.CUSTOM: "input"}
+
+
+def arguments_text(value: Json) -> str:
+    """Arguments as the string they should be."""
+    return value if isinstance(value, str) else "" if value is None else dump_text(value)
+
+
+def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
+    """One tool call; None for the empty shell that some servers always send."""
+    fields = LooseFields(call)
+    call_id = fields.text("id") or minted
+    kind = CallKind.CUSTOM if isinstance(fields.any("custom"), dict) else CallKind.FUNCTION
+    inner = LooseFields(call.get(kind.value) if isinstance(call, dict) else None)
+    name, arguments = inner.text("name") or "", arguments_text(inner.any(ARGUMENTS[kind]))
+    for known in ("type", "index", kind.value):
+        fields.any(known)
+    if not name:
+        if arguments:
+            raise UpstreamProtocolError("a tool call has no name")
+        return None
+    return ToolCall(id=call_id, name=name, arguments=arguments, kind=kind, path=path, extras=fields.rest())
+
+
+def call_id_of(call: ToolCall, reply: Reply) -> str:
+    """The id as Chat clients may see it. Ids of Chat upstreams go back there, so they stay as they are."""
+    return call.id if reply.source is PROTOCOL else safe_call_id(call.id, MAX_CALL_ID)
+
+
+def takes_custom(name: str, reply: Reply) -> bool:
+    """The client declared this tool as one that takes free text."""
+    tools = entries(reply.body.get("tools"))
+    names = (tool["custom"].get("name") for tool in tools if isinstance(tool.get("custom"), dict))
+    return name in names
+
+
+def encode_call(call: ToolCall, reply: Reply) -> dict[str, Json]:
+    head = {"id": call_id_of(call, reply), "type": "function"}
+    if call.kind is CallKind.FUNCTION:
+        body = {**head, "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+    elif reply.source is PROTOCOL or takes_custom(call.name, reply):
+        body = {**head, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    else:
+        body = {**head, "function": {"name": call.name, "arguments": dump_text({"input": call.arguments})}}
+    return {**body, **(call.extras or {})} if reply.source is PROTOCOL else body
+
+
+class Call:
+    """One call while its fragments come in. The block starts when the name is known."""
+
+    __slots__ = ("_held", "_placeholder", "_progress", "begun", "block", "closed", "id", "kind", "name")
+
+    def __init__(self, kind: CallKind) -> None:
+        self.id = ""
+        self.name = ""
+        self.kind = kind
+        self.block: int | None = None
+        self.begun = False
+        self.closed = False
+        self._held: list[str] = []
+        self._placeholder = False
+        self._progress = JsonProgress()
+
+    @property
+    def complete(self) -> bool:
+        """Nothing more can belong to the arguments. Free text is complete whenever something else follows."""
+        return self._progress.complete or self._placeholder or self.kind is CallKind.CUSTOM
+
+    def take(self, piece: str) -> list[str]:
+        """More arguments; gives out what may be sent on. A lone `{}` may stand in for arguments that follow."""
+        if self.kind is CallKind.FUNCTION:
+            if not self.begun and piece.strip() == "{}":
+                self.begun = self._placeholder = True
+                return []
+            self._placeholder = False
+            self._progress.feed(piece)
+        self.begun = True
+        if self.block is None:
+            self._held.append(piece)
+            return []
+        return [piece]
+
+    def release(self) -> list[str]:
+        """What waited for the block to start."""
+        held, self._held = self._held, []
+        return held
+
+    def close(self) -> list[str]:
+        """What is still owed when the call ends."""
+        self.closed = True
+        return ["{}"] if self._placeholder else []
+
+
+class CallAssembler:
+    """The calls of one streamed answer. `before`: called when a call's block is about to start."""
+
+    def __init__(self, decoder: StreamDecoder, before: Callable[[], None]) -> None:
+        self._decoder = decoder
+        self._before = before
+        self._open: list[Call] = []
+        self._last: Call | None = None
+        self._by_id: dict[str, Call] = {}
+        self._by_index: dict[int, Call] = {}
+        self._started = 0
+        self.answer_id = ""
+
+    @property
+    def any(self) -> bool:
+        """At least one call has begun."""
+        return self._started > 0
+
+    @property
+    def cut(self) -> bool:
+        """The arguments of a call broke off."""
+        return any(call.begun and not call.complete for call in self._open)
+
+    def take(self, entry: Json) -> None:
+        """One entry of `tool_calls`."""
+        fields = LooseFields(entry)
+        kind = CallKind.CUSTOM if isinstance(fields.any("custom"), dict) else CallKind.FUNCTION
+        inner = LooseFields(entry.get(kind.value) if isinstance(entry, dict) else None)
+        name, piece = inner.text("name") or "", arguments_text(inner.any(ARGUMENTS[kind]))
+        index, call_id = fields.integer("index"), fields.text("id") or ""
+        if not (name or piece or call_id):
+            return
+        call = self._find(index, call_id, name, piece)
+        if call is None:
+            call = Call(kind)
+            self._open.append(call)
+        self._last = call
+        if index is not None:
+            self._by_index[index] = call
+        if call_id:
+            self._by_id[call_id] = call
+            call.id = call.id or call_id
+        call.name = call.name or name
+        self._feed(call, piece)
+
+    def _find(self, index: int | None, call_id: str, name: str, piece: str) -> Call | None:
+        """The call that a fragment belongs to; None if it begins a new one."""
+        if call_id in self._by_id:
+            return self._by_id[call_id]
+        current = self._by_index.get(index) if index is not None else self._last
+        if current is None:
+            return None
+        if call_id and current.id:
+            # A new id on the same index: another call if this one is complete, or had no arguments at all.
+            begins = current.complete or (bool(name) and (not current.begun or index is None))
+        elif current.kind is CallKind.CUSTOM:
+            begins = False
+        else:
+            begins = bool(name) and current.complete and (bool(piece) or name != current.name)
+        return None if begins else current
+
+    def _feed(self, call: Call, piece: str) -> None:
+        if call.closed:
+            # Its arguments were complete JSON: servers that repeat them at the end change nothing.
+            return
+        pieces = call.take(piece) if piece else []
+        if call.block is None and call.name:
+            self._start(call)
+            pieces = call.release()
+        for text in pieces:
+            self._decoder.emit(Delta(call.block or 0, text))
+
+    def _start(self, call: Call) -> None:
+        self._before()
+        self.settle()
+        call.id = call.id or mint("call_", self.answer_id, self._started)
+        self._started += 1
+        call.block = self._decoder.start_block(ToolCall(id=call.id, name=call.name, kind=call.kind))
+
+    def settle(self) -> None:
+        """Another block begins: calls whose arguments are complete end here."""
+        ended = [call for call in self._open if call.block is not None and call.begun and call.complete]
+        for call in ended:
+            self._close(call)
+
+    def finish(self) -> None:
+        """The answer is complete: so are all calls."""
+        for call in list(self._open):
+            if call.block is not None:
+                self._close(call)
+            elif call.begun:
+                raise UpstreamProtocolError("a tool call has no name")
+
+    def _close(self, call: Call) -> None:
+        block = call.block or 0
+        self._open.remove(call)
+        for text in call.close():
+            self._decoder.emit(Delta(block, text))
+        self._decoder.stop_block(block)

@@ -1,0 +1,275 @@
+"""A Chat Completions request, read.
+
+In: the parsed body. Out: `model.Request`; what has no neutral field stays an extra by its wire name. Deprecated
+functions are read as tools: the ids that their calls and results lack are minted from their position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from trilogue.errors import BadRequest
+from trilogue.model import Audio, Block, CallKind, Json, Refusal, Request, Role, Text, ToolCall, ToolResult, Turn
+from trilogue.protocols.chat.content import decode_content
+from trilogue.protocols.chat.controls import (
+    Paths,
+    decode_caching,
+    decode_format,
+    decode_sampling,
+    decode_thinking,
+    decode_tier,
+)
+from trilogue.protocols.chat.reasoning import read_reasoning
+from trilogue.protocols.chat.tools import decode_choice, decode_tools
+from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
+from trilogue.protocols.fields import Fields
+from trilogue.protocols.ids import mint
+from trilogue.protocols.jsontext import dump_text
+
+_PLAIN_MESSAGE = {"role", "content"}
+_PLAIN_ASSISTANT = {"role", "content", "tool_calls"}
+_PLAIN_RESULT = {"role", "content", "tool_call_id"}
+_PLAIN_CALL = {"id", "type", "function"}
+_PLAIN_FUNCTION = {"name", "arguments"}
+_T = TypeVar("_T")
+
+
+def decode_request(body: dict[str, Json]) -> Request:
+    """The neutral request; raises `BadRequest` for what no Chat server would take."""
+    fields = Fields(body)
+    paths: Paths = {}
+    stream_options = fields.fields("stream_options") or Fields({})
+    request = Request(
+        protocol=PROTOCOL,
+        model=fields.text("model") or "",
+        turns=_decode_messages(fields),
+        tools=decode_tools(fields),
+        tool_choice=decode_choice(fields),
+        parallel_tools=_renamed(paths, "parallel_tools", "parallel_tool_calls", fields.flag("parallel_tool_calls")),
+        sampling=decode_sampling(fields, paths),
+        thinking=decode_thinking(fields, paths),
+        format=decode_format(fields),
+        verbosity=fields.text("verbosity"),
+        caching=decode_caching(fields),
+        tier=_renamed(paths, "tier", "service_tier", decode_tier(fields)),
+        user=_decode_user(fields, paths),
+        metadata=fields.mapping("metadata"),
+        store=fields.flag("store"),
+        stream=fields.flag("stream") or False,
+        include_usage=stream_options.flag("include_usage"),
+        obfuscation=stream_options.flag("include_obfuscation"),
+        paths=paths,
+        extras=_extras(fields, stream_options),
+    )
+    return request
+
+
+def _renamed(paths: Paths, name: str, wire: str, value: _T | None) -> _T | None:
+    if value is not None:
+        paths[name] = wire
+    return value
+
+
+def _decode_user(fields: Fields, paths: Paths) -> str | None:
+    """Who is asking: `safety_identifier`, or the older `user`."""
+    identifier = fields.text("safety_identifier")
+    if identifier is not None:
+        paths["user"] = "safety_identifier"
+        return identifier
+    return fields.text("user")
+
+
+def _extras(fields: Fields, stream_options: Fields) -> dict[str, Json] | None:
+    rest = stream_options.rest()
+    if rest is not None:
+        fields.put_back("stream_options", rest)
+    return fields.rest()
+
+
+def _decode_messages(fields: Fields) -> tuple[Turn, ...]:
+    messages = fields.items("messages")
+    if messages is None:
+        raise fields.require("messages")
+    return _Messages().read(messages)
+
+
+class _Messages:
+    """Reads messages in order; remembers the ids it minted for deprecated function calls, for their results."""
+
+    def __init__(self) -> None:
+        self._minted: dict[str, str] = {}
+
+    def read(self, messages: list[Json]) -> tuple[Turn, ...]:
+        return tuple(self._message(message, f"messages[{index}]") for index, message in enumerate(messages))
+
+    def _message(self, message: Json, path: str) -> Turn:
+        if not isinstance(message, dict):
+            raise BadRequest(f"{path} must be an object", path=path)
+        wire_role = message.get("role")
+        role = ROLES.get(wire_role) if isinstance(wire_role, str) else None
+        if role is None or not isinstance(wire_role, str):
+            raise BadRequest(f"{path}.role must be one of {', '.join(ROLES)}", path=f"{path}.role")
+        turn = _SHORT.get(role, _short_prompt)(message, role, path)
+        if turn is not None:
+            return turn
+        fields = Fields(message, path)
+        fields.any("role")
+        return _READERS[wire_role](self, fields, role)
+
+    def _prompt(self, fields: Fields, role: Role) -> Turn:
+        content = fields.any("content")
+        blocks = decode_content(content, fields.at("content"))
+        return _turn(fields, role, blocks, isinstance(content, str))
+
+    def _assistant(self, fields: Fields, role: Role) -> Turn:
+        content = fields.any("content")
+        blocks: list[Block] = list(read_reasoning(fields, REASONING_FIELDS))
+        blocks += decode_content(content, fields.at("content"))
+        refusal = fields.text("refusal")
+        if refusal:
+            blocks.append(Refusal(text=refusal, path=fields.at("refusal")))
+        audio = fields.fields("audio")
+        if audio is not None:
+            blocks.append(Audio(id=audio.text("id"), path=audio.path, extras=audio.rest()))
+        blocks += self._calls(fields)
+        return _turn(fields, role, tuple(blocks), isinstance(content, str))
+
+    def _calls(self, fields: Fields) -> list[Block]:
+        given = fields.items("tool_calls") or ()
+        calls: list[Block] = [_short_call(call, f"{fields.path}.tool_calls[{at}]") for at, call in enumerate(given)]
+        legacy = fields.fields("function_call")
+        if legacy is not None:
+            call = _function(legacy, legacy, mint("call_", fields.path, "function_call"))
+            self._minted[call.name] = call.id
+            calls.append(call)
+        return calls
+
+    def _tool(self, fields: Fields, role: Role) -> Turn:
+        call_id = fields.text("tool_call_id")
+        if not call_id:
+            raise fields.require("tool_call_id")
+        return _result(fields, role, call_id)
+
+    def _function(self, fields: Fields, role: Role) -> Turn:
+        """Before tools there was one call at a time, known by its name."""
+        name = fields.text("name")
+        if not name:
+            raise fields.require("name")
+        return _result(fields, role, self._minted.get(name) or mint("call_", fields.path, name))
+
+
+def _short_prompt(message: dict[str, Json], role: Role, path: str) -> Turn | None:
+    """The short way for a message that is a role and a text; None if there is more to it. The same below."""
+    if message.keys() != _PLAIN_MESSAGE or type(message["content"]) is not str:
+        return None
+    text = message["content"]
+    blocks = (Text(text=text, path=f"{path}.content"),) if text else ()
+    return Turn(role=role, blocks=blocks, path=path, plain=True)
+
+
+def _short_assistant(message: dict[str, Json], role: Role, path: str) -> Turn | None:
+    if not message.keys() <= _PLAIN_ASSISTANT:
+        return None
+    text, calls = message.get("content"), message.get("tool_calls") or []
+    if not (text is None or type(text) is str) or type(calls) is not list:
+        return None
+    blocks: list[Block] = [Text(text=text, path=f"{path}.content")] if text else []
+    blocks += [_short_call(call, f"{path}.tool_calls[{index}]") for index, call in enumerate(calls)]
+    return Turn(role=role, blocks=tuple(blocks), path=path, plain=text is not None)
+
+
+def _short_call(call: Json, path: str) -> ToolCall:
+    function = call.get("function") if isinstance(call, dict) and call.keys() == _PLAIN_CALL else None
+    if isinstance(function, dict) and function.keys() == _PLAIN_FUNCTION and call["type"] == "function":
+        call_id, name, arguments = call["id"], function["name"], function["arguments"]
+        if type(call_id) is type(name) is type(arguments) is str and call_id and name:
+            return ToolCall(id=call_id, name=name, arguments=arguments, path=path)
+    return _call(Fields(call, path))
+
+
+def _short_result(message: dict[str, Json], role: Role, path: str) -> Turn | None:
+    if message.keys() != _PLAIN_RESULT or type(message["content"]) is not str:
+        return None
+    text, call_id = message["content"], message["tool_call_id"]
+    if type(call_id) is not str or not call_id:
+        return None
+    content = (Text(text=text, path=f"{path}.content"),) if text else ()
+    return Turn(role=role, blocks=(ToolResult(call_id=call_id, content=content, plain=True, path=path),), path=path)
+
+
+_SHORT = {Role.ASSISTANT: _short_assistant, Role.TOOL: _short_result}
+
+
+def _result(fields: Fields, role: Role, call_id: str) -> Turn:
+    content = fields.any("content")
+    result = ToolResult(
+        call_id=call_id,
+        content=decode_content(content, fields.at("content")),
+        plain=isinstance(content, str),
+        name=fields.text("name"),
+        path=fields.path,
+    )
+    return Turn(role=role, blocks=(result,), path=fields.path, extras=fields.rest())
+
+
+def _turn(fields: Fields, role: Role, blocks: tuple[Block, ...], plain: bool) -> Turn:
+    name = fields.text("name")
+    return Turn(role=role, blocks=blocks, path=fields.path, plain=plain, name=name, extras=fields.rest())
+
+
+def _call(fields: Fields) -> ToolCall:
+    call_id = fields.text("id") or mint("call_", fields.path)
+    kind = fields.any("type")
+    if kind == "custom":
+        inner = fields.fields("custom")
+        if inner is None:
+            raise fields.require("custom")
+        return _custom(fields, inner, call_id)
+    inner = fields.fields("function")
+    if inner is None:
+        raise fields.require("function")
+    return _function(fields, inner, call_id)
+
+
+def _function(fields: Fields, inner: Fields, call_id: str) -> ToolCall:
+    name = _call_name(inner)
+    arguments = inner.any("arguments")
+    return ToolCall(
+        id=call_id,
+        name=name,
+        arguments=arguments if isinstance(arguments, str) else "" if arguments is None else dump_text(arguments),
+        path=fields.path,
+        extras=_call_extras(fields, "function", inner),
+    )
+
+
+def _custom(fields: Fields, inner: Fields, call_id: str) -> ToolCall:
+    name, text = _call_name(inner), inner.text("input")
+    extras = _call_extras(fields, "custom", inner)
+    return ToolCall(id=call_id, name=name, arguments=text or "", kind=CallKind.CUSTOM, path=fields.path, extras=extras)
+
+
+def _call_name(inner: Fields) -> str:
+    name = inner.text("name")
+    if not name:
+        raise inner.require("name")
+    return name
+
+
+def _call_extras(fields: Fields, name: str, inner: Fields) -> dict[str, Json] | None:
+    if inner is not fields:
+        rest = inner.rest()
+        if rest is not None:
+            fields.put_back(name, rest)
+    return fields.rest()
+
+
+_READERS: dict[str, Callable[[_Messages, Fields, Role], Turn]] = {
+    "system": _Messages._prompt,
+    "developer": _Messages._prompt,
+    "user": _Messages._prompt,
+    "assistant": _Messages._assistant,
+    "tool": _Messages._tool,
+    "function": _Messages._function,
+}

@@ -1,0 +1,267 @@
+"""A streamed answer, written: model events in, bytes of `chat.completion.chunk` events out.
+
+Every chunk of an answer starts and ends with the same bytes, so these are prepared once; a piece of text only has to
+be quoted in between. All calls share one growing index. Annotations and the values that close reasoning are written
+whole. After an error there is no `[DONE]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trilogue.model import (
+    Audio,
+    Block,
+    BlockStart,
+    BlockStop,
+    CallKind,
+    Citation,
+    CitationDelta,
+    Delta,
+    Failed,
+    Finish,
+    Json,
+    LogprobsDelta,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    ResponseStart,
+    Text,
+    ToolCall,
+)
+from trilogue.protocols.chat.calls import call_id_of, takes_custom
+from trilogue.protocols.chat.errors import encode_failure
+from trilogue.protocols.chat.reasoning import ReasoningWriter
+from trilogue.protocols.chat.response import (
+    annotation_of,
+    answer_id,
+    audio_of,
+    declare_dropped,
+    declare_order,
+    encode_tier,
+    refusal_text,
+)
+from trilogue.protocols.chat.usage import encode_stop, encode_usage
+from trilogue.protocols.chat.wire import PROTOCOL
+from trilogue.protocols.encoding import StreamEncoder
+from trilogue.protocols.jsontext import dump, dumps
+from trilogue.protocols.reply import Reply
+from trilogue.sse import frame_data
+
+_DONE = b"data: [DONE]\n\n"
+
+
+class ChatStreamEncoder(StreamEncoder):
+    """One per answer."""
+
+    protocol = PROTOCOL
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply)
+        self._base = b""
+        self._head = b""
+        self._tail = b""
+        self._prefix = b""
+        self._suffix = b""
+        self._quote: Callable[[str], bytes] = dumps
+        self._include_usage = _wants_usage(reply)
+        self._native = reply.source is PROTOCOL
+        self._block: Block | None = None
+        self._written = 0
+        self._content = 0
+        self._texts = 0
+        self._calls = 0
+        self._refused = False
+        self._citations: list[Citation] = []
+        self._annotations: list[Json] = []
+        self._reasoning = ReasoningWriter(reply)
+
+    def on_start(self, event: ResponseStart) -> None:
+        common: dict[str, Json] = {
+            "id": answer_id(event.id, self.reply),
+            "object": "chat.completion.chunk",
+            "created": event.created if event.created is not None else self.reply.created,
+            "model": self.reply.model or event.model,
+        }
+        fingerprint = (event.extras or {}).get("system_fingerprint") if self._native else None
+        if fingerprint is not None:
+            common["system_fingerprint"] = fingerprint
+        self._base = b"data: " + dump(common)[:-1]
+        self._head = self._base + b',"choices":[{"index":0,"delta":'
+        self._tail = b',"finish_reason":null}]' + self._end()
+        self._write({"role": "assistant", "content": "", "refusal": None})
+
+    def _end(self) -> bytes:
+        return b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
+
+    def _write(self, delta: dict[str, Json]) -> None:
+        self.out.append(self._head + dump(delta) + self._tail)
+
+    def _flow(self, before: bytes, after: bytes, quote: Callable[[str], bytes] = dumps) -> None:
+        """Prepare what stands before and after each piece of the block's text."""
+        self._prefix = self._head + before
+        self._suffix = after + self._tail
+        self._quote = quote
+
+    def on_block_start(self, event: BlockStart) -> None:
+        self._block = event.block
+        self._written = 0
+        self._prefix = b""
+        begin = _BEGIN.get(type(event.block))
+        if begin is None:
+            declare_dropped(event.block, self.reply)
+        else:
+            begin(self, event.block)
+
+    def on_delta(self, event: Delta) -> None:
+        if self._prefix and event.text:
+            self._written += len(event.text)
+            self.out.append(self._prefix + self._quote(event.text) + self._suffix)
+
+    def on_reasoning(self, event: ReasoningDelta) -> None:
+        text = self._reasoning.text(event.text, event.part, event.raw)
+        if text:
+            self._written += len(text)
+            self.out.append(self._prefix + dumps(text) + self._suffix)
+
+    def on_citation(self, event: CitationDelta) -> None:
+        self._citations.append(event.citation)
+
+    def on_logprobs(self, event: LogprobsDelta) -> None:
+        logprobs = dump({"content": event.logprobs, "refusal": None})
+        self.out.append(self._head + b'{},"logprobs":' + logprobs + self._tail)
+
+    def on_block_stop(self, event: BlockStop) -> None:
+        end = _END.get(type(self._block))
+        if end is not None:
+            end(self, event)
+        self._block = None
+
+    def on_finish(self, event: Finish) -> None:
+        if self._annotations:
+            self._write({"annotations": self._annotations})
+        refusal = refusal_text(event.stop, self._refused)
+        if refusal:
+            self._write({"refusal": refusal})
+        reason = encode_stop(event.stop, self._calls > 0, self.reply)
+        tier = encode_tier(event.tier, self.reply)
+        finish = dump({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], **tier})
+        self.out.append(self._base + b"," + finish[1:-1] + self._end())
+        moderation = (event.extras or {}).get("moderation") if self._native else None
+        if moderation is not None:
+            self.out.append(self._base + b',"choices":[],"moderation":' + dump(moderation) + self._end())
+        if self._include_usage and event.usage is not None:
+            usage = dump({"choices": [], **tier, "usage": encode_usage(event.usage, self.reply)})
+            self.out.append(self._base + b"," + usage[1:] + b"\n\n")
+        self.out.append(_DONE)
+
+    def on_failed(self, event: Failed) -> None:
+        self.out.append(frame_data(dump({"error": encode_failure(event.failure)})))
+
+    def _begin_text(self, block: Text) -> None:
+        declare_order(self._texts, self._calls, self.reply)
+        self._texts += 1
+        self._flow(b'{"content":', b"}")
+        self._citations = list(block.citations)
+        self._whole(block.text)
+        if block.logprobs:
+            self.on_logprobs(LogprobsDelta(0, block.logprobs))
+
+    def _end_text(self, event: BlockStop) -> None:
+        final = event.block
+        if isinstance(final, Text):
+            self._missing(final.text)
+            self._citations = self._citations or list(final.citations)
+        for citation in self._citations:
+            annotation = annotation_of(citation, self._content, self._written, self.reply)
+            if annotation is not None:
+                self._annotations.append(annotation)
+        self._citations = []
+        self._content += self._written
+
+    def _begin_refusal(self, block: Refusal) -> None:
+        self._refused = True
+        self._flow(b'{"refusal":', b"}")
+        self._whole(block.text)
+
+    def _end_refusal(self, event: BlockStop) -> None:
+        if isinstance(event.block, Refusal):
+            self._missing(event.block.text)
+
+    def _begin_reasoning(self, block: Reasoning) -> None:
+        self._reasoning.begin()
+        self._flow(b'{"reasoning_content":', b"}")
+        self._whole(self._reasoning.block(block))
+
+    def _end_reasoning(self, event: BlockStop) -> None:
+        opaque = event.opaque or getattr(self._block, "opaque", None)
+        if isinstance(event.block, Reasoning):
+            if not self._written:
+                self._whole(self._reasoning.block(event.block))
+            opaque = opaque or event.block.opaque
+        details = self._reasoning.details(opaque)
+        if details:
+            self._write({"reasoning_details": details})
+
+    def _begin_call(self, block: ToolCall) -> None:
+        """Free text goes as free text to clients that declared such a tool, else as a function with one string."""
+        index = self._calls
+        self._calls += 1
+        custom = block.kind is CallKind.CUSTOM and (self._native or takes_custom(block.name, self.reply))
+        key, field = ("custom", "input") if custom else ("function", "arguments")
+        head = {"index": index, "id": call_id_of(block, self.reply), "type": key}
+        body = {"name": block.name, field: ""}
+        self._write({"tool_calls": [{**head, key: body, **((block.extras or {}) if self._native else {})}]})
+        before = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, key.encode(), field.encode())
+        wrapped = block.kind is CallKind.CUSTOM and not custom
+        self._flow(before, b"}}]}", _quote_inner if wrapped else dumps)
+        if wrapped:
+            self.out.append(self._prefix + dumps('{"input":"') + self._suffix)
+        self._whole(block.arguments)
+
+    def _end_call(self, event: BlockStop) -> None:
+        if isinstance(event.block, ToolCall):
+            self._missing(event.block.arguments)
+        if self._quote is _quote_inner:
+            self.out.append(self._prefix + dumps('"}') + self._suffix)
+        elif not self._written and isinstance(self._block, ToolCall) and self._block.kind is CallKind.FUNCTION:
+            self._whole("{}")
+
+    def _begin_audio(self, block: Audio) -> None:
+        self._write({"audio": audio_of(block)})
+
+    def _whole(self, text: str) -> None:
+        """Text that came with the block rather than in pieces."""
+        self.on_delta(Delta(0, text))
+
+    def _missing(self, text: str) -> None:
+        """Text that only the end of the block tells."""
+        if not self._written:
+            self._whole(text)
+
+
+_BEGIN: dict[type[Block], Callable[[ChatStreamEncoder, Any], None]] = {
+    Text: ChatStreamEncoder._begin_text,
+    Refusal: ChatStreamEncoder._begin_refusal,
+    Reasoning: ChatStreamEncoder._begin_reasoning,
+    ToolCall: ChatStreamEncoder._begin_call,
+    Audio: ChatStreamEncoder._begin_audio,
+}
+_END: dict[type[Block | None], Callable[[ChatStreamEncoder, BlockStop], None]] = {
+    Text: ChatStreamEncoder._end_text,
+    Refusal: ChatStreamEncoder._end_refusal,
+    Reasoning: ChatStreamEncoder._end_reasoning,
+    ToolCall: ChatStreamEncoder._end_call,
+}
+
+
+def _quote_inner(text: str) -> bytes:
+    """A piece of a JSON string that is itself inside a JSON string."""
+    return dumps(dumps(text)[1:-1].decode())
+
+
+def _wants_usage(reply: Reply) -> bool:
+    """Asked for in stream_options; without a request to look at, usage is given."""
+    options = reply.body.get("stream_options")
+    return not reply.body or (isinstance(options, dict) and options.get("include_usage") is True)

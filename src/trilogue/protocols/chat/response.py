@@ -1,0 +1,364 @@
+"""A whole answer, both ways: the message of a choice ↔ blocks.
+
+Reading takes every spelling of reasoning, content that is a list or an object, calls without id or type. Writing is
+what the official API would send, with reasoning in `reasoning_content`. Streams use the small writers here too, so
+that a streamed answer adds up to the same message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from trilogue.errors import UpstreamFailure, UpstreamProtocolError
+from trilogue.model import (
+    Audio,
+    Block,
+    Citation,
+    CitationKind,
+    HostedCall,
+    HostedResult,
+    Json,
+    Native,
+    Reasoning,
+    Refusal,
+    Response,
+    Source,
+    SourceKind,
+    Stop,
+    StopReason,
+    Text,
+    Tier,
+    ToolCall,
+)
+from trilogue.protocols.chat.calls import encode_call, read_call
+from trilogue.protocols.chat.content import thinking_text
+from trilogue.protocols.chat.controls import decode_tier
+from trilogue.protocols.chat.errors import decode_failure, find_error
+from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning
+from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
+from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL
+from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.ids import mint
+from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.reply import Reply
+
+
+def decode_response(body: dict[str, Json]) -> Response:
+    """The neutral answer. Raises `UpstreamFailure` if the body is an error, whatever its status was."""
+    if find_error(body) is not None:
+        raise UpstreamFailure(decode_failure(body))
+    fields = LooseFields(body)
+    choices = fields.items("choices")
+    if not choices or not isinstance(choices[0], dict):
+        raise UpstreamProtocolError("the answer has no choices")
+    choice = LooseFields(choices[0])
+    error = choice.any("error")
+    if error:
+        raise UpstreamFailure(decode_failure({"error": error}))
+    answer_id = fields.text("id") or ""
+    message = LooseFields(choice.any("message") or choice.any("delta"), "choices[0].message")
+    logprobs = choice.any("logprobs")
+    blocks = _with_logprobs(tuple(_message_blocks(message, answer_id)), logprobs, choice)
+    for name in ("index", "delta"):
+        choice.any(name)
+    reason = _finish_reason(choice)
+    calls = any(isinstance(block, ToolCall) for block in blocks)
+    return Response(
+        protocol=PROTOCOL,
+        id=answer_id,
+        model=fields.text("model") or "",
+        created=fields.integer("created"),
+        blocks=blocks,
+        stop=decode_stop(reason, calls, choice.rest()),
+        usage=decode_usage(fields.any("usage")),
+        tier=decode_tier(fields),
+        extras=_answer_extras(fields, choices[1:], message),
+    )
+
+
+def _answer_extras(fields: Fields, further: list[Json], message: Fields) -> dict[str, Json] | None:
+    for name in NOISE:
+        fields.any(name)
+    if further:
+        fields.put_back("choices", further)
+    rest = message.rest()
+    if rest is not None:
+        fields.put_back("message", rest)
+    return fields.rest()
+
+
+def _finish_reason(choice: Fields) -> str | None:
+    reason = choice.text("finish_reason")
+    details = choice.any("finish_details")
+    if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
+        return str(details["type"])
+    return reason
+
+
+def _message_blocks(message: Fields, answer_id: str) -> Iterator[Block]:
+    """What a message says, in the order in which Chat means it: reasoning, text, refusal, sound, calls."""
+    message.any("role")
+    yield from read_reasoning(message, None)
+    citations = read_annotations(message)
+    for block in content_blocks(message.any("content"), message.at("content")):
+        if citations and isinstance(block, Text):
+            yield replace(block, citations=tuple(citations))
+            citations = []
+        else:
+            yield block
+    if citations:
+        message.put_back("annotations", [citation.native for citation in citations])
+    refusal = message.text("refusal")
+    if refusal:
+        yield Refusal(text=refusal, path=message.at("refusal"))
+    audio = read_audio(message.any("audio"), message.at("audio"))
+    if audio is not None:
+        yield audio
+    calls = message.items("tool_calls") or []
+    legacy = message.any("function_call")
+    if isinstance(legacy, dict):
+        calls = [*calls, {"function": legacy}]
+    for position, call in enumerate(calls):
+        read = read_call(call, mint("call_", answer_id, position), f"{message.at('tool_calls')}[{position}]")
+        if read is not None:
+            yield read
+
+
+def content_blocks(content: Json, path: str) -> Iterator[Block]:
+    """Content as text, as parts, or as the very object that was asked for in JSON mode."""
+    if isinstance(content, str):
+        if content:
+            yield Text(text=content, path=path)
+    elif isinstance(content, list):
+        for index, part in enumerate(content):
+            yield _part_block(part, f"{path}[{index}]")
+    elif content is not None:
+        yield Text(text=dump_text(content), path=path)
+
+
+def _part_block(part: Json, path: str) -> Block:
+    if isinstance(part, str):
+        return Text(text=part, path=path)
+    fields = LooseFields(part)
+    kind = fields.text("type") or ""
+    if kind == "thinking":
+        text = thinking_text(fields.any("thinking"))
+        return Reasoning(raw=(text,) if text else (), path=path)
+    text_value = fields.text("text") if kind in ("text", "output_text", "") else None
+    if text_value is not None:
+        return Text(text=text_value, path=path)
+    if kind == "refusal" and isinstance(part.get("refusal"), str):
+        return Refusal(text=part["refusal"], path=path)
+    return Native(type=kind, data=part if isinstance(part, dict) else {"value": part}, path=path)
+
+
+def read_annotations(message: Fields) -> list[Citation]:
+    """Annotations as citations of the text they point into."""
+    value = message.any("annotations")
+    return [citation_of(entry) for entry in entries(value)]
+
+
+def citation_of(entry: dict[str, Json], offset: int = 0) -> Citation:
+    """One annotation; `offset`: where the cited block begins in the whole content."""
+    inner = LooseFields(entry.get("url_citation"))
+    start, end = inner.integer("start_index"), inner.integer("end_index")
+    return Citation(
+        kind=CitationKind.WEB if entry.get("type") == "url_citation" else CitationKind.FILE,
+        native=entry,
+        url=inner.text("url"),
+        title=inner.text("title"),
+        cited_text=inner.text("content"),
+        start=None if start is None else max(0, start - offset),
+        end=None if end is None else max(0, end - offset),
+    )
+
+
+def read_audio(value: Json, path: str) -> Audio | None:
+    """Sound that the model made; servers that never make any send it empty."""
+    fields = LooseFields(value)
+    audio_id, data, transcript = fields.text("id"), fields.text("data"), fields.text("transcript")
+    if not audio_id and not data and not transcript:
+        return None
+    source = Source(SourceKind.DATA, data) if data else None
+    return Audio(id=audio_id, source=source, transcript=transcript, path=path, extras=fields.rest())
+
+
+def _with_logprobs(blocks: tuple[Block, ...], logprobs: Json, choice: Fields) -> tuple[Block, ...]:
+    """Token entries belong to the first text; what does not fit stays with the choice."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    text = next((block for block in blocks if isinstance(block, Text)), None)
+    if not isinstance(content, list) or text is None:
+        choice.put_back("logprobs", logprobs)
+        return blocks
+    rest = {name: value for name, value in logprobs.items() if name != "content" and value is not None}
+    choice.put_back("logprobs", rest or None)
+    return tuple(replace(text, logprobs=content) if block is text else block for block in blocks)
+
+
+def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
+    """The answer as the official API would send it; what Chat cannot say is declared in `reply.ledger`."""
+    message = _MessageWriter(reply)
+    for block in response.blocks:
+        message.add(block)
+    native = reply.source is PROTOCOL
+    extras = dict(response.extras or {}) if native else {}
+    choice: dict[str, Json] = {
+        "index": 0,
+        "message": {**message.body(refusal_text(response.stop, message.refused)), **extras.pop("message", {})},
+        "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
+        "finish_reason": encode_stop(response.stop, bool(message.calls), reply),
+    }
+    if native and response.stop.extras:
+        choice = {**response.stop.extras, **{name: value for name, value in choice.items() if value is not None}}
+    body: dict[str, Json] = {
+        "id": answer_id(response.id, reply),
+        "object": "chat.completion",
+        "created": response.created if response.created is not None else reply.created,
+        "model": reply.model or response.model,
+        "choices": [choice, *entries(extras.pop("choices", None))],
+    }
+    if response.usage is not None:
+        body["usage"] = encode_usage(response.usage, reply)
+    body.update(encode_tier(response.tier, reply))
+    metadata = reply.body.get("metadata")
+    if metadata and not native:
+        body["metadata"] = metadata
+    return {**body, **extras}
+
+
+def answer_id(upstream_id: str, reply: Reply) -> str:
+    """The upstream's own id in its own protocol, else a minted one."""
+    if reply.source is PROTOCOL and upstream_id:
+        return upstream_id
+    return mint("chatcmpl-", upstream_id or reply.seed)
+
+
+def encode_tier(tier: Tier | None, reply: Reply) -> dict[str, Json]:
+    """`service_tier`, if there is one."""
+    if tier is None:
+        return {}
+    if tier in NEAREST_TIER:
+        reply.ledger.add("tier", "service_tier")
+    return {"service_tier": NEAREST_TIER.get(tier, tier).value}
+
+
+def refusal_text(stop: Stop, refused: bool) -> str | None:
+    """Why a classifier stopped the answer, where the model did not say it itself."""
+    return stop.explanation if stop.reason is StopReason.REFUSAL and not refused else None
+
+
+def annotation_of(citation: Citation, offset: int, length: int, reply: Reply) -> dict[str, Json] | None:
+    """A citation as an annotation of the whole content; `offset` and `length` are those of the cited text block."""
+    if citation.kind is not CitationKind.WEB or citation.url is None:
+        if reply.source is PROTOCOL:
+            return citation.native
+        reply.ledger.add("citation.document", "annotations")
+        return None
+    if citation.cited_text and reply.source is not PROTOCOL:
+        reply.ledger.add("citation.source_span", "annotations")
+    start = min(citation.start if citation.start is not None else 0, length)
+    end = min(max(start, citation.end if citation.end is not None else length), length)
+    link = {
+        "start_index": offset + start,
+        "end_index": offset + end,
+        "title": citation.title or "",
+        "url": citation.url,
+    }
+    if reply.source is PROTOCOL:
+        native = citation.native.get("url_citation")
+        link = {**(native if isinstance(native, dict) else {}), **link}
+    return {"type": "url_citation", "url_citation": link}
+
+
+def declare_dropped(block: Block, reply: Reply) -> None:
+    """A block that no Chat answer can hold."""
+    if isinstance(block, HostedCall | HostedResult):
+        reply.ledger.add("hosted.result_dropped", block.path or block.tool.value, block.tool.value)
+    else:
+        name = block.type if isinstance(block, Native) else type(block).__name__
+        reply.ledger.add("native.dropped", block.path or name, name)
+
+
+def declare_order(texts: int, calls: int, reply: Reply) -> None:
+    """A text block begins after so many texts and calls: Chat has one text, and all calls after it."""
+    if reply.source is not PROTOCOL:
+        if calls:
+            reply.ledger.add("order.flattened", "choices[0].message.content")
+        if texts:
+            reply.ledger.add("text.blocks_joined", "choices[0].message.content")
+
+
+def audio_of(block: Audio) -> dict[str, Json]:
+    """Sound as the official API gives it."""
+    data = block.source.value if block.source is not None else ""
+    return {"id": block.id or "", "data": data, "transcript": block.transcript or "", **(block.extras or {})}
+
+
+class _MessageWriter:
+    """Collects the blocks of one answer into one message."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._reasoning = ReasoningWriter(reply)
+        self._thoughts: list[str] = []
+        self._details: list[Json] = []
+        self._texts: list[str] = []
+        self._length = 0
+        self._refusals: list[str] = []
+        self._annotations: list[Json] = []
+        self._audio: dict[str, Json] | None = None
+        self.calls: list[Json] = []
+        self.logprobs: list[Json] = []
+
+    @property
+    def refused(self) -> bool:
+        """The model declined in its own words."""
+        return bool(self._refusals)
+
+    def add(self, block: Block) -> None:
+        """Take the next block."""
+        if isinstance(block, Text):
+            self._text(block)
+        elif isinstance(block, ToolCall):
+            self.calls.append(encode_call(block, self._reply))
+        elif isinstance(block, Reasoning):
+            self._reasoning.begin()
+            self._thoughts.append(self._reasoning.block(block))
+            self._details += self._reasoning.details(block.opaque)
+        elif isinstance(block, Refusal):
+            self._refusals.append(block.text)
+        elif isinstance(block, Audio):
+            self._audio = audio_of(block)
+        else:
+            declare_dropped(block, self._reply)
+
+    def _text(self, block: Text) -> None:
+        if block.text:
+            declare_order(len(self._texts), len(self.calls), self._reply)
+            self._texts.append(block.text)
+        for citation in block.citations:
+            annotation = annotation_of(citation, self._length, len(block.text), self._reply)
+            if annotation is not None:
+                self._annotations.append(annotation)
+        self.logprobs += block.logprobs or []
+        self._length += len(block.text)
+
+    def body(self, refusal: str | None) -> dict[str, Json]:
+        """The message. Content is null only where something else is said."""
+        refused = "".join(self._refusals) or refusal
+        spoken = self._texts or not (self.calls or refused or self._audio)
+        message: dict[str, Json] = {
+            "role": "assistant",
+            "content": "".join(self._texts) if spoken else None,
+            "refusal": refused or None,
+        }
+        optional = {
+            "reasoning_content": "".join(self._thoughts),
+            "reasoning_details": self._details,
+            "tool_calls": self.calls,
+            "annotations": self._annotations,
+            "audio": self._audio,
+        }
+        return message | {name: value for name, value in optional.items() if value}

@@ -1,0 +1,165 @@
+"""Usage and stop reasons, both ways.
+
+In: the `usage` object of any server that calls itself compatible, and its `finish_reason`. Out: `model.Usage`, whose
+figures never count a token twice, and `model.Stop`; and back, as the official API would write them.
+"""
+
+from __future__ import annotations
+
+from trilogue.errors import UpstreamFailure
+from trilogue.model import Failure, FailureKind, Json, Protocol, Stop, StopReason, Usage
+from trilogue.protocols.chat.wire import PROTOCOL
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.reply import Reply
+
+_CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
+"""where servers put cached tokens, besides prompt_tokens_details.cached_tokens"""
+_CACHE_WRITE = ("cache_creation_input_tokens", "created_cache_tokens")
+_REPEATED = ("prompt_cache_miss_tokens", "total_tokens")
+"""figures that follow from the others"""
+
+STOPS: dict[str, StopReason] = {
+    "stop": StopReason.END,
+    "eos": StopReason.END,
+    "eos_token": StopReason.END,
+    "end_turn": StopReason.END,
+    "complete": StopReason.END,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "length": StopReason.LENGTH,
+    "max_tokens": StopReason.LENGTH,
+    "repetition": StopReason.LENGTH,
+    "model_length": StopReason.CONTEXT_WINDOW,
+    "model_context_window_exceeded": StopReason.CONTEXT_WINDOW,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "tool_call": StopReason.TOOL_CALLS,
+    "tool_use": StopReason.TOOL_CALLS,
+    "function_call": StopReason.TOOL_CALLS,
+    "content_filter": StopReason.REFUSAL,
+    "refusal": StopReason.REFUSAL,
+    "sensitive": StopReason.REFUSAL,
+    "safety": StopReason.REFUSAL,
+    "recitation": StopReason.REFUSAL,
+}
+
+BROKEN: dict[str, FailureKind] = {
+    "error": FailureKind.SERVER,
+    "abort": FailureKind.SERVER,
+    "network_error": FailureKind.SERVER,
+    "insufficient_system_resource": FailureKind.OVERLOADED,
+}
+"""finish reasons that say the answer is not complete"""
+
+_OFFICIAL = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
+
+_FINISH: dict[StopReason, tuple[str, str | None]] = {
+    StopReason.END: ("stop", None),
+    StopReason.STOP_SEQUENCE: ("stop", "stop.which"),
+    StopReason.LENGTH: ("length", None),
+    StopReason.CONTEXT_WINDOW: ("length", "stop.detail"),
+    StopReason.TOOL_CALLS: ("tool_calls", None),
+    StopReason.PAUSE: ("stop", "stop.pause_turn"),
+    StopReason.REFUSAL: ("content_filter", None),
+    StopReason.COMPACTION: ("stop", "stop.detail"),
+}
+
+
+def decode_usage(value: Json) -> Usage | None:
+    """The figures of a usage object; None if there is none."""
+    if not isinstance(value, dict) or not value:
+        return None
+    fields = LooseFields(value)
+    prompt, completion = _count(fields, "prompt_tokens") or 0, _count(fields, "completion_tokens") or 0
+    total = _count(fields, "total_tokens")
+    input_details = LooseFields(fields.any("prompt_tokens_details"))
+    output_details = LooseFields(fields.any("completion_tokens_details"))
+    read = _first(input_details, ("cached_tokens",), fields, _CACHE_READ)
+    write = _first(input_details, ("cache_write_tokens",), fields, _CACHE_WRITE)
+    reasoning = _first(output_details, ("reasoning_tokens",), fields, ("reasoning_tokens",))
+    if reasoning and total == prompt + completion + reasoning:
+        # xAI counts reasoning beside the completion.
+        completion += reasoning
+    cached = (read or 0) + (write or 0)
+    for name in _REPEATED:
+        fields.any(name)
+    for name, details in (("prompt_tokens_details", input_details), ("completion_tokens_details", output_details)):
+        if (rest := details.rest()) is not None:
+            fields.put_back(name, rest)
+    return Usage(
+        # Where the cached tokens are more than the prompt they are counted beside it, as in Messages.
+        fresh=prompt - cached if cached <= prompt else prompt,
+        cache_read=read,
+        cache_write=write,
+        output=completion,
+        reasoning=reasoning,
+        extras=fields.rest(),
+    )
+
+
+def _count(fields: LooseFields, name: str) -> int | None:
+    value = fields.integer(name)
+    return None if value is None else max(0, value)
+
+
+def _first(details: LooseFields, own: tuple[str, ...], fields: LooseFields, others: tuple[str, ...]) -> int | None:
+    """The first figure that is there; all its spellings are taken."""
+    found = [_count(details, name) for name in own] + [_count(fields, name) for name in others]
+    return next((value for value in found if value is not None), None)
+
+
+def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
+    """The official form. Figures of the same protocol that it has no neutral name for are written back."""
+    prompt, output = usage.input, usage.output
+    input_details: dict[str, Json] = {"cached_tokens": usage.cache_read or 0}
+    if usage.cache_write is not None:
+        input_details["cache_write_tokens"] = usage.cache_write
+    body: dict[str, Json] = {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+        "prompt_tokens_details": input_details,
+        "completion_tokens_details": {"reasoning_tokens": min(usage.reasoning or 0, output)},
+    }
+    if reply.source is PROTOCOL:
+        for name, value in (usage.extras or {}).items():
+            body[name] = {**value, **body[name]} if isinstance(value, dict) and name in body else value
+    else:
+        _declare_usage(usage, reply)
+    return body
+
+
+def _declare_usage(usage: Usage, reply: Reply) -> None:
+    if usage.cache_write_long:
+        reply.ledger.add("usage.cache_ttl", "usage")
+    if usage.searches or usage.fetches:
+        reply.ledger.add("usage.detail", "usage", "server tool counts")
+    if usage.estimated:
+        reply.ledger.add("usage.estimated", "usage")
+
+
+def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None = None) -> Stop:
+    """Why an answer ended. An unknown name is an end with that name as its detail; raises for a failure."""
+    name = reason or "stop"
+    if name in BROKEN:
+        message = f"the upstream ended the answer with finish_reason {name}"
+        raise UpstreamFailure(Failure(kind=BROKEN[name], message=message, status=502, code=name, protocol=PROTOCOL))
+    known = STOPS.get(name) or STOPS.get(name.lower(), StopReason.END)
+    if calls and known in (StopReason.END, StopReason.STOP_SEQUENCE):
+        known = StopReason.TOOL_CALLS
+    elif known is StopReason.TOOL_CALLS and not calls:
+        known = StopReason.END
+    return Stop(reason=known, detail=None if name in _OFFICIAL else name, extras=extras)
+
+
+def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:
+    """The finish_reason, with what it cannot say declared. Calls turn a bare stop into tool_calls, and only they do."""
+    name, loss = _FINISH[stop.reason]
+    if name in ("stop", "tool_calls"):
+        name = "tool_calls" if calls else "stop"
+    if reply.source is not PROTOCOL:
+        if loss is not None:
+            reply.ledger.add(loss, "stop_reason", stop.reason.value)
+        if stop.category is not None:
+            reply.ledger.add("refusal.category", "stop_reason", stop.category)
+        if stop.detail is not None and reply.source is Protocol.RESPONSES:
+            reply.ledger.add("stop.detail", "stop_reason", stop.detail)
+    return name

@@ -1,0 +1,163 @@
+"""The names of Chat Completions: request fields and their fates, enum tables, structs for the fast path of streams.
+
+It holds data only. Tables go from wire names to neutral ones; the reverse is made from them where it is needed.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trilogue.model import Effort, Json, Protocol, Role, Tier
+from trilogue.protocols.fate import DROP, SILENT, Fate, refuse
+
+PROTOCOL = Protocol.CHAT
+
+REQUEST_FIELDS = frozenset(
+    {
+        "audio",
+        "chat_template_kwargs",
+        "enable_thinking",
+        "frequency_penalty",
+        "function_call",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "metadata",
+        "modalities",
+        "model",
+        "moderation",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "reasoning",
+        "reasoning_effort",
+        "response_format",
+        "safety_identifier",
+        "seed",
+        "service_tier",
+        "stop",
+        "store",
+        "stream",
+        "stream_options",
+        "temperature",
+        "thinking",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+        "user",
+        "verbosity",
+        "web_search_options",
+    }
+)
+
+REASONING_FIELDS = "reasoning_fields"
+"""extra of a reasoning block: the fields of the message that it was read from, as they came"""
+
+REASONING_PART = "reasoning_part"
+"""extra of a reasoning block: the content part that it was read from"""
+
+FATES = {
+    # Top level.
+    "audio": refuse("only Chat Completions answers with sound"),
+    "modalities": refuse("only Chat Completions answers with sound", ["text"]),
+    "moderation": refuse("the target does not moderate the answer"),
+    "prediction": DROP,
+    "chat_template_kwargs": DROP,
+    "stream_options": SILENT,
+    "usage": SILENT,
+    # Messages, parts, calls and tools. Marks, reasoning and file formats are carried by the block itself.
+    REASONING_FIELDS: SILENT,
+    REASONING_PART: SILENT,
+    "reasoning_content": Fate(harmless=("", " ")),
+    "video_url": refuse("only some Chat Completions servers take video"),
+    "input_audio": refuse("only Chat Completions takes sound"),
+    "cache_control": SILENT,
+    "index": SILENT,
+    "annotations": Fate(loss="citation.dropped", harmless=([],)),
+    "prefix": refuse("the target does not continue an assistant message", False),
+}
+
+RESPONSE_FATES = {
+    "choices": Fate(loss="choices.dropped"),
+    # Figures and echoes of the server that say nothing about the answer.
+    "x_groq": SILENT,
+    "timings": SILENT,
+    "time_info": SILENT,
+    "prompt_filter_results": SILENT,
+}
+
+ROLES = {
+    "system": Role.SYSTEM,
+    "developer": Role.DEVELOPER,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "tool": Role.TOOL,
+    "function": Role.TOOL,
+}
+
+EFFORTS = {effort.value: effort for effort in Effort}
+
+TIERS = {tier.value: tier for tier in (Tier.AUTO, Tier.DEFAULT, Tier.FLEX, Tier.SCALE, Tier.PRIORITY, Tier.FAST)}
+NEAREST_TIER = {Tier.ULTRAFAST: Tier.FAST, Tier.BATCH: Tier.DEFAULT}
+
+CACHE_TTLS = {"30m": 1800, "12h": 43_200}
+"""lifetimes of `prompt_cache_breakpoint`, in seconds"""
+CACHE_CONTROL_TTLS = {"5m": 300, "1h": 3600}
+"""lifetimes of `cache_control`, which compatible servers take over from Messages"""
+
+MAX_STOPS = 4
+MAX_USER_LENGTH = 128
+MAX_CALL_ID = 64
+
+DETAILS_FORMAT = "trilogue"
+"""`format` of the reasoning_details entries that we write ourselves"""
+
+NOISE = frozenset({"obfuscation", "p", "object", "stream_options"})
+"""fields of chunks that say nothing: padding, the type, an echo of the request"""
+
+
+class Delta(Struct, gc=False):
+    """What a chunk adds. Everything but text only has to be seen here: a chunk that has it is read as a dict."""
+
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: Json = None
+    reasoning_details: Json = None
+    thinking: Json = None
+    thinking_blocks: Json = None
+    refusal: Json = None
+    tool_calls: Json = None
+    function_call: Json = None
+    audio: Json = None
+    annotations: Json = None
+    executed_tools: Json = None
+    provider_metadata: Json = None
+
+
+class Choice(Struct, gc=False):
+    """One choice of a chunk."""
+
+    delta: Delta
+    index: int = 0
+    finish_reason: str | None = None
+    logprobs: Json = None
+    error: Json = None
+
+
+class Chunk(Struct, gc=False):
+    """A chunk as far as the fast path looks."""
+
+    choices: list[Choice]
+    usage: Json = None
+    error: Json = None
+    x_groq: Json = None
+    moderation: Json = None

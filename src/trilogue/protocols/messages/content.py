@@ -1,0 +1,231 @@
+"""Content blocks of requests and answers: wire objects in, blocks out.
+
+The way back is in `encode_content.py` for requests and in `response.py` for answers; hosted tools are in `hosted.py`.
+This module does not know turns, roles or which blocks a role may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trilogue.errors import BadRequest
+from trilogue.model import (
+    Block,
+    Citation,
+    CitationKind,
+    Document,
+    Image,
+    Json,
+    Native,
+    Opaque,
+    OpaqueKind,
+    Reasoning,
+    SearchResult,
+    Source,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.ids import mint
+from trilogue.protocols.messages import hosted
+from trilogue.protocols.messages.controls import take_cache
+from trilogue.protocols.messages.tools import arguments_of
+from trilogue.protocols.messages.wire import SERVER_RESULTS, SOURCES
+
+Read = type[Fields]
+"""`Fields` for requests, `LooseFields` for answers"""
+
+
+def decode_blocks(values: list[Json], path: str, read: Read = Fields) -> tuple[Block, ...]:
+    """Every block of a content array."""
+    return tuple([decode_block(value, f"{path}[{index}]", read) for index, value in enumerate(values)])
+
+
+def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
+    """One content block. A type that the model has no class for becomes a `Native`."""
+    if type(value) is dict and len(value) == 2 and value.get("type") == "text" and type(value.get("text")) is str:
+        return Text(text=value["text"], path=path)
+    fields = read(value, path)
+    kind = fields.text("type")
+    if kind is None and read is Fields:
+        raise fields.require("type")
+    return _DECODERS[read].get(kind or "", _native)(fields, value)
+
+
+def decode_content(fields: Fields, name: str) -> tuple[tuple[Block, ...], bool]:
+    """A field that is a string or an array of blocks; and whether it was a string."""
+    value = fields.any(name)
+    if type(value) is str:
+        return (Text(text=value, path=fields.at(name)),), True
+    if value is None:
+        return (), False
+    if type(value) is not list:
+        raise BadRequest(f"{fields.at(name)} must be a string or an array", path=fields.at(name))
+    return decode_blocks(value, fields.at(name), type(fields)), False
+
+
+def _common(fields: Fields) -> dict[str, Any]:
+    """What every block has: read last, since it takes all that is left."""
+    return {"path": fields.path, "cache": take_cache(fields), "extras": fields.rest()}
+
+
+def _required(fields: Fields, name: str) -> str:
+    value = fields.text(name)
+    if value is None and not isinstance(fields, LooseFields):
+        raise fields.require(name)
+    return value or ""
+
+
+def _native(fields: Fields, value: Json) -> Block:
+    data = value if isinstance(value, dict) else {}
+    kind = data.get("type")
+    return Native(type=kind if isinstance(kind, str) else "", data=data, path=fields.path)
+
+
+def _text(fields: Fields, _: Json) -> Block:
+    text = _required(fields, "text")
+    found = fields.items("citations")
+    if found == []:
+        fields.put_back("citations", found)
+    citations = [decode_citation(item, fields.at("citations"), type(fields)) for item in found or ()]
+    return Text(text=text, citations=tuple(citations), **_common(fields))
+
+
+_CITATIONS = {
+    "char_location": CitationKind.DOCUMENT,
+    "page_location": CitationKind.DOCUMENT,
+    "content_block_location": CitationKind.DOCUMENT,
+    "web_search_result_location": CitationKind.WEB,
+    "search_result_location": CitationKind.SEARCH_RESULT,
+}
+
+
+def decode_citation(value: Json, path: str, read: Read) -> Citation:
+    """A citation; it points into its source, and all of the text block is the cited span."""
+    fields = read(value, path)
+    kind = _CITATIONS.get(fields.text("type") or "", CitationKind.DOCUMENT)
+    token = fields.text("encrypted_index")
+    return Citation(
+        kind=kind,
+        native=value if isinstance(value, dict) else {},
+        url=fields.text("url") or fields.text("source"),
+        title=fields.text("title") or fields.text("document_title"),
+        cited_text=fields.text("cited_text"),
+        token=Opaque(kind=OpaqueKind.CITATION, value=token) if token else None,
+    )
+
+
+def _source(fields: Fields) -> Source | None:
+    """The source of media; None if it is of a kind that has no neutral form."""
+    source = fields.fields("source")
+    if source is None:
+        raise fields.require("source")
+    kind, name = SOURCES.get(source.text("type") or "", (None, ""))
+    value = source.text(name) if kind else None
+    if kind is None or value is None:
+        return None
+    result = Source(kind, value, source.text("media_type"))
+    if rest := source.rest():
+        fields.put_back("source", rest)
+    return result
+
+
+def _image(fields: Fields, value: Json) -> Block:
+    source = _source(fields)
+    return _native(fields, value) if source is None else Image(source=source, **_common(fields))
+
+
+def _citations_flag(fields: Fields) -> bool | None:
+    citations = fields.fields("citations")
+    if citations is None:
+        return None
+    enabled = citations.flag("enabled")
+    if rest := citations.rest():
+        fields.put_back("citations", rest)
+    return enabled
+
+
+def _document(fields: Fields, value: Json) -> Block:
+    parts: tuple[Block, ...] = ()
+    source = None
+    given = value.get("source")
+    if isinstance(given, dict) and given.get("type") == "content":
+        fields.any("source")
+        parts, _ = decode_content(Fields(given, fields.at("source")), "content")
+    else:
+        source = _source(fields)
+        if source is None:
+            return _native(fields, value)
+    return Document(
+        source=source,
+        parts=parts,
+        title=fields.text("title"),
+        context=fields.text("context"),
+        citations=_citations_flag(fields),
+        **_common(fields),
+    )
+
+
+def _search_result(fields: Fields, value: Json) -> Block:
+    source, title = _required(fields, "source"), _required(fields, "title")
+    parts, _ = decode_content(fields, "content")
+    texts = tuple(part for part in parts if isinstance(part, Text))
+    if len(texts) != len(parts):
+        return _native(fields, value)
+    citations = _citations_flag(fields)
+    return SearchResult(source=source, title=title, parts=texts, citations=citations, **_common(fields))
+
+
+def _thinking(fields: Fields, _: Json) -> Block:
+    text = _required(fields, "thinking")
+    signature = fields.text("signature")
+    if signature == "":
+        fields.put_back("signature", "")
+    opaque = Opaque(kind=OpaqueKind.SIGNATURE, value=signature) if signature else None
+    return Reasoning(summary=(text,) if text else (), opaque=opaque, **_common(fields))
+
+
+def _redacted(fields: Fields, _: Json) -> Block:
+    opaque = Opaque(kind=OpaqueKind.REDACTED, value=_required(fields, "data"))
+    return Reasoning(opaque=opaque, **_common(fields))
+
+
+def _tool_use(fields: Fields, _: Json) -> Block:
+    given = fields.any("input") if isinstance(fields, LooseFields) else fields.mapping("input")
+    return ToolCall(
+        id=fields.text("id") or mint("toolu_", fields.path),
+        name=_required(fields, "name"),
+        arguments=arguments_of(given, fields),
+        **_common(fields),
+    )
+
+
+def _tool_result(fields: Fields, _: Json) -> Block:
+    call_id = _required(fields, "tool_use_id")
+    content, plain = decode_content(fields, "content")
+    return ToolResult(
+        call_id=call_id, content=content, plain=plain, is_error=fields.flag("is_error"), **_common(fields)
+    )
+
+
+_IN_ANSWERS: dict[str, Callable[[Fields, Json], Block]] = {
+    "text": _text,
+    "thinking": _thinking,
+    "redacted_thinking": _redacted,
+    "tool_use": _tool_use,
+    "server_tool_use": hosted.decode_call,
+    "mcp_tool_use": hosted.decode_mcp_call,
+    **dict.fromkeys(SERVER_RESULTS, hosted.decode_result),
+}
+
+_IN_REQUESTS: dict[str, Callable[[Fields, Json], Block]] = {
+    **_IN_ANSWERS,
+    "image": _image,
+    "document": _document,
+    "search_result": _search_result,
+    "tool_result": _tool_result,
+}
+
+_DECODERS: dict[Read, dict[str, Callable[[Fields, Json], Block]]] = {Fields: _IN_REQUESTS, LooseFields: _IN_ANSWERS}

@@ -1,0 +1,273 @@
+"""Sampling, output format, caching, tier and identity, both ways.
+
+The encoding half writes what the target's profile takes and declares the rest. It does not know turns or tools;
+what it needs to know about them comes as arguments. How much to think is in `reasoning.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from trilogue.errors import BadRequest, Unsupported
+from trilogue.model import (
+    CacheMark,
+    Extras,
+    FormatKind,
+    Json,
+    Ledger,
+    OutputFormat,
+    Protocol,
+    Request,
+    Sampling,
+    Tier,
+)
+from trilogue.protocols.fields import Fields
+from trilogue.protocols.ids import digest
+from trilogue.protocols.messages.wire import (
+    CACHE_TTLS,
+    MAX_CACHE_MARKS,
+    MAX_USER_LENGTH,
+    REQUEST_TIERS,
+)
+from trilogue.protocols.profile import Profile
+
+V = TypeVar("V")
+Wire = dict[str, Json]
+
+
+def take_cache(fields: Fields) -> CacheMark | None:
+    """The cache mark of a block, tool or request. What it says beyond the lifetime goes back to the rest."""
+    control = fields.fields("cache_control")
+    if control is None:
+        return None
+    kind = control.text("type")
+    if kind != "ephemeral":
+        control.put_back("type", kind)
+        fields.put_back("cache_control", control.rest())
+        return None
+    seconds = take_enum(control, "ttl", CACHE_TTLS)
+    if rest := control.rest():
+        fields.put_back("cache_control", rest)
+    return CacheMark(seconds)
+
+
+def take_enum(fields: Fields, name: str, table: dict[str, V]) -> V | None:
+    """A field with an enumerated value; a value that has no row stays in the rest."""
+    value = fields.text(name)
+    if value is not None and value not in table:
+        fields.put_back(name, value)
+    return table.get(value or "")
+
+
+def put_nested(fields: Fields, nested: Fields | None) -> None:
+    """Leave what is left of a nested object among the extras, by dotted path."""
+    if nested is not None:
+        for name, value in (nested.rest() or {}).items():
+            fields.put_back(nested.at(name), value)
+
+
+def decode_sampling(fields: Fields) -> Sampling:
+    """Limits and randomness."""
+    stops = fields.items("stop_sequences") or []
+    if not all(isinstance(stop, str) for stop in stops):
+        raise BadRequest("stop_sequences must be an array of strings", path="stop_sequences")
+    return Sampling(
+        max_tokens=fields.integer("max_tokens"),
+        temperature=fields.number("temperature"),
+        top_p=fields.number("top_p"),
+        top_k=fields.integer("top_k"),
+        stop=tuple(stops),
+    )
+
+
+def decode_format(fields: Fields, config: Fields | None) -> OutputFormat | None:
+    """`output_config.format`, or `output_format`, its name before it moved there."""
+    for owner, name in ((config, "format"), (fields, "output_format")):
+        given = owner.fields(name) if owner else None
+        if owner is None or given is None:
+            continue
+        schema = given.mapping("schema")
+        if given.text("type") == "json_schema" and schema is not None:
+            return OutputFormat(kind=FormatKind.SCHEMA, schema=schema, path=given.path)
+        raise BadRequest(f"{given.path} must be of type json_schema with a schema", path=given.path)
+    return None
+
+
+def decode_tier(fields: Fields) -> Tier | None:
+    """`speed` and `service_tier`. There is one neutral field: what it cannot say stays in the extras."""
+    speed = fields.text("speed")
+    if speed == "fast":
+        return Tier.FAST
+    fields.put_back("speed", speed)
+    return take_enum(fields, "service_tier", REQUEST_TIERS)
+
+
+class Marks:
+    """Writes cache marks and keeps them within what the protocol allows for one request."""
+
+    def __init__(self, profile: Profile, ledger: Ledger, native: bool) -> None:
+        self._accepted = profile.cache_marks or native
+        self._ledger = ledger
+        self._native = native
+        self._written: list[tuple[Wire, str]] = []
+
+    def put(self, wire: Wire, cache: CacheMark | None, path: str, extras: Extras = None) -> None:
+        """Mark a block or tool, and give it back its extras."""
+        if cache is not None and self._accepted:
+            wire["cache_control"] = self.control(cache, path)
+            self._written.append((wire, path))
+        elif cache is not None:
+            self._ledger.add("cache.mark", path)
+        if extras:
+            merge_extras(wire, extras)
+
+    def lost(self, cache: CacheMark | None, path: str) -> None:
+        """The block of a mark is not written."""
+        if cache is not None:
+            self._ledger.add("cache.mark", path)
+
+    def control(self, cache: CacheMark, path: str) -> Wire:
+        """A mark as wire object, with the nearest of the two lifetimes."""
+        if cache.ttl is None:
+            return {"type": "ephemeral"}
+        name = "5m" if cache.ttl <= 1800 else "1h"
+        if CACHE_TTLS[name] != cache.ttl:
+            self._ledger.add("cache.ttl", path, name)
+        return {"type": "ephemeral", "ttl": name}
+
+    def trim(self) -> None:
+        """Take off the marks that are too many: the first ones, which stand for the shortest prefixes."""
+        if not self._native:
+            for wire, path in self._written[:-MAX_CACHE_MARKS]:
+                del wire["cache_control"]
+                self._ledger.add("cache.mark", path, f"at most {MAX_CACHE_MARKS} are allowed")
+
+
+def merge_extras(wire: Wire, extras: dict[str, Json]) -> None:
+    """Give a wire object its extras back. Known fields win; objects that were read in part are joined."""
+    for name, value in extras.items():
+        known = wire.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            wire[name] = {**known, **{key: item for key, item in value.items() if key not in known}}
+        elif name not in wire:
+            wire[name] = value
+
+
+def encode_format(request: Request, ledger: Ledger) -> tuple[Wire | None, str | None]:
+    """The `format` of `output_config`, and an instruction for what it cannot say."""
+    wanted = request.format
+    if wanted is None or wanted.kind is FormatKind.TEXT:
+        return None, None
+    path = wanted.path or request.where("format")
+    if wanted.kind is FormatKind.JSON:
+        ledger.add("format.json_object", path)
+        return None, "Answer with one JSON object and nothing else."
+    if wanted.description is not None:
+        ledger.add("format.details", path)
+    return {"type": "json_schema", "schema": wanted.schema if wanted.schema is not None else {}}, None
+
+
+_REFUSED = {
+    "logprobs": "the target gives no token probabilities",
+    "top_logprobs": "the target gives no token probabilities",
+    "choices": "the target gives one answer per request",
+}
+_DROPPED = ("frequency_penalty", "presence_penalty", "logit_bias", "max_tool_calls")
+
+
+def encode_sampling(request: Request, profile: Profile, thinks: bool, ledger: Ledger) -> Wire:
+    """Sampling parameters and stop sequences. `thinks`: thinking is on, which fixes the temperature."""
+    sampling = request.sampling
+    if request.protocol is Protocol.MESSAGES:
+        names = ("temperature", "top_p", "top_k")
+        given: Wire = {name: value for name in names if (value := getattr(sampling, name)) is not None}
+        return {**given, "stop_sequences": list(sampling.stop)} if sampling.stop else given
+    _refuse_sampling(request)
+    for name in _DROPPED:
+        if getattr(sampling, name):
+            ledger.add("param.dropped", request.where(name))
+    if sampling.seed is not None:
+        ledger.add("param.dropped", request.where("seed"))
+    return {**_randomness(request, profile, thinks, ledger), **_stops(request, ledger)}
+
+
+def _refuse_sampling(request: Request) -> None:
+    for name, reason in _REFUSED.items():
+        value = getattr(request.sampling, name)
+        if value and not (name == "choices" and value == 1):
+            raise Unsupported(request.where(name), reason)
+
+
+def _randomness(request: Request, profile: Profile, thinks: bool, ledger: Ledger) -> Wire:
+    sampling = request.sampling
+    wire: Wire = {}
+    for name, value in (("temperature", sampling.temperature), ("top_p", sampling.top_p), ("top_k", sampling.top_k)):
+        if value is None:
+            continue
+        fixed = thinks or (name == "top_p" and "temperature" in wire and not profile.temperature_with_top_p)
+        if profile.sampling and not fixed:
+            wire[name] = value
+        elif value != 1 or name == "top_k":  # 1 is the default of the other two
+            ledger.add("sampling.dropped", request.where(name))
+    if wire.get("temperature", 0) > 1:
+        ledger.add("temperature.clamped", request.where("temperature"))
+        wire["temperature"] = 1
+    return wire
+
+
+def _stops(request: Request, ledger: Ledger) -> Wire:
+    """The target refuses stop sequences that are white space only."""
+    stops = [stop for stop in request.sampling.stop if stop.strip()]
+    if len(stops) < len(request.sampling.stop):
+        ledger.add("param.dropped", request.where("stop"), "stop sequences of white space")
+    return {"stop_sequences": stops} if stops else {}
+
+
+_TIERS: dict[Tier, Wire] = {
+    Tier.DEFAULT: {"service_tier": "standard_only"},
+    Tier.FLEX: {"service_tier": "standard_only"},
+    Tier.FAST: {"speed": "fast"},
+    Tier.ULTRAFAST: {"speed": "fast"},
+}
+_EXACT_TIERS = (Tier.AUTO, Tier.DEFAULT)
+
+
+def encode_tier(request: Request, ledger: Ledger) -> Wire:
+    """`service_tier` or `speed`."""
+    tier = request.tier
+    if tier is None:
+        return {}
+    if request.protocol is Protocol.MESSAGES:
+        return {"service_tier": "auto"} if tier is Tier.AUTO else _TIERS.get(tier, {})
+    if tier not in _EXACT_TIERS:
+        ledger.add("tier", request.where("tier"), tier.value)
+    return _TIERS.get(tier, {})
+
+
+def encode_identity(request: Request, ledger: Ledger) -> Wire:
+    """`metadata`: the end user."""
+    if request.user is None:
+        return {}
+    if len(request.user) > MAX_USER_LENGTH and request.protocol is not Protocol.MESSAGES:
+        ledger.add("user.hashed", request.where("user"))
+        return {"metadata": {"user_id": digest(request.user, 32)}}
+    return {"metadata": {"user_id": request.user}}
+
+
+def declare_rest(request: Request, ledger: Ledger) -> None:
+    """Settings of other protocols that this one has no field for."""
+    caching = request.caching
+    if request.previous_response is not None:
+        raise Unsupported(request.where("previous_response"), "the target keeps no answers")
+    if request.verbosity not in (None, "medium"):
+        ledger.add("verbosity", request.where("verbosity"))
+    if request.metadata:
+        ledger.add("metadata.kept", request.where("metadata"))
+    if request.store:
+        ledger.add("store.ignored", request.where("store"))
+    if caching is not None and caching.key is not None:
+        ledger.add("cache.key", request.where("cache_key"))
+    if caching is not None and caching.options:
+        ledger.add("cache.options", request.where("cache_options"))
+    if caching is not None and caching.retention is not None:
+        ledger.add("cache.options", request.where("cache_retention"))

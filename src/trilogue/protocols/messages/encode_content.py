@@ -1,0 +1,232 @@
+"""Blocks of a request out as content blocks of this protocol.
+
+Blocks that came from this protocol go back as they were. Those of others are written as the API takes them; what has
+no form is declared in the ledger or refused. This module does not know turns and roles.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trilogue.errors import InternalError, Unsupported
+from trilogue.model import (
+    Audio,
+    Block,
+    CallKind,
+    Document,
+    HostedCall,
+    HostedResult,
+    Image,
+    Json,
+    Ledger,
+    Native,
+    OpaqueKind,
+    Reasoning,
+    Refusal,
+    SearchResult,
+    Source,
+    SourceKind,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from trilogue.protocols.ids import safe_call_id
+from trilogue.protocols.jsontext import parse_object
+from trilogue.protocols.messages import hosted
+from trilogue.protocols.messages.controls import Marks, Wire
+from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES
+
+_SOURCE_TYPES = {kind: (name, field) for name, (kind, field) in SOURCES.items()}
+_PDF = "application/pdf"
+_PDF_BASE64 = "JVBERi"
+
+
+def _write_source(source: Source) -> Wire:
+    name, field = _SOURCE_TYPES[source.kind]
+    wire: Wire = {"type": name}
+    if source.media_type is not None:
+        wire["media_type"] = source.media_type
+    return {**wire, field: source.value}
+
+
+class BlockWriter:
+    """Writes the blocks of one request. `native`: they came from this protocol, and go back as they were."""
+
+    def __init__(self, ledger: Ledger, marks: Marks, native: bool) -> None:
+        self.ledger = ledger
+        self.marks = marks
+        self.native = native
+
+    def write_all(self, blocks: Iterable[Block]) -> list[Json]:
+        """The wire objects of all blocks that have one."""
+        return [wire for block in blocks if (wire := self.write(block)) is not None]
+
+    def write(self, block: Block) -> Wire | None:
+        """One block; None if it is left out, which is then declared."""
+        if self.native:
+            if isinstance(block, Native):
+                return block.data
+            if isinstance(block, HostedCall | HostedResult) and block.native is not None:
+                return block.native
+        if type(block) not in _WRITERS:
+            raise InternalError(f"{type(block).__name__} cannot be part of a request")
+        wire = _WRITERS[type(block)](self, block)
+        if wire is None:
+            self.marks.lost(block.cache, block.path)
+        elif self.native:
+            self.marks.put(wire, block.cache, block.path, block.extras)
+        elif block.cache is not None:
+            self.marks.put(wire, block.cache, block.path)
+        return wire
+
+    def text(self, block: Text) -> Wire | None:
+        """Prose. Empty blocks are refused by the API, so those of other protocols are skipped."""
+        if not block.text and not self.native:
+            return None
+        wire: Wire = {"type": "text", "text": block.text}
+        if block.citations and self.native:
+            wire["citations"] = [citation.native for citation in block.citations]
+        elif block.citations:
+            self.ledger.add("citation.dropped", block.path)
+        return wire
+
+    def refusal(self, block: Refusal) -> Wire | None:
+        """The model's own words stay words."""
+        return {"type": "text", "text": block.text} if block.text else None
+
+    def image(self, block: Image) -> Wire:
+        """A picture, in one of the four formats that are taken."""
+        if not self.native:
+            self._portable(block.source, block.path)
+            if block.source.kind is SourceKind.DATA and block.source.media_type not in IMAGE_TYPES:
+                raise Unsupported(block.path, "only JPEG, PNG, GIF and WebP images are taken")
+            if block.detail not in (None, "auto"):
+                self.ledger.add("image.detail", block.path)
+        return {"type": "image", "source": _write_source(block.source)}
+
+    def document(self, block: Document) -> Wire:
+        """A PDF, a text, a link or a list of blocks."""
+        if block.source is None:
+            source: Wire = {"type": "content", "content": self.write_all(block.parts)}
+        else:
+            source = _write_source(block.source if self.native else self._readable(block.source, block.path))
+        wire: Wire = {"type": "document", "source": source}
+        return self._describe(wire, title=block.title, context=block.context, citations=block.citations)
+
+    def search_result(self, block: SearchResult) -> Wire:
+        """A search hit that the client supplies."""
+        wire: Wire = {"type": "search_result", "source": block.source, "title": block.title}
+        return self._describe({**wire, "content": self.write_all(block.parts)}, citations=block.citations)
+
+    def audio(self, block: Audio) -> Wire:
+        """There is no sound in this protocol."""
+        raise Unsupported(block.path, "the target takes no sound")
+
+    def reasoning(self, block: Reasoning) -> Wire | None:
+        """Reasoning goes back only with the value that its maker gave it."""
+        opaque = block.opaque
+        if opaque is not None and opaque.kind is OpaqueKind.REDACTED:
+            return {"type": "redacted_thinking", "data": opaque.value}
+        if self.native or (opaque is not None and opaque.kind is OpaqueKind.SIGNATURE):
+            wire: Wire = {"type": "thinking", "thinking": "\n\n".join(block.summary + block.raw)}
+            return {**wire, "signature": opaque.value} if opaque is not None else wire
+        self.ledger.add("reasoning.foreign_dropped", block.path)
+        return None
+
+    def tool_call(self, block: ToolCall) -> Wire:
+        """A call, its arguments as object."""
+        call_id = block.id if self.native else safe_call_id(block.id)
+        return {"type": "tool_use", "id": call_id, "name": block.name, "input": self._input(block)}
+
+    def tool_result(self, block: ToolResult) -> Wire:
+        """A result; a bare string stays one."""
+        call_id = block.call_id if self.native else safe_call_id(block.call_id)
+        wire: Wire = {"type": "tool_result", "tool_use_id": call_id}
+        if block.plain:
+            wire["content"] = "".join(part.text for part in block.content if isinstance(part, Text))
+        elif content := self.write_all(block.content):
+            wire["content"] = content
+        if block.is_error is not None:
+            wire["is_error"] = block.is_error
+        elif block.status == "incomplete":
+            wire["is_error"] = True
+        return wire
+
+    def hosted_call(self, block: HostedCall) -> Wire | None:
+        """A call that the provider ran."""
+        return self._or_declare(hosted.encode_call(block), block)
+
+    def hosted_result(self, block: HostedResult) -> Wire | None:
+        """What a provider's tool found."""
+        return self._or_declare(hosted.encode_result(block, self.ledger), block)
+
+    def foreign(self, block: Native) -> Wire | None:
+        """Something that only another protocol knows."""
+        return self._or_declare(None, block)
+
+    def _or_declare(self, wire: Wire | None, block: Block) -> Wire | None:
+        if wire is None:
+            self.ledger.add("native.dropped", block.path)
+        return wire
+
+    def _input(self, block: ToolCall) -> Wire:
+        if block.kind is CallKind.CUSTOM:
+            self.ledger.add("tool.custom_emulated", block.path)
+            return {"input": block.arguments}
+        if not block.arguments.strip():
+            return {}
+        parsed = parse_object(block.arguments)
+        if parsed is None:
+            self.ledger.add("arguments.invalid_json", block.path)
+            return {"_raw": block.arguments}
+        return parsed
+
+    def _describe(
+        self, wire: Wire, *, title: str | None = None, context: str | None = None, citations: bool | None = None
+    ) -> Wire:
+        if title is not None:
+            wire["title"] = title
+        if context is not None:
+            wire["context"] = context
+        if citations is not None:
+            wire["citations"] = {"enabled": citations}
+        return wire
+
+    def _portable(self, source: Source, path: str) -> None:
+        if source.kind is SourceKind.FILE_ID:
+            raise Unsupported(path, "the file is kept at another provider")
+
+    def _readable(self, source: Source, path: str) -> Source:
+        """The source of a document of another protocol, in a form that is taken."""
+        self._portable(source, path)
+        if source.kind is not SourceKind.DATA:
+            is_text = source.kind is SourceKind.TEXT
+            return Source(source.kind, source.value, "text/plain") if is_text else Source(source.kind, source.value)
+        kind = source.media_type or (_PDF if source.value.startswith(_PDF_BASE64) else "")
+        if kind == _PDF:
+            return Source(SourceKind.DATA, source.value, _PDF)
+        if kind.startswith("text/"):
+            try:
+                return Source(SourceKind.TEXT, b64decode(source.value, validate=True).decode(), "text/plain")
+            except (binascii.Error, ValueError):
+                raise Unsupported(path, "the file is not valid base64 of UTF-8 text") from None
+        raise Unsupported(path, "only PDF and plain text files are taken")
+
+
+_WRITERS: dict[type[Block], Callable[[BlockWriter, Any], Wire | None]] = {
+    Text: BlockWriter.text,
+    Refusal: BlockWriter.refusal,
+    Image: BlockWriter.image,
+    Document: BlockWriter.document,
+    SearchResult: BlockWriter.search_result,
+    Audio: BlockWriter.audio,
+    Reasoning: BlockWriter.reasoning,
+    ToolCall: BlockWriter.tool_call,
+    ToolResult: BlockWriter.tool_result,
+    HostedCall: BlockWriter.hosted_call,
+    HostedResult: BlockWriter.hosted_result,
+    Native: BlockWriter.foreign,
+}

@@ -1,0 +1,264 @@
+"""Model events in, stream out: what the official API would send for this answer.
+
+A text delta costs one prepared prefix, one JSON string and one suffix. Blocks that this protocol has no form for are
+left out and declared; the indices of the others stay contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from trilogue.model import (
+    Block,
+    BlockStart,
+    BlockStop,
+    CallKind,
+    CitationDelta,
+    Delta,
+    Failed,
+    Finish,
+    HostedCall,
+    Json,
+    LogprobsDelta,
+    Opaque,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    ResponseStart,
+    Text,
+    Tier,
+    ToolCall,
+    Usage,
+)
+from trilogue.protocols.encoding import State, StreamEncoder
+from trilogue.protocols.jsontext import dump, dumps
+from trilogue.protocols.messages.controls import Wire, merge_extras
+from trilogue.protocols.messages.errors import error_body
+from trilogue.protocols.messages.response import SEPARATOR, AnswerWriter
+from trilogue.protocols.messages.usage import encode_final_usage, encode_usage
+from trilogue.protocols.messages.wire import PROTOCOL
+from trilogue.protocols.reply import Reply
+from trilogue.sse import COMMENT, frame
+
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+_PREFIX = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+_SUFFIX = b"}}\n\n"
+_STOPS_WITH_DELTA = ("container",)
+"""extras of a finish that belong into the delta rather than beside it"""
+
+
+class MessagesEncoder(StreamEncoder):
+    """Encodes one streamed answer."""
+
+    protocol = PROTOCOL
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply)
+        self._answer = AnswerWriter(reply)
+        self._next = 0
+        """index of the next block"""
+        self._block: Block | None = None
+        self._is_open = False
+        """the block that the events are about has been started on the wire"""
+        self._prefix = b""
+        self._part: tuple[bool, int] | None = None
+        self._hidden = False
+        self._start_usage: Usage | None = None
+
+    def keepalive(self) -> bytes:
+        """A ping, once there is a message that it can belong to."""
+        return COMMENT if self.state is State.IDLE else PING
+
+    def on_start(self, event: ResponseStart) -> None:
+        """message_start, always empty."""
+        native = self._answer.native
+        self._start_usage = event.usage
+        message: Wire = {
+            "id": self._answer.message_id(event.id),
+            "type": "message",
+            "role": "assistant",
+            "model": self.reply.model or event.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "stop_details": None,
+            "usage": encode_usage(event.usage, None, native, self.reply.ledger),
+        }
+        if native and event.extras:
+            merge_extras(message, event.extras)
+        self._emit("message_start", {"message": message})
+        self.out.append(PING)
+
+    def on_block_start(self, event: BlockStart) -> None:
+        """content_block_start, unless it is not yet known whether there will be anything to show."""
+        self._block = event.block
+        self._is_open = self._hidden = False
+        self._part = None
+        self._prefix = b""
+        starter = self._STARTERS.get(type(event.block))
+        if starter is not None:
+            starter(self, event.block)
+        else:
+            self._whole(self._answer.write(event.block))
+
+    def _start_text(self, block: Text) -> None:
+        shell: Wire = {"type": "text", "text": ""}
+        if self._answer.native and block.extras:
+            merge_extras(shell, block.extras)
+        self._open(shell, b"text_delta", b"text")
+        if block.text:
+            self.on_delta(Delta(0, block.text))
+        for citation in block.citations:
+            self.on_citation(CitationDelta(0, citation))
+
+    def _start_refusal(self, block: Refusal) -> None:
+        self._open({**self._answer.refusal(block), "text": ""}, b"text_delta", b"text")
+        if block.text:
+            self.on_delta(Delta(0, block.text))
+
+    def _start_call(self, block: ToolCall) -> None:
+        self._open(self._answer.opening(block), b"input_json_delta", b"partial_json")
+        if block.kind is CallKind.CUSTOM:
+            self._append('{"input":"')
+        if block.arguments:
+            self.on_delta(Delta(0, block.arguments))
+
+    def _start_reasoning(self, block: Reasoning) -> None:
+        self._hidden = not self._answer.shows_thinking
+        for raw, texts in ((False, block.summary), (True, block.raw)):
+            for part, text in enumerate(texts):
+                self.on_reasoning(ReasoningDelta(0, text, part, raw))
+
+    def _start_hosted_call(self, block: HostedCall) -> None:
+        """A call's input comes as a delta, like that of a client's tool."""
+        wire = self._answer.hosted_call(block)
+        if wire is not None:
+            self._open({**wire, "input": {}}, b"input_json_delta", b"partial_json")
+            if wire.get("input"):
+                self._append(dump(wire["input"]).decode())
+
+    def _whole(self, wire: Wire | None) -> None:
+        """A block that comes complete, or not at all."""
+        if wire is not None and wire.get("type") == "text":
+            self._open({**wire, "text": ""}, b"text_delta", b"text")
+            self._append(wire["text"])
+        elif wire is not None:
+            self._open(wire, b"", b"")
+            self._prefix = b""
+
+    def on_delta(self, event: Delta) -> None:
+        """More text, arguments or input."""
+        block = self._block
+        if type(block) is ToolCall and block.kind is CallKind.CUSTOM:
+            self._append(dumps(event.text)[1:-1].decode())
+        elif type(block) is not HostedCall and self._prefix and event.text:
+            self.out.append(self._prefix + dumps(event.text) + _SUFFIX)
+
+    def on_reasoning(self, event: ReasoningDelta) -> None:
+        """More thinking; parts are told apart by an empty line."""
+        if self._hidden or not event.text:
+            return
+        part = (event.raw, event.part)
+        if not self._is_open:
+            self._open_thinking()
+        elif part != self._part:
+            self._append(SEPARATOR)
+        self._part = part
+        self._append(event.text)
+
+    def on_citation(self, event: CitationDelta) -> None:
+        """A citation of the open text block."""
+        if self._block is not None and self._is_open:
+            wire = self._answer.citation(event.citation, self._block.path)
+            if wire is not None:
+                self._delta({"type": "citations_delta", "citation": wire})
+
+    def on_logprobs(self, event: LogprobsDelta) -> None:
+        """There is no place for token probabilities."""
+        if self._block is not None:
+            self.reply.ledger.add("logprobs.dropped", self._block.path)
+
+    def on_block_stop(self, event: BlockStop) -> None:
+        """content_block_stop, and what has to come just before it."""
+        block = self._block
+        if isinstance(block, Reasoning):
+            self._end_reasoning(block, event)
+        elif isinstance(block, ToolCall) and block.kind is CallKind.CUSTOM:
+            self._append('"}')
+        if self._is_open:
+            self._emit("content_block_stop", {"index": self._next - 1})
+        self._block, self._is_open, self._prefix = None, False, b""
+
+    def _end_reasoning(self, block: Reasoning, event: BlockStop) -> None:
+        final = event.block if isinstance(event.block, Reasoning) else block
+        opaque = event.opaque or final.opaque or block.opaque
+        if self._is_open:
+            self._sign(opaque, block)
+            return
+        wire = self._answer.reasoning(replace(final, opaque=opaque))
+        if wire is not None and wire["type"] == "thinking":
+            self._open_thinking()
+            if wire["thinking"]:
+                self._append(wire["thinking"])
+            self._sign(opaque, block)
+        else:
+            self._whole(wire)
+
+    def _open_thinking(self) -> None:
+        self._open({"type": "thinking", "thinking": "", "signature": ""}, b"thinking_delta", b"thinking")
+
+    def _sign(self, opaque: Opaque | None, block: Reasoning) -> None:
+        """The signature, just before the block stops. It is never made up."""
+        if opaque is not None:
+            self._delta({"type": "signature_delta", "signature": opaque.value})
+        elif not self._answer.native:
+            self.reply.ledger.add("reasoning.foreign_dropped", block.path, "shown, but cannot be sent back")
+
+    def on_finish(self, event: Finish) -> None:
+        """message_delta and message_stop."""
+        native, ledger = self._answer.native, self.reply.ledger
+        stop = self._answer.stop(event)
+        if self._next == 0 and not native and stop["stop_reason"] == "end_turn":
+            self._open({"type": "text", "text": ""}, b"text_delta", b"text")
+            self._emit("content_block_stop", {"index": 0})
+        if event.usage is None or event.usage.estimated:
+            ledger.add("usage.estimated", "usage")
+        if event.tier not in (None, Tier.DEFAULT) and not native:
+            ledger.add("tier", "service_tier", "not known when the stream began")
+        extras = (event.extras or {}) if native else {}
+        inner = {name: extras[name] for name in _STOPS_WITH_DELTA if name in extras}
+        beside = {name: value for name, value in extras.items() if name not in inner}
+        usage = encode_final_usage(event.usage, self._start_usage, native)
+        self._emit("message_delta", {"delta": {**inner, **stop}, "usage": usage, **beside})
+        self._emit("message_stop", {})
+
+    def on_failed(self, event: Failed) -> None:
+        """An error event, and nothing after it."""
+        self.out.append(frame("error", dump(error_body(event.failure, self.reply.request_id))))
+
+    def _open(self, block: Wire, delta: bytes, field: bytes) -> None:
+        self._emit("content_block_start", {"index": self._next, "content_block": block})
+        self._prefix = _PREFIX % (self._next, delta, field)
+        self._is_open = True
+        self._next += 1
+
+    def _append(self, text: str) -> None:
+        if text:
+            self.out.append(self._prefix + dumps(text) + _SUFFIX)
+
+    def _delta(self, delta: Wire) -> None:
+        self._emit("content_block_delta", {"index": self._next - 1, "delta": delta})
+
+    def _emit(self, name: str, data: dict[str, Json]) -> None:
+        self.out.append(frame(name, dump({"type": name, **data})))
+
+    _STARTERS: ClassVar[dict[type[Block], Callable[[Any, Any], None]]] = {
+        Text: _start_text,
+        Refusal: _start_refusal,
+        ToolCall: _start_call,
+        Reasoning: _start_reasoning,
+        HostedCall: _start_hosted_call,
+    }

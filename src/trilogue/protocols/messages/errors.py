@@ -1,0 +1,250 @@
+"""Errors of the Messages protocol: any error body in, a `Failure` out; and back.
+
+Errors come in many wrappers: Vertex puts the JSON into a string, resellers nest it, proxies answer in HTML.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+from trilogue.model import Failure, FailureKind, Json
+from trilogue.protocols.codec import ErrorReply
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.jsontext import DECODE_ERRORS, parse_object
+from trilogue.protocols.messages.wire import PROTOCOL
+
+_TYPES = {
+    "invalid_request_error": FailureKind.INVALID_REQUEST,
+    "authentication_error": FailureKind.AUTHENTICATION,
+    "billing_error": FailureKind.BILLING,
+    "permission_error": FailureKind.PERMISSION,
+    "not_found_error": FailureKind.NOT_FOUND,
+    "conflict_error": FailureKind.CONFLICT,
+    "request_too_large": FailureKind.TOO_LARGE,
+    "rate_limit_error": FailureKind.RATE_LIMIT,
+    "api_error": FailureKind.SERVER,
+    "timeout_error": FailureKind.TIMEOUT,
+    "overloaded_error": FailureKind.OVERLOADED,
+}
+
+_CODES = {
+    "enforced_spend_limit_reached": FailureKind.QUOTA,
+    "organization_on_hold": FailureKind.BILLING,
+    "ramp_limit_exceeded": FailureKind.RATE_LIMIT,
+    "request_body_too_large_after_decoding": FailureKind.TOO_LARGE,
+    "compaction_unavailable": FailureKind.OVERLOADED,
+    "file_expired": FailureKind.NOT_FOUND,
+    "thread_not_found": FailureKind.NOT_FOUND,
+}
+
+_TOO_LONG = re.compile(r"prompt is too long|context (window|limit)|maximum.{0,20}context", re.IGNORECASE)
+_NO_MONEY = re.compile(r"credit balance is too low|spend(ing)? limit|usage limits?", re.IGNORECASE)
+_NO_MODEL = re.compile(r"^model:|model .*not (found|exist)", re.IGNORECASE)
+_MESSAGES = (
+    (FailureKind.INVALID_REQUEST, _TOO_LONG, FailureKind.CONTEXT_LENGTH),
+    (FailureKind.INVALID_REQUEST, _NO_MONEY, FailureKind.QUOTA),
+    (FailureKind.NOT_FOUND, _NO_MODEL, FailureKind.MODEL_NOT_FOUND),
+)
+"""what only the text of an error tells: a kind, a pattern, the finer kind"""
+
+_STATUSES = {
+    400: FailureKind.INVALID_REQUEST,
+    401: FailureKind.AUTHENTICATION,
+    402: FailureKind.BILLING,
+    403: FailureKind.PERMISSION,
+    404: FailureKind.NOT_FOUND,
+    408: FailureKind.TIMEOUT,
+    409: FailureKind.CONFLICT,
+    413: FailureKind.TOO_LARGE,
+    422: FailureKind.INVALID_REQUEST,
+    429: FailureKind.RATE_LIMIT,
+    503: FailureKind.UNAVAILABLE,
+    504: FailureKind.TIMEOUT,
+    529: FailureKind.OVERLOADED,
+}
+
+_WRAPPERS = ("error", "upstream_error", "detail", "cause")
+_MAX_MESSAGE = 2000
+_MAX_DEPTH = 5
+
+
+def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """An error answer of an upstream, whatever it looks like."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    try:
+        parsed = parse_object(body.decode().strip().removeprefix("[").removesuffix("]"))
+    except DECODE_ERRORS:
+        parsed = None
+    found = _failure(parsed or {}, status)
+    message = found.message or _plain_text(body) or f"the upstream answered with status {status}"
+    return Failure(
+        kind=found.kind,
+        message=message,
+        status=status,
+        code=found.code,
+        type=found.type,
+        retry_after=retry_after(lower),
+        request_id=found.request_id or lower.get("request-id") or lower.get("x-request-id"),
+        protocol=PROTOCOL,
+        native=found.native,
+    )
+
+
+def find_failure(body: dict[str, Json]) -> Failure | None:
+    """The error that a body or stream event is, although it came with a good status; None if it is none."""
+    is_error = body.get("type") == "error" or body.get("object") == "error" or bool(body.get("error"))
+    if not is_error and not ("detail" in body and "type" not in body):
+        return None
+    return _failure(body, 0)
+
+
+def failure_of_text(text: str) -> Failure:
+    """An error that is no JSON."""
+    message = text.strip()[:_MAX_MESSAGE] or "the upstream reported an error"
+    return Failure(kind=FailureKind.SERVER, message=message, protocol=PROTOCOL)
+
+
+def _failure(body: dict[str, Json], status: int) -> Failure:
+    error, depth = body, 0
+    while depth < _MAX_DEPTH and (inner := _inner(error)) is not None:
+        error, depth = inner, depth + 1
+    fields = LooseFields(error)
+    code = LooseFields(fields.any("details")).text("error_code")
+    kind_name = fields.text("type")
+    message = fields.text("message") or _first_text(error, *_WRAPPERS) or ""
+    whole = LooseFields(body)
+    return Failure(
+        kind=_kind(code, kind_name, status, message),
+        message=message[:_MAX_MESSAGE],
+        status=status,
+        code=code or fields.text("code") or fields.text("status"),
+        type=kind_name,
+        request_id=whole.text("request_id"),
+        protocol=PROTOCOL,
+        native=body if body.get("type") == "error" and kind_name in _TYPES else None,
+    )
+
+
+def _inner(error: dict[str, Json]) -> dict[str, Json] | None:
+    """The error inside a wrapper: nested as an object, or as JSON in a string."""
+    for name in (*_WRAPPERS, "message"):
+        value = error.get(name)
+        if isinstance(value, dict):
+            return value
+        if isinstance(value, str) and value.lstrip().startswith("{") and (parsed := parse_object(value)) is not None:
+            return parsed
+    return None
+
+
+def _first_text(error: dict[str, Json], *names: str) -> str | None:
+    return next((value for name in names if isinstance(value := error.get(name), str)), None)
+
+
+def _kind(code: str | None, name: str | None, status: int, message: str) -> FailureKind:
+    kind = _CODES.get(code or "") or _TYPES.get(name or "") or _STATUSES.get(status) or FailureKind.SERVER
+    for coarse, pattern, fine in _MESSAGES:
+        if kind is coarse and pattern.search(message):
+            return fine
+    return kind
+
+
+_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_HTML_LIMIT = 20_000
+
+
+def _plain_text(body: bytes) -> str:
+    text = body[:_HTML_LIMIT].decode("utf-8", "replace")
+    if "<" in text:
+        text = _TAGS.sub(" ", text)
+    return " ".join(text.split())[:200]
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from milliseconds, seconds, or a date relative to the answer's own."""
+    exact = _number(headers.get("retry-after-ms"))
+    if exact:
+        return exact / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
+    try:
+        return max((parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("date", ""))).total_seconds(), 0.0)
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+_ANSWERS: dict[FailureKind, tuple[int, str]] = {
+    FailureKind.INVALID_REQUEST: (400, "invalid_request_error"),
+    FailureKind.CONTEXT_LENGTH: (400, "invalid_request_error"),
+    FailureKind.UNSUPPORTED: (400, "invalid_request_error"),
+    FailureKind.AUTHENTICATION: (401, "authentication_error"),
+    FailureKind.BILLING: (402, "billing_error"),
+    FailureKind.PERMISSION: (403, "permission_error"),
+    FailureKind.NOT_FOUND: (404, "not_found_error"),
+    FailureKind.MODEL_NOT_FOUND: (404, "not_found_error"),
+    FailureKind.CONFLICT: (409, "conflict_error"),
+    FailureKind.TOO_LARGE: (413, "request_too_large"),
+    FailureKind.RATE_LIMIT: (429, "rate_limit_error"),
+    FailureKind.QUOTA: (429, "rate_limit_error"),
+    FailureKind.SERVER: (500, "api_error"),
+    FailureKind.OVERLOADED: (529, "overloaded_error"),
+    FailureKind.TIMEOUT: (504, "timeout_error"),
+    FailureKind.UNAVAILABLE: (503, "overloaded_error"),
+    FailureKind.UPSTREAM_PROTOCOL: (502, "api_error"),
+    FailureKind.UPSTREAM_TRUNCATED: (502, "api_error"),
+    FailureKind.UPSTREAM_CONNECT: (502, "api_error"),
+}
+_RETRYABLE = frozenset(
+    {
+        FailureKind.CONFLICT,
+        FailureKind.RATE_LIMIT,
+        FailureKind.SERVER,
+        FailureKind.OVERLOADED,
+        FailureKind.TIMEOUT,
+        FailureKind.UNAVAILABLE,
+        FailureKind.UPSTREAM_PROTOCOL,
+        FailureKind.UPSTREAM_TRUNCATED,
+        FailureKind.UPSTREAM_CONNECT,
+    }
+)
+_LONGEST_WAIT = 60
+"""clients obey any delay, so what we pass on has a limit"""
+
+
+def encode_error(failure: Failure, request_id: str) -> ErrorReply:
+    """The HTTP answer for a failure. The upstream's own request id stays inside."""
+    status, _ = _ANSWERS[failure.kind]
+    headers = {"x-should-retry": "true" if failure.kind in _RETRYABLE else "false"}
+    if request_id:
+        headers["request-id"] = request_id
+    if failure.retry_after is not None and failure.kind is not FailureKind.QUOTA:
+        headers["retry-after"] = str(min(math.ceil(failure.retry_after), _LONGEST_WAIT))
+    return ErrorReply(status, error_body(failure, request_id), headers)
+
+
+def error_body(failure: Failure, request_id: str) -> dict[str, Json]:
+    """The error object, as a body or as the last event of a stream."""
+    error: dict[str, Json] = {"type": _ANSWERS[failure.kind][1], "message": failure.message}
+    if failure.protocol is PROTOCOL and isinstance(failure.native, dict):
+        error = _native_error(failure.native, error)
+    elif failure.kind is FailureKind.QUOTA:
+        error["details"] = {"error_code": "enforced_spend_limit_reached"}
+    return {"type": "error", "error": error, "request_id": request_id or None}
+
+
+def _native_error(native: dict[str, Json], known: dict[str, Json]) -> dict[str, Json]:
+    """An error of this protocol in its own words, if its type is one that clients know."""
+    error = native.get("error")
+    return error if isinstance(error, dict) and error.get("type") in _TYPES else known

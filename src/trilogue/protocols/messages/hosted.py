@@ -1,0 +1,210 @@
+"""Tools that the provider runs: their calls and results, both ways.
+
+Reading keeps the wire object as `native`; writing it back in this protocol is exact. Calls and results of other
+protocols are written where this one has a form for them: web search, fetch, code and MCP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trilogue.model import (
+    HostedCall,
+    HostedKind,
+    HostedResult,
+    Json,
+    Ledger,
+    Opaque,
+    OpaqueKind,
+    SearchHit,
+)
+from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.ids import digest, mint, safe_call_id
+from trilogue.protocols.jsontext import dump_text, parse_object
+from trilogue.protocols.messages.controls import take_cache
+from trilogue.protocols.messages.tools import arguments_of
+from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS
+
+_CODE_INPUT = {"bash_code_execution": "command"}
+"""tools whose code is not in the field `code`"""
+
+
+def decode_call(fields: Fields, value: Json) -> HostedCall:
+    """A server_tool_use block."""
+    name = fields.text("name") or ""
+    given = fields.any("input")
+    return HostedCall(
+        id=fields.text("id") or mint("srvtoolu_", fields.path),
+        tool=SERVER_TOOLS.get(name, HostedKind.OTHER),
+        name=name,
+        input=_neutral_input(name, given, fields),
+        native=value,
+        path=fields.path,
+        cache=take_cache(fields),
+        extras=fields.rest(),
+    )
+
+
+def decode_mcp_call(fields: Fields, value: Json) -> HostedCall:
+    """An mcp_tool_use block."""
+    return HostedCall(
+        id=fields.text("id") or mint("mcptoolu_", fields.path),
+        tool=HostedKind.MCP,
+        name=fields.text("name") or "",
+        server=fields.text("server_name"),
+        input=arguments_of(fields.any("input"), fields),
+        native=value,
+        path=fields.path,
+        cache=take_cache(fields),
+        extras=fields.rest(),
+    )
+
+
+def _neutral_input(name: str, given: Json, fields: Fields) -> str:
+    if SERVER_TOOLS.get(name) is not HostedKind.CODE or name == "code_execution" or not isinstance(given, dict):
+        return arguments_of(given, fields)
+    code = given.get(_CODE_INPUT.get(name, ""))
+    return arguments_of({"code": code if isinstance(code, str) else arguments_of(given, fields)}, fields)
+
+
+def decode_result(fields: Fields, value: Json) -> HostedResult:
+    """Any of the …_tool_result blocks."""
+    call_id = fields.text("tool_use_id") or ""
+    content = fields.any("content")
+    kind = SERVER_RESULTS[value["type"]]
+    failed = fields.flag("is_error")
+    text = _said(content)
+    return HostedResult(
+        call_id=call_id,
+        tool=kind,
+        hits=_hits(content) if kind is HostedKind.WEB_SEARCH else (),
+        text=text,
+        error=(text or "error") if failed else _error_code(content),
+        native=value,
+        path=fields.path,
+        cache=take_cache(fields),
+        extras=fields.rest(),
+    )
+
+
+def _hits(content: Json) -> tuple[SearchHit, ...]:
+    found = [LooseFields(item) for item in content] if isinstance(content, list) else []
+    return tuple(_hit(item) for item in found)
+
+
+def _hit(item: Fields) -> SearchHit:
+    token = item.text("encrypted_content")
+    return SearchHit(
+        url=item.text("url") or "",
+        title=item.text("title") or "",
+        page_age=item.text("page_age"),
+        content=Opaque(kind=OpaqueKind.SEARCH, value=token) if token else None,
+    )
+
+
+def _error_code(content: Json) -> str | None:
+    code = content.get("error_code") if isinstance(content, dict) else None
+    return code if isinstance(code, str) else None
+
+
+_SPOKEN = ("text", "stdout", "stderr", "content", "data", "title", "tool_name", "source", "tool_references")
+"""fields of result objects that hold words, in the order in which they are told"""
+
+
+def _said(content: Json, depth: int = 0) -> str | None:
+    """Everything in a result that is words. Opaque values and ids are not."""
+    if isinstance(content, str):
+        return content or None
+    if isinstance(content, list):
+        parts = [_said(item, depth + 1) for item in content] if depth < 4 else []
+    elif isinstance(content, dict) and content.get("type") != "base64" and depth < 4:
+        parts = [_said(content.get(name), depth + 1) for name in _SPOKEN if name in content]
+    else:
+        parts = []
+    return "\n".join(part for part in parts if part) or None
+
+
+def call_id_for(kind: HostedKind, call_id: str) -> str:
+    """The id of a hosted call in the form this protocol demands; the same for a call and its result."""
+    prefix = "mcptoolu_" if kind is HostedKind.MCP else "srvtoolu_"
+    return safe_call_id(call_id) if call_id.startswith(prefix) else prefix + digest(call_id)
+
+
+_CALL_NAMES = {
+    HostedKind.WEB_SEARCH: "web_search",
+    HostedKind.WEB_FETCH: "web_fetch",
+    HostedKind.CODE: "code_execution",
+}
+
+
+def encode_call(block: HostedCall) -> dict[str, Json] | None:
+    """A hosted call of another protocol; None if this one has no form for it."""
+    given = parse_object(block.input) if block.input else {}
+    common = {"id": call_id_for(block.tool, block.id), "input": {"_raw": block.input} if given is None else given}
+    if block.tool is HostedKind.MCP:
+        return {"type": "mcp_tool_use", "name": block.name, "server_name": block.server or "", **common}
+    name = _CALL_NAMES.get(block.tool)
+    return {"type": "server_tool_use", "name": name, **common} if name else None
+
+
+def encode_result(block: HostedResult, ledger: Ledger) -> dict[str, Json] | None:
+    """A hosted result of another protocol; None if this one has no form for it."""
+    writer = _RESULTS.get(block.tool)
+    written = writer(block, ledger) if writer else None
+    if written is None:
+        return None
+    kind, content = written
+    wire: dict[str, Json] = {"type": kind, "tool_use_id": call_id_for(block.tool, block.call_id)}
+    if block.tool is HostedKind.MCP:
+        wire["is_error"] = block.error is not None
+    return {**wire, "content": content}
+
+
+def _web_search(block: HostedResult, ledger: Ledger) -> tuple[str, Json]:
+    kind = "web_search_tool_result"
+    if block.error is not None:
+        return kind, {"type": "web_search_tool_result_error", "error_code": "unavailable"}
+    hits: list[Json] = []
+    for hit in block.hits:
+        if hit.content is None:
+            ledger.add("web_search.replay", block.path, "a result without the token that this protocol demands")
+            continue
+        wire = {"type": "web_search_result", "url": hit.url, "title": hit.title, "page_age": hit.page_age}
+        hits.append({**wire, "encrypted_content": hit.content.value})
+    return kind, hits
+
+
+def _web_fetch(block: HostedResult, _: Ledger) -> tuple[str, Json] | None:
+    if block.text is None or not block.hits:
+        return None
+    source = {"type": "text", "media_type": "text/plain", "data": block.text}
+    document = {"type": "document", "source": source, "title": block.hits[0].title or None}
+    return "web_fetch_tool_result", {"type": "web_fetch_result", "url": block.hits[0].url, "content": document}
+
+
+def _code(block: HostedResult, _: Ledger) -> tuple[str, Json]:
+    kind = "code_execution_tool_result"
+    if block.error is not None and block.text is None:
+        return kind, {"type": "code_execution_tool_result_error", "error_code": "unavailable"}
+    outcome = {"stdout": block.text or "", "stderr": block.error or "", "return_code": 1 if block.error else 0}
+    return kind, {"type": "code_execution_result", **outcome, "content": []}
+
+
+def _mcp(block: HostedResult, _: Ledger) -> tuple[str, Json]:
+    text = block.text if block.text is not None else block.error
+    return "mcp_tool_result", [{"type": "text", "text": text}] if text else []
+
+
+_RESULTS: dict[HostedKind, Callable[[HostedResult, Ledger], tuple[str, Json] | None]] = {
+    HostedKind.WEB_SEARCH: _web_search,
+    HostedKind.WEB_FETCH: _web_fetch,
+    HostedKind.CODE: _code,
+    HostedKind.MCP: _mcp,
+}
+
+
+def as_note(call: HostedCall, result: HostedResult | None) -> str:
+    """A hosted call of the history in words."""
+    said = (result.text or result.error) if result else None
+    label = f"{call.server}.{call.name}" if call.server else call.name or call.tool.value
+    return f"[{label} {call.input or dump_text({})}]" + (f" {said}" if said else "")

@@ -1,0 +1,292 @@
+"""The whole answer, both ways. How one block of an answer is written, for whole answers and streams alike.
+
+Answers of this protocol keep their ids, natives and extras. In those of others, what this protocol cannot say is
+declared in the reply's ledger and left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from trilogue.errors import UpstreamFailure, UpstreamProtocolError
+from trilogue.model import (
+    Audio,
+    Block,
+    CallKind,
+    Citation,
+    CitationKind,
+    Extras,
+    HostedCall,
+    HostedResult,
+    Json,
+    Native,
+    OpaqueKind,
+    Reasoning,
+    Refusal,
+    Response,
+    StopReason,
+    Text,
+    ToolCall,
+)
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.ids import mint, safe_call_id
+from trilogue.protocols.jsontext import parse_object
+from trilogue.protocols.messages import hosted
+from trilogue.protocols.messages.content import decode_blocks
+from trilogue.protocols.messages.controls import Wire, merge_extras
+from trilogue.protocols.messages.errors import find_failure
+from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_stop, encode_usage, split_tier
+from trilogue.protocols.messages.wire import PROTOCOL
+from trilogue.protocols.reply import Reply
+
+SEPARATOR = "\n\n"
+"""between the parts of another protocol's reasoning, which is one text here"""
+
+
+def decode_response(body: dict[str, Json]) -> Response:
+    """An answer's body; raises `UpstreamFailure` if it is an error in disguise."""
+    failure = find_failure(body)
+    if failure is not None:
+        raise UpstreamFailure(failure)
+    fields = LooseFields(body)
+    content = fields.items("content")
+    if content is None:
+        raise UpstreamProtocolError("the upstream's answer has no content")
+    fields.any("type"), fields.any("role")
+    blocks = decode_blocks(content, "content", LooseFields)
+    stop = decode_stop(
+        fields.any("stop_reason"), fields.any("stop_sequence"), fields.any("stop_details"), has_calls(blocks)
+    )
+    usage, tier = split_tier(decode_usage(fields.any("usage")))
+    return Response(
+        protocol=PROTOCOL,
+        id=fields.text("id") or "",
+        model=fields.text("model") or "",
+        blocks=blocks,
+        stop=stop,
+        usage=usage,
+        tier=tier,
+        extras=fields.rest(),
+    )
+
+
+def has_calls(blocks: tuple[Block, ...]) -> bool:
+    """Whether the client is asked to run something. Calls from inside code execution end the turn by themselves."""
+    return any(isinstance(block, ToolCall) and is_direct(block.extras) for block in blocks)
+
+
+def is_direct(extras: Extras) -> bool:
+    """A call that the model made itself."""
+    return LooseFields((extras or {}).get("caller")).text("type") in (None, "direct")
+
+
+def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
+    """An answer's body."""
+    answer = AnswerWriter(reply)
+    answer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
+    content = [wire for block in response.blocks if (wire := answer.write(block)) is not None]
+    stop = answer.stop(response)
+    if not content and not answer.native and stop["stop_reason"] == "end_turn":
+        content = [{"type": "text", "text": ""}]
+    if response.usage is None or response.usage.estimated:
+        reply.ledger.add("usage.estimated", "usage")
+    body: Wire = {
+        "id": answer.message_id(response.id),
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model or (_serving_model(response) if answer.native else response.model),
+        "content": content,
+        **stop,
+        "usage": encode_usage(response.usage, response.tier, answer.native, reply.ledger),
+    }
+    if answer.native and response.extras:
+        merge_extras(body, response.extras)
+    return body
+
+
+def _serving_model(response: Response) -> str:
+    """After a fallback, the model that took over answers in its own name."""
+    moves = [block.data for block in response.blocks if isinstance(block, Native) and block.type == "fallback"]
+    served = LooseFields(moves[-1].get("to")).text("model") if moves else None
+    return served or response.model
+
+
+class AnswerWriter:
+    """Writes the blocks of one answer, and remembers what its end has to say."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        self.ledger = reply.ledger
+        self.native = reply.source is PROTOCOL
+        self.shows_thinking = self.native or _wants_thinking(reply.body)
+        self.called = False
+        """a tool_use block was written"""
+        self.refused = False
+        """the model declined in words"""
+        self.truncated = False
+        self._hosted: set[str] = set()
+
+    def message_id(self, upstream_id: str) -> str:
+        """The id of the answer."""
+        if self.native and upstream_id:
+            return upstream_id
+        return mint("msg_", upstream_id or self.reply.seed)
+
+    def stop(self, ended: Any) -> Wire:
+        """The three stop fields; `ended` has the neutral `stop`."""
+        return encode_stop(ended.stop, called=self.called, refused=self.refused, native=self.native, ledger=self.ledger)
+
+    def write(self, block: Block) -> Wire | None:
+        """A complete block; None if it is left out, which is then declared."""
+        writer = _WRITERS.get(type(block))
+        if writer is None:
+            return self.left_out(block)
+        wire = writer(self, block)
+        if wire is not None and self.native and block.extras and type(block) in _WITH_EXTRAS:
+            merge_extras(wire, block.extras)
+        return wire
+
+    def left_out(self, block: Block, code: str = "native.dropped", detail: str = "") -> Wire | None:
+        """Declare a block that this protocol has no form for."""
+        self.ledger.add(code, block.path, detail)
+        return None
+
+    def text(self, block: Text) -> Wire:
+        """Prose with its citations."""
+        wire: Wire = {"type": "text", "text": block.text}
+        if block.logprobs:
+            self.ledger.add("logprobs.dropped", block.path)
+        cited = [written for citation in block.citations if (written := self.citation(citation, block.path))]
+        return {**wire, "citations": cited} if cited else wire
+
+    def citation(self, citation: Citation, path: str) -> Wire | None:
+        """One citation. Those of other protocols are links; without the token that the API demands they stay out."""
+        if self.native:
+            return citation.native
+        if citation.kind is not CitationKind.WEB:
+            self.ledger.add("citation.document", path)
+            return None
+        if citation.token is None:
+            self.ledger.add("citation.dropped", path)
+            return None
+        return {
+            "type": "web_search_result_location",
+            "cited_text": citation.cited_text or "",
+            "encrypted_index": citation.token.value,
+            "title": citation.title,
+            "url": citation.url or "",
+        }
+
+    def refusal(self, block: Refusal) -> Wire:
+        """The model's own words for declining; the stop reason says the rest."""
+        self.refused = True
+        return {"type": "text", "text": block.text}
+
+    def audio(self, block: Audio) -> Wire | None:
+        """Of sound, the words are kept."""
+        self.ledger.add("audio.dropped", block.path)
+        return {"type": "text", "text": block.transcript} if block.transcript else None
+
+    def reasoning(self, block: Reasoning) -> Wire | None:
+        """Thinking with its signature, or redacted thinking."""
+        text, opaque = SEPARATOR.join(block.summary + block.raw), block.opaque
+        if not self.shows_thinking:
+            return self.left_out(block, "reasoning.visibility", "the client did not ask for thinking")
+        if opaque is None and not self.native:
+            return self.left_out(block, "reasoning.foreign_dropped") if text else None
+        if opaque is None:
+            return {"type": "thinking", "thinking": text, "signature": ""}
+        if text or opaque.kind is OpaqueKind.SIGNATURE:
+            return {"type": "thinking", "thinking": text, "signature": opaque.value}
+        return {"type": "redacted_thinking", "data": opaque.value}
+
+    def opening(self, block: ToolCall) -> Wire:
+        """A tool call without its arguments."""
+        self.called = True
+        if block.kind is CallKind.CUSTOM:
+            self.ledger.add("tool.custom_emulated", block.path)
+        wire: Wire = {"type": "tool_use", "id": safe_call_id(block.id), "name": block.name, "input": {}}
+        if self.native and block.extras:
+            merge_extras(wire, block.extras)
+        return wire
+
+    def tool_call(self, block: ToolCall) -> Wire:
+        """A complete tool call. Its input is an object whatever the model wrote."""
+        return {**self.opening(block), "input": self._input(block)}
+
+    def _input(self, block: ToolCall) -> Wire:
+        if block.kind is CallKind.CUSTOM:
+            return {"input": block.arguments}
+        if not block.arguments.strip():
+            return {}
+        parsed = parse_object(block.arguments)
+        if parsed is None and self.truncated:
+            parsed = complete_object(block.arguments)
+        if parsed is None:
+            self.ledger.add("arguments.invalid_json", block.path)
+            return {"_raw": block.arguments}
+        return parsed
+
+    def hosted_call(self, block: HostedCall) -> Wire | None:
+        """A call of a tool that the provider ran."""
+        self._hosted.add(block.id)
+        wire = block.native if self.native else hosted.encode_call(block)
+        return wire if wire is not None else self.left_out(block, "hosted.result_dropped", block.tool.value)
+
+    def hosted_result(self, block: HostedResult) -> Wire | None:
+        """What a provider's tool found. It is nothing without its call."""
+        if self.native:
+            return block.native
+        known = block.call_id in self._hosted
+        wire = hosted.encode_result(block, self.ledger) if known else None
+        return wire if wire is not None else self.left_out(block, "hosted.result_dropped", block.tool.value)
+
+    def other(self, block: Native) -> Wire | None:
+        """Something that only its own protocol knows."""
+        return block.data if self.native else self.left_out(block, detail=block.type)
+
+
+_WRITERS: dict[type[Block], Callable[[AnswerWriter, Any], Wire | None]] = {
+    Text: AnswerWriter.text,
+    Refusal: AnswerWriter.refusal,
+    Audio: AnswerWriter.audio,
+    Reasoning: AnswerWriter.reasoning,
+    ToolCall: AnswerWriter.tool_call,
+    HostedCall: AnswerWriter.hosted_call,
+    HostedResult: AnswerWriter.hosted_result,
+    Native: AnswerWriter.other,
+}
+_WITH_EXTRAS = (Text, Reasoning)
+"""blocks whose extras are not written with the block itself"""
+
+_THINKING = ("adaptive", "enabled", "between_tools")
+
+
+def _wants_thinking(request: dict[str, Json]) -> bool:
+    """Whether the client expects thinking blocks. Where its request is not known, it may get them."""
+    if not request:
+        return True
+    return LooseFields(request.get("thinking")).text("type") in _THINKING
+
+
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
+_CLOSE = {"{": "}", "[": "]"}
+
+
+def complete_object(text: str) -> dict[str, Json] | None:
+    """The part of a cut JSON object that is certain: everything up to its last complete member."""
+    open_brackets: list[str] = []
+    certain, closers = 0, ""
+    for match in _TOKENS.finditer(text):
+        token = match.group()
+        if token in _CLOSE:
+            open_brackets.append(_CLOSE[token])
+            certain, closers = match.end(), "".join(reversed(open_brackets))
+        elif token == ",":
+            certain, closers = match.start(), "".join(reversed(open_brackets))
+        elif open_brackets and token == open_brackets[-1]:
+            open_brackets.pop()
+            certain, closers = match.end(), "".join(reversed(open_brackets))
+    return parse_object(text[:certain] + closers)

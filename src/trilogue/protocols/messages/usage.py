@@ -1,0 +1,196 @@
+"""Usage and stop reasons, both ways.
+
+Input tokens exclude what was read from or written to the cache, so this protocol's split is the neutral one.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.messages.wire import STOPS, USAGE_TIERS, reverse
+
+Wire = dict[str, Json]
+
+
+def decode_usage(value: Json) -> Usage | None:
+    """A usage object, whole or merged from several events; None if there is none."""
+    if not isinstance(value, dict):
+        return None
+    fields = LooseFields(value, "usage")
+    write = _count(fields, "cache_creation_input_tokens")
+    searches, fetches = _server_tools(fields)
+    return Usage(
+        fresh=_count(fields, "input_tokens") or 0,
+        cache_read=_count(fields, "cache_read_input_tokens"),
+        cache_write_long=_long_write(fields, write),
+        cache_write=write,
+        output=_count(fields, "output_tokens") or 0,
+        reasoning=_thinking_tokens(fields),
+        searches=searches,
+        fetches=fetches,
+        extras=fields.rest(),
+    )
+
+
+def _count(fields: LooseFields, name: str) -> int | None:
+    value = fields.integer(name)
+    return None if value is None else max(value, 0)
+
+
+def _long_write(fields: LooseFields, write: int | None) -> int | None:
+    """The split by lifetime, if it adds up; otherwise it stays as it came."""
+    given = fields.any("cache_creation")
+    split = LooseFields(given)
+    short, long = split.integer("ephemeral_5m_input_tokens"), split.integer("ephemeral_1h_input_tokens")
+    if given is not None and (short is None or long is None or short + long != write or split.rest()):
+        fields.put_back("cache_creation", given)
+        return None if write is None else long
+    return long
+
+
+def _thinking_tokens(fields: LooseFields) -> int | None:
+    given = fields.any("output_tokens_details")
+    details = LooseFields(given)
+    count = details.integer("thinking_tokens")
+    if given is not None and (count is None or details.rest()):
+        fields.put_back("output_tokens_details", given)
+    return count
+
+
+def _server_tools(fields: LooseFields) -> tuple[int | None, int | None]:
+    given = fields.any("server_tool_use")
+    counts = LooseFields(given)
+    result = counts.integer("web_search_requests"), counts.integer("web_fetch_requests")
+    if given is not None and (result == (None, None) or counts.rest()):
+        fields.put_back("server_tool_use", given)
+    return result
+
+
+def split_tier(usage: Usage | None) -> tuple[Usage | None, Tier | None]:
+    """The tier that the answer was made in stands among the usage figures; an unknown name stays there."""
+    if usage is None or not usage.extras:
+        return usage, None
+    name = usage.extras.get("service_tier")
+    tier = USAGE_TIERS.get(name) if isinstance(name, str) else None
+    if tier is None:
+        return usage, None
+    rest = {key: value for key, value in usage.extras.items() if key != "service_tier"}
+    return replace(usage, extras=rest or None), tier
+
+
+_TIER_NAMES = reverse(USAGE_TIERS)
+
+
+def encode_usage(usage: Usage | None, tier: Tier | None, native: bool, ledger: Ledger) -> Wire:
+    """The usage object of a whole answer, or of the start of a stream."""
+    known = usage or Usage()
+    wire: Wire = {"input_tokens": known.fresh, **_cache_counts(known, native), "output_tokens": known.output}
+    if known.cache_write_long is not None and known.cache_write is not None:
+        if native:
+            wire["cache_creation"] = _split_writes(known.cache_write, known.cache_write_long)
+        else:
+            ledger.add("usage.cache_ttl", "usage")
+    wire |= _details(known, native)
+    if tier is not None and (native or tier is not Tier.DEFAULT):
+        wire |= _tier(tier, ledger)
+    if native and known.extras:
+        wire |= known.extras
+    return wire
+
+
+def _split_writes(write: int, long: int) -> Wire:
+    return {"ephemeral_5m_input_tokens": max(write - long, 0), "ephemeral_1h_input_tokens": long}
+
+
+def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool) -> Wire:
+    """The usage object of a message_delta; `start` is what message_start said.
+
+    A figure that is not known is left out: a zero would replace a real one.
+    """
+    if usage is None:
+        return {"output_tokens": start.output if start else 0}
+    wire: Wire = {"input_tokens": usage.fresh, **_cache_counts(usage, native), "output_tokens": usage.output}
+    wire |= _details(usage, native)
+    if native:
+        said = (start.extras if start else None) or {}
+        wire |= {name: value for name, value in (usage.extras or {}).items() if said.get(name) != value}
+    return wire
+
+
+def _cache_counts(usage: Usage, native: bool) -> Wire:
+    counts = {
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+    }
+    if native:
+        return {name: count for name, count in counts.items() if count is not None}
+    return {name: count or 0 for name, count in counts.items()}
+
+
+def _details(usage: Usage, native: bool) -> Wire:
+    wire: Wire = {}
+    if usage.reasoning is not None:
+        wire["output_tokens_details"] = {"thinking_tokens": min(usage.reasoning, usage.output)}
+    given = {"web_search_requests": usage.searches, "web_fetch_requests": usage.fetches}
+    counts = {name: count for name, count in given.items() if count is not None}
+    if counts:
+        wire["server_tool_use"] = counts if native else {**dict.fromkeys(given, 0), **counts}
+    return wire
+
+
+def _tier(tier: Tier, ledger: Ledger) -> Wire:
+    if tier is Tier.FAST:
+        return {"speed": "fast"}
+    if tier not in _TIER_NAMES:
+        ledger.add("tier", "service_tier", tier.value)
+    return {"service_tier": _TIER_NAMES.get(tier, "standard")}
+
+
+def decode_stop(reason: Json, sequence: Json, details: Json, has_calls: bool) -> Stop:
+    """Why the answer ended. A name we do not know is a natural end with that name as detail."""
+    known = STOPS.get(reason) if isinstance(reason, str) else None
+    result = known or StopReason.END
+    if has_calls and result is StopReason.END:
+        result = StopReason.TOOL_CALLS
+    fields = LooseFields(details)
+    kind = fields.text("type")
+    if kind not in (None, "refusal"):
+        fields.put_back("type", kind)
+    return Stop(
+        reason=result,
+        sequence=sequence if isinstance(sequence, str) else None,
+        category=fields.text("category"),
+        explanation=fields.text("explanation"),
+        detail=reason if known is None and isinstance(reason, str) else None,
+        extras=fields.rest(),
+    )
+
+
+_STOP_NAMES = reverse(STOPS)
+
+
+def encode_stop(stop: Stop, *, called: bool, refused: bool, native: bool, ledger: Ledger) -> Wire:
+    """`stop_reason`, `stop_sequence` and `stop_details`. `called`: there is a tool_use block; `refused`: the model
+    declined in words."""
+    reason = stop.reason
+    if reason is StopReason.STOP_SEQUENCE and stop.sequence is None and not native:
+        ledger.add("stop.which", "stop_reason")
+        reason = StopReason.END
+    if reason in (StopReason.END, StopReason.TOOL_CALLS) and not native:
+        reason = StopReason.TOOL_CALLS if called else StopReason.REFUSAL if refused else StopReason.END
+    name = _STOP_NAMES[reason]
+    if stop.detail is not None and native:
+        name = stop.detail
+    elif stop.detail is not None:
+        ledger.add("stop.detail", "stop_reason", stop.detail)
+    sequence = stop.sequence if reason is StopReason.STOP_SEQUENCE else None
+    return {"stop_reason": name, "stop_sequence": sequence, "stop_details": _stop_details(stop, reason, native)}
+
+
+def _stop_details(stop: Stop, reason: StopReason, native: bool) -> Wire | None:
+    extras = (stop.extras or {}) if native else {}
+    if reason is not StopReason.REFUSAL:
+        return extras or None
+    return {"type": "refusal", "category": stop.category, "explanation": stop.explanation, **extras}

@@ -1,0 +1,236 @@
+"""Names of the Messages protocol: request fields and their fates, enum tables, structs for the fast path of streams.
+
+Data only. Tables go from wire names to neutral ones; `reverse` makes the other direction.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import Struct
+
+from trilogue.model import Effort, HostedKind, Protocol, SourceKind, StopReason, ThinkingMode, Tier
+from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+PROTOCOL = Protocol.MESSAGES
+
+
+def reverse(table: dict[K, V]) -> dict[V, K]:
+    """The table read from right to left; the first of several rows wins."""
+    return {value: key for key, value in reversed(table.items())}
+
+
+NESTED = frozenset({"output_config", "thinking", "metadata", "cache_control"})
+"""Objects that are read field by field: what is left of them stays in the extras under its dotted path."""
+
+PATHS = {
+    "turns": "messages",
+    "parallel_tools": "tool_choice.disable_parallel_tool_use",
+    "stop": "stop_sequences",
+    "effort": "output_config.effort",
+    "visibility": "thinking.display",
+    "format": "output_config.format",
+    "caching": "cache_control",
+    "tier": "service_tier",
+    "user": "metadata.user_id",
+}
+"""Where the neutral fields with another name come from."""
+
+NEUTRAL_FIELDS = frozenset(
+    {
+        "cache_control",
+        "max_tokens",
+        "mcp_servers",
+        "messages",
+        "metadata",
+        "model",
+        "output_config",
+        "output_format",
+        "service_tier",
+        "speed",
+        "stop_sequences",
+        "stream",
+        "system",
+        "temperature",
+        "thinking",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_p",
+    }
+)
+
+_STATE = "it names state that is kept at the provider"
+
+_TOP_LEVEL: dict[str, Fate] = {
+    "container": refuse(_STATE),
+    "thread": refuse(_STATE),
+    "compaction": refuse("no other protocol compacts a conversation this way, and its history would be lost"),
+    "context_management": DROP,
+    "diagnostics": DROP,
+    "fallbacks": DROP,
+    "fallback_credit_token": DROP,
+    "inference_geo": DROP,
+    # Carried by the hosted tools that were made from it.
+    "mcp_servers": SILENT,
+    # Headers that some transports put into the body.
+    "anthropic_beta": SILENT,
+    "anthropic_version": SILENT,
+    "betas": SILENT,
+    "user_profile_id": SILENT,
+    "workspace_id": SILENT,
+}
+
+REQUEST_FIELDS = NEUTRAL_FIELDS | _TOP_LEVEL.keys()
+
+_NESTED: dict[str, Fate] = {
+    "service_tier": Fate(loss="tier", harmless=("auto",)),
+    "speed": Fate(loss="tier", harmless=("standard",)),
+    "thinking.display": Fate(loss="reasoning.visibility"),
+    "output_config.effort": Fate(loss="effort.clamped"),
+}
+
+RESPONSE_FATES: Fates = {
+    "caller": Fate(loss="tool.option", harmless=({"type": "direct"},)),
+    "toolset_name": Fate(loss="tool.option"),
+    "citations": Fate(loss="citation.dropped", harmless=([],)),
+    # Thinking without a signature is declared, or carried, as a whole.
+    "signature": SILENT,
+}
+
+_PARTS: dict[str, Fate] = {
+    **RESPONSE_FATES,
+    # Blocks and messages.
+    "container_upload": refuse("a file for a container of the provider"),
+    "cache_control": Fate(loss="cache.options"),
+    "transformations": Fate(loss="image.detail"),
+    "clear_at": Fate(harmless=("never",)),
+    # Tools.
+    "allowed_callers": Fate(loss="tool.option", harmless=(["direct"],)),
+    "eager_input_streaming": Fate(loss="tool.option"),
+    "input_examples": Fate(loss="tool.option"),
+    "response_inclusion": Fate(loss="web_search.params"),
+}
+
+FATES: Fates = {**_TOP_LEVEL, **_NESTED, **_PARTS}
+
+EFFORTS = {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}
+THINKING = {
+    "adaptive": ThinkingMode.ADAPTIVE,
+    "enabled": ThinkingMode.BUDGET,
+    "disabled": ThinkingMode.DISABLED,
+    "between_tools": ThinkingMode.BETWEEN_TOOLS,
+}
+DISPLAY = {"summarized": "auto", "omitted": "omitted"}
+
+REQUEST_TIERS = {"auto": Tier.AUTO, "standard_only": Tier.DEFAULT}
+USAGE_TIERS = {"standard": Tier.DEFAULT, "priority": Tier.PRIORITY, "batch": Tier.BATCH}
+
+CACHE_TTLS = {"5m": 300, "1h": 3600}
+MAX_CACHE_MARKS = 4
+MAX_USER_LENGTH = 256
+MAX_NAME = 128
+
+STOPS = {
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.CONTEXT_WINDOW,
+    "tool_use": StopReason.TOOL_CALLS,
+    "pause_turn": StopReason.PAUSE,
+    "refusal": StopReason.REFUSAL,
+    "compaction": StopReason.COMPACTION,
+}
+
+SOURCES = {
+    "base64": (SourceKind.DATA, "data"),
+    "text": (SourceKind.TEXT, "data"),
+    "url": (SourceKind.URL, "url"),
+    "file": (SourceKind.FILE_ID, "file_id"),
+}
+"""source type -> kind, and the field that holds the value"""
+IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+SERVER_TOOLS = {
+    "web_search": HostedKind.WEB_SEARCH,
+    "web_fetch": HostedKind.WEB_FETCH,
+    "code_execution": HostedKind.CODE,
+    "bash_code_execution": HostedKind.CODE,
+    "text_editor_code_execution": HostedKind.CODE,
+    "tool_search_tool_regex": HostedKind.TOOL_SEARCH,
+    "tool_search_tool_bm25": HostedKind.TOOL_SEARCH,
+    "advisor": HostedKind.ADVISOR,
+}
+"""names in server_tool_use blocks"""
+
+SERVER_RESULTS = {
+    "web_search_tool_result": HostedKind.WEB_SEARCH,
+    "web_fetch_tool_result": HostedKind.WEB_FETCH,
+    "code_execution_tool_result": HostedKind.CODE,
+    "bash_code_execution_tool_result": HostedKind.CODE,
+    "text_editor_code_execution_tool_result": HostedKind.CODE,
+    "tool_search_tool_result": HostedKind.TOOL_SEARCH,
+    "advisor_tool_result": HostedKind.ADVISOR,
+    "mcp_tool_result": HostedKind.MCP,
+}
+
+TOOL_TYPES = {
+    "bash": (HostedKind.SHELL, True),
+    "text_editor": (HostedKind.EDITOR, True),
+    "memory": (HostedKind.MEMORY, True),
+    "computer": (HostedKind.COMPUTER, True),
+    "computer_toolset": (HostedKind.COMPUTER, True),
+    "browser_toolset": (HostedKind.BROWSER, True),
+    "web_search": (HostedKind.WEB_SEARCH, False),
+    "web_fetch": (HostedKind.WEB_FETCH, False),
+    "code_execution": (HostedKind.CODE, False),
+    "tool_search_tool_regex": (HostedKind.TOOL_SEARCH, False),
+    "tool_search_tool_bm25": (HostedKind.TOOL_SEARCH, False),
+    "advisor": (HostedKind.ADVISOR, False),
+    "mcp_toolset": (HostedKind.MCP, False),
+}
+"""tool type without its version -> kind, and whether the client runs it"""
+
+MCP_SERVER = "mcp_server"
+"""`type` of a hosted tool that was read from `mcp_servers` alone, without a toolset in `tools`"""
+
+TOOL_BETAS = {
+    "advisor_20260301": "advisor-tool-2026-03-01",
+    "bash_20241022": "computer-use-2024-10-22",
+    "computer_20241022": "computer-use-2024-10-22",
+    "computer_20250124": "computer-use-2025-01-24",
+    "computer_20251124": "computer-use-2025-11-24",
+    "mcp_toolset": "mcp-client-2025-11-20",
+    "text_editor_20241022": "computer-use-2024-10-22",
+}
+FIELD_BETAS = {
+    "compaction": "compact-2026-09-04",
+    "context_management": "context-management-2025-06-27",
+    "fallback_credit_token": "fallback-credit-2026-07-01",
+    "fallbacks": "server-side-fallback-2026-07-01",
+    "mcp_servers": "mcp-client-2025-11-20",
+    "thread": "message-threads-2026-08-12",
+}
+TASK_BUDGET_BETA = "task-budgets-2026-03-13"
+FAST_BETA = "fast-mode-2026-02-01"
+
+
+class BlockDelta(Struct, gc=False):
+    """What a content_block_delta adds: one of the four that consist of text."""
+
+    type: str
+    text: str = ""
+    thinking: str = ""
+    partial_json: str = ""
+    signature: str = ""
+
+
+class BlockDeltaEvent(Struct, gc=False):
+    """A content_block_delta event as most of them are. Anything else is read as a dict."""
+
+    type: str
+    index: int
+    delta: BlockDelta

@@ -1,0 +1,31 @@
+"""The OpenAI Responses protocol."""
+
+from trilogue.protocols.codec import Codec
+from trilogue.protocols.responses.decode_request import decode_request
+from trilogue.protocols.responses.decode_stream import ResponsesStreamDecoder
+from trilogue.protocols.responses.encode_request import encode_request
+from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
+from trilogue.protocols.responses.errors import decode_error, encode_error
+from trilogue.protocols.responses.history import HISTORY
+from trilogue.protocols.responses.response import decode_response, encode_response
+from trilogue.protocols.responses.tools import HOSTED
+from trilogue.protocols.responses.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
+
+CODEC = Codec(
+    protocol=PROTOCOL,
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    decoder=ResponsesStreamDecoder,
+    encoder=ResponsesStreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    request_fields=REQUEST_FIELDS,
+    fates=FATES,
+    history_tools=HISTORY,
+    hosted_tools=HOSTED,
+    custom_tools=True,
+    name_limit=64,
+    response_fates=RESPONSE_FATES,
+)

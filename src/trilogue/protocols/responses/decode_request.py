@@ -1,0 +1,168 @@
+"""A Responses request → `Request`.
+
+In: the parsed body. Out: the neutral request, one turn per input item, everything without a neutral field in extras.
+A body that does not follow the protocol is a `BadRequest` with the path of the mistake.
+"""
+
+from __future__ import annotations
+
+from trilogue.errors import BadRequest
+from trilogue.model import Block, Json, Request, Role, Text, Turn
+from trilogue.protocols.fields import Fields
+from trilogue.protocols.responses.choice import decode_choice
+from trilogue.protocols.responses.content import decode_parts
+from trilogue.protocols.responses.controls import (
+    decode_caching,
+    decode_sampling,
+    decode_text,
+    decode_thinking,
+    decode_tier,
+    decode_user,
+)
+from trilogue.protocols.responses.items import decode_item
+from trilogue.protocols.responses.tools import ToolReader
+from trilogue.protocols.responses.wire import PATHS, PROTOCOL
+
+_ROLES = {
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "system": Role.SYSTEM,
+    "developer": Role.DEVELOPER,
+}
+_EASY = {"role", "content"}
+_EASY_TYPED = {"type", "role", "content"}
+_RESULTS = ("_output", "_response")
+
+
+def decode_request(body: dict[str, Json]) -> Request:
+    """The neutral form of a request body."""
+    fields = Fields(body)
+    extras: dict[str, Json] = {}
+    paths = dict(PATHS)
+    tools = ToolReader()
+    include = tuple(name for name in fields.items("include") or () if isinstance(name, str))
+    tools.read(fields.items("tools") or (), "tools")
+    turns = _instructions(fields)
+    _input(fields, turns, tools)
+    form, verbosity = decode_text(fields, extras)
+    thinking = decode_thinking(fields, extras)
+    obfuscation = _stream_options(fields, extras)
+    tier = decode_tier(fields)
+    return Request(
+        protocol=PROTOCOL,
+        model=fields.text("model") or "",
+        turns=tuple(turns),
+        tools=tuple(tools.tools),
+        namespaces=tools.namespaces or None,
+        tool_choice=decode_choice(fields.any("tool_choice")),
+        parallel_tools=fields.flag("parallel_tool_calls"),
+        sampling=decode_sampling(fields, include),
+        thinking=thinking,
+        format=form,
+        verbosity=verbosity,
+        caching=decode_caching(fields),
+        tier=tier,
+        user=decode_user(fields, paths),
+        metadata=fields.mapping("metadata"),
+        store=fields.flag("store"),
+        previous_response=fields.text("previous_response_id"),
+        include=include,
+        stream=fields.flag("stream") or False,
+        obfuscation=obfuscation,
+        paths=paths,
+        extras={**(fields.rest() or {}), **extras} or None,
+    )
+
+
+def _stream_options(fields: Fields, extras: dict[str, Json]) -> bool | None:
+    options = fields.fields("stream_options")
+    if options is None:
+        return None
+    obfuscation = options.flag("include_obfuscation")
+    extras.update({f"stream_options.{name}": value for name, value in (options.rest() or {}).items()})
+    return obfuscation
+
+
+def _instructions(fields: Fields) -> list[Turn]:
+    text = fields.text("instructions")
+    if text is None:
+        return []
+    return [_plain(Role.SYSTEM, text, "instructions", leading=True)]
+
+
+def _plain(role: Role, text: str, path: str, leading: bool = False) -> Turn:
+    block = Text(text=text, path=path if path in ("instructions", "input") else f"{path}.content")
+    return Turn(role=role, blocks=(block,), path=path, plain=True, leading=leading)
+
+
+def _input(fields: Fields, turns: list[Turn], tools: ToolReader) -> None:
+    value = fields.any("input")
+    if isinstance(value, str):
+        turns.append(_plain(Role.USER, value, "input"))
+    elif isinstance(value, list):
+        for n, item in enumerate(value):
+            _item(item, f"input[{n}]", turns, tools)
+    elif value is not None:
+        raise BadRequest("input must be a string or an array", path="input")
+
+
+def _item(item: Json, path: str, turns: list[Turn], tools: ToolReader) -> None:
+    if not isinstance(item, dict):
+        raise BadRequest(f"{path} must be an object", path=path)
+    kind = item.get("type")
+    if kind == "message" or (kind is None and "role" in item):
+        turns.append(_message(item, path))
+    elif kind == "additional_tools":
+        _additional_tools(Fields(item, path), len(turns), tools)
+    elif kind is None and "id" in item:
+        # An item reference may leave out its type.
+        turns.append(_turn(item, "item_reference", path))
+    elif isinstance(kind, str) and kind:
+        turns.append(_turn(item, kind, path))
+    else:
+        raise BadRequest(f"{path}.type is required", path=f"{path}.type")
+
+
+def _additional_tools(fields: Fields, turn: int, tools: ToolReader) -> None:
+    tools.read(fields.items("tools") or (), fields.at("tools"), turn, fields.text("id") or "")
+
+
+def _turn(item: dict[str, Json], kind: str, path: str) -> Turn:
+    """An item that is not a message. Who speaks follows from its type: outputs come from the client's tools."""
+    role = Role.TOOL if kind.endswith(_RESULTS) else Role.ASSISTANT
+    return Turn(role=role, blocks=decode_item(item, kind, path, Fields), path=path)
+
+
+def _message(item: dict[str, Json], path: str) -> Turn:
+    role = _role(item.get("role"), path)
+    content = item.get("content")
+    if type(content) is str and (item.keys() == _EASY or item.keys() == _EASY_TYPED):
+        return _plain(role, content, path)
+    fields = Fields(item, path)
+    fields.any("type")
+    fields.any("role")
+    fields.any("content")
+    blocks: tuple[Block, ...]
+    plain = content is None or type(content) is str
+    if plain:
+        blocks = (Text(text=content or "", path=f"{path}.content"),)
+    else:
+        text_type = "output_text" if role is Role.ASSISTANT else "input_text"
+        blocks = decode_parts(content, f"{path}.content", Fields, text_type)
+    return Turn(
+        role=role,
+        blocks=blocks,
+        path=path,
+        plain=plain,
+        phase=fields.text("phase"),
+        id=fields.text("id"),
+        status=fields.text("status"),
+        extras=fields.rest(),
+    )
+
+
+def _role(value: Json, path: str) -> Role:
+    role = _ROLES.get(value) if isinstance(value, str) else None
+    if role is None:
+        raise BadRequest(f"{path}.role must be one of {', '.join(_ROLES)}", path=f"{path}.role")
+    return role

@@ -1,0 +1,314 @@
+"""A stream of the Responses protocol → model events.
+
+Items are joined by output index, parts by their index inside the item: ids change with every event on some servers.
+Events that a server leaves out are made up for from what comes later: the item when it is done, else the final
+snapshot. What an item gives out while it grows is `open_items.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
+from trilogue.model import Block, Delta, Finish, Json, LogprobsDelta, Refusal, ResponseStart, Text
+from trilogue.protocols.decoding import StreamDecoder
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.jsontext import DECODE_ERRORS, parse
+from trilogue.protocols.responses.content import decode_annotation
+from trilogue.protocols.responses.errors import failure_of_body
+from trilogue.protocols.responses.open_items import (
+    OPEN_ITEMS,
+    OpenCall,
+    OpenItem,
+    OpenMessage,
+    OpenReasoning,
+    Part,
+)
+from trilogue.protocols.responses.response import Envelope, failure_of_response, read_envelope
+from trilogue.protocols.responses.usage import awaits_client, decode_stop
+from trilogue.protocols.responses.wire import PROTOCOL, TextDelta
+from trilogue.sse import SseEvent
+
+_TEXT = "response.output_text.delta"
+_TEXT_BYTES = _TEXT.encode()
+_decode_text = msgspec.json.Decoder(TextDelta).decode
+_ENDED = frozenset({"completed", "incomplete", "failed", "cancelled"})
+_PART_TYPES = frozenset({"output_text", "refusal", "text"})
+
+_Open = TypeVar("_Open", bound=OpenItem)
+
+
+class ResponsesStreamDecoder(StreamDecoder):
+    """One per answer."""
+
+    protocol = PROTOCOL
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items: dict[int, OpenItem] = {}
+        self._texts: dict[tuple[int, int], Part] = {}
+        self._seen: set[str] = set()
+        self._last = 0
+        self._started = False
+        self._calls = False
+
+    def handle(self, event: SseEvent) -> None:
+        """One SSE event. The type inside the data counts; the event's name is used where there is none."""
+        data = event.data
+        if (event.event == _TEXT or (not event.event and _TEXT_BYTES in data)) and self._fast_text(data):
+            return
+        if data.strip() == b"[DONE]":
+            raise UpstreamTruncated("the stream said it was done before the response was")
+        body = parse(data, UpstreamProtocolError)
+        if not isinstance(body, dict):
+            return
+        kind = body.get("type")
+        kind = kind if isinstance(kind, str) and kind else event.event
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            handler(self, LooseFields(body))
+        elif body.get("error"):
+            raise UpstreamFailure(failure_of_body(body))
+        elif LooseFields(body).text("status") in _ENDED and "output" in body:
+            self._terminal(LooseFields(body), "")
+
+    def handle_end(self) -> None:
+        """Only a terminal event ends a response."""
+        raise UpstreamTruncated("the stream ended before the response was complete")
+
+    def begin(self, block: Block) -> int:
+        """Open a block; the answer begins with it if the server did not say so."""
+        if not self._started:
+            self._start(read_envelope({}))
+        self._calls = self._calls or awaits_client(block)
+        return self.start_block(block)
+
+    def _fast_text(self, data: bytes) -> bool:
+        """A text delta for a part that is open; False leaves it to the handlers."""
+        try:
+            event = _decode_text(data)
+        except DECODE_ERRORS:
+            return False
+        if event.type != _TEXT or event.output_index is None:
+            return False
+        part = self._texts.get((event.output_index, event.content_index))
+        if part is None or part.block < 0:
+            return False
+        if event.delta:
+            part.pieces.append(event.delta)
+            self._out.append(Delta(part.block, event.delta))
+        if event.logprobs:
+            part.logprobs = True
+            self._out.append(LogprobsDelta(part.block, event.logprobs))
+        return True
+
+    def _start(self, envelope: Envelope) -> None:
+        if self._started:
+            return
+        self._started = True
+        start = ResponseStart(
+            protocol=PROTOCOL,
+            id=envelope.id,
+            model=envelope.model,
+            created=envelope.created,
+            usage=envelope.usage,
+            extras=envelope.extras,
+        )
+        self.emit(start)
+
+    def _lifecycle(self, fields: LooseFields) -> None:
+        response = fields.mapping("response") or fields.rest() or {}
+        envelope = read_envelope(response)
+        if envelope.failed:
+            raise UpstreamFailure(failure_of_response(response))
+        self._start(envelope)
+
+    def _terminal(self, fields: LooseFields, name: str) -> None:
+        """The status counts: some servers call every last event `completed`."""
+        response = fields.mapping("response") or fields.rest() or {}
+        envelope = read_envelope(response)
+        status = envelope.status if envelope.status in _ENDED else name or "completed"
+        self._start(envelope)
+        if status in ("failed", "cancelled"):
+            raise UpstreamFailure(failure_of_response(response))
+        self._recover(envelope.output or [])
+        finish = Finish(
+            stop=decode_stop(status or "", envelope.incomplete, self._calls),
+            usage=envelope.usage,
+            tier=envelope.tier,
+            extras=envelope.extras,
+        )
+        self.end(finish)
+
+    def _recover(self, output: list[Json]) -> None:
+        """Finish what is open, and give out what the stream did not bring."""
+        for position, item in enumerate(output):
+            if not isinstance(item, dict):
+                continue
+            known = self._items.get(position)
+            if known is not None and not known.done:
+                self._finish(known, item)
+            elif known is None and not self._was_seen(item):
+                self._finish(self._open(position, item), item)
+        for known in self._items.values():
+            if not known.done:
+                self._finish(known, None)
+
+    def _was_seen(self, item: dict[str, Json]) -> bool:
+        return any(value in self._seen for value in _ids(item))
+
+    def _open(self, position: int, item: dict[str, Json]) -> OpenItem:
+        named = item.get("type")
+        kind = named if isinstance(named, str) else "message"
+        self._last = position
+        self._seen.update(_ids(item))
+        self._items[position] = opened = OPEN_ITEMS.get(kind, OpenItem)(self, position, kind, item)
+        return opened
+
+    def _finish(self, opened: OpenItem, item: dict[str, Json] | None) -> None:
+        opened.done = True
+        self._seen.update(_ids(item or {}))
+        opened.finish(item)
+
+    def _at(self, fields: LooseFields, shape: type[_Open], kind: str) -> _Open | None:
+        """The open item that an event is about, made up if the server never added it; None if it is done."""
+        index = fields.integer("output_index")
+        position = self._last if index is None else index
+        item = self._items.get(position)
+        if item is None:
+            item = self._open(position, {"type": kind, "id": fields.text("item_id")})
+        return item if isinstance(item, shape) and not item.done else None
+
+    def _added(self, fields: LooseFields) -> None:
+        item = fields.mapping("item")
+        if item is None:
+            return
+        index = fields.integer("output_index")
+        position = len(self._items) if index is None else index
+        known = self._items.get(position)
+        if known is None or known.done:
+            self._open(position, item)
+
+    def _item_done(self, fields: LooseFields) -> None:
+        item = fields.mapping("item")
+        index = fields.integer("output_index")
+        position = self._last if index is None else index
+        known = self._items.get(position)
+        if item is not None and (known is None or (known.done and not self._was_seen(item))):
+            known = self._open(position, item)
+        if known is not None and not known.done:
+            self._finish(known, item)
+
+    def _part_added(self, fields: LooseFields) -> None:
+        part = fields.mapping("part") or {}
+        if LooseFields(part).text("type") in _PART_TYPES and (item := self._at(fields, OpenMessage, "message")):
+            item.add_part(fields.integer("content_index") or 0, part)
+
+    def _part_done(self, fields: LooseFields) -> None:
+        item = self._items.get(fields.integer("output_index") or 0)
+        if isinstance(item, OpenMessage):
+            item.finish_part(fields.integer("content_index") or 0)
+
+    def _text(self, fields: LooseFields, empty: Block) -> tuple[OpenMessage, Part] | None:
+        item = self._at(fields, OpenMessage, "message")
+        index = fields.integer("content_index") or 0
+        part = None if item is None else item.part(index, empty)
+        if item is None or part is None:
+            return None
+        if isinstance(empty, Text):
+            self._texts[item.position, index] = part
+        return item, part
+
+    def _text_delta(self, fields: LooseFields) -> None:
+        if found := self._text(fields, Text(text="")):
+            item, part = found
+            item.say(part, fields.text("delta"))
+            item.weigh(part, fields.items("logprobs"))
+
+    def _text_done(self, fields: LooseFields) -> None:
+        if found := self._text(fields, Text(text="")):
+            item, part = found
+            item.say(part, part.missing(fields.text("text") or ""))
+            item.weigh(part, None if part.logprobs else fields.items("logprobs"))
+
+    def _refusal_delta(self, fields: LooseFields) -> None:
+        if found := self._text(fields, Refusal(text="")):
+            found[0].say(found[1], fields.text("delta"))
+
+    def _refusal_done(self, fields: LooseFields) -> None:
+        if found := self._text(fields, Refusal(text="")):
+            found[0].say(found[1], found[1].missing(fields.text("refusal") or ""))
+
+    def _annotation(self, fields: LooseFields) -> None:
+        native = fields.mapping("annotation")
+        if native is not None and (found := self._text(fields, Text(text=""))):
+            found[0].cite(found[1], decode_annotation(native))
+
+    def _reason(self, fields: LooseFields, raw: bool) -> None:
+        if item := self._at(fields, OpenReasoning, "reasoning"):
+            index = fields.integer("content_index" if raw else "summary_index") or 0
+            item.think(raw, index, fields.text("delta") or "")
+            if whole := fields.text("text"):
+                item.think_whole(raw, index, whole)
+
+    def _argue(self, fields: LooseFields, kind: str, whole: str) -> None:
+        if item := self._at(fields, OpenCall, kind):
+            item.argue(fields.text("delta") or "")
+            if text := fields.text(whole):
+                item.argue_whole(text, fields.text("name"))
+
+    def _error(self, fields: LooseFields) -> None:
+        raise UpstreamFailure(failure_of_body(fields.rest()))
+
+
+def _ids(item: dict[str, Json]) -> list[str]:
+    return [value for name in ("id", "call_id") if isinstance(value := item.get(name), str) and value]
+
+
+_Handler = Callable[[ResponsesStreamDecoder, LooseFields], None]
+_D = ResponsesStreamDecoder
+
+
+def _ends(name: str) -> _Handler:
+    return lambda decoder, fields: decoder._terminal(fields, name)
+
+
+def _thinks(raw: bool) -> _Handler:
+    return lambda decoder, fields: decoder._reason(fields, raw)
+
+
+def _argues(kind: str, whole: str) -> _Handler:
+    return lambda decoder, fields: decoder._argue(fields, kind, whole)
+
+
+_HANDLERS: dict[str, _Handler] = {
+    "response.created": _D._lifecycle,
+    "response.queued": _D._lifecycle,
+    "response.in_progress": _D._lifecycle,
+    "response.completed": _ends("completed"),
+    "response.incomplete": _ends("incomplete"),
+    "response.failed": _ends("failed"),
+    "response.cancelled": _ends("cancelled"),
+    "response.output_item.added": _D._added,
+    "response.output_item.done": _D._item_done,
+    "response.content_part.added": _D._part_added,
+    "response.content_part.done": _D._part_done,
+    _TEXT: _D._text_delta,
+    "response.output_text.done": _D._text_done,
+    "response.output_text.annotation.added": _D._annotation,
+    "response.output_text_annotation.added": _D._annotation,
+    "response.refusal.delta": _D._refusal_delta,
+    "response.refusal.done": _D._refusal_done,
+    "response.reasoning_summary_text.delta": _thinks(False),
+    "response.reasoning_summary_text.done": _thinks(False),
+    "response.reasoning_text.delta": _thinks(True),
+    "response.reasoning_text.done": _thinks(True),
+    "response.function_call_arguments.delta": _argues("function_call", "arguments"),
+    "response.function_call_arguments.done": _argues("function_call", "arguments"),
+    "response.custom_tool_call_input.delta": _argues("custom_tool_call", "input"),
+    "response.custom_tool_call_input.done": _argues("custom_tool_call", "input"),
+    "error": _D._error,
+}

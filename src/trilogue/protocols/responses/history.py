@@ -1,0 +1,267 @@
+"""Turns → input items.
+
+In: one turn after the other. Out: message, call, output, reasoning and hosted items in exactly that order. Blocks that
+a message can hold are gathered into one message as long as nothing stands between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from trilogue.model import (
+    Block,
+    CallKind,
+    HostedCall,
+    HostedKind,
+    HostedResult,
+    Json,
+    Ledger,
+    Native,
+    OpaqueKind,
+    Protocol,
+    Reasoning,
+    Request,
+    Role,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from trilogue.protocols.codec import Target
+from trilogue.protocols.ids import mint, safe_call_id
+from trilogue.protocols.responses.content import PartWriter
+from trilogue.protocols.responses.hosted import encode_hosted, results_by_call
+from trilogue.protocols.responses.items import encode_call, encode_reasoning
+from trilogue.protocols.responses.tools import ToolWriter
+from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL
+
+ERROR_PREFIX = "[tool error]"
+
+HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
+"""Hosted tools of other protocols whose calls can stand in the input."""
+
+
+class History:
+    """Writes the turns of one request."""
+
+    def __init__(self, request: Request, target: Target, ledger: Ledger) -> None:
+        self.own = request.protocol is PROTOCOL
+        self._protocol = request.protocol
+        self._ledger = ledger
+        self._parts = PartWriter(
+            ledger,
+            self.own,
+            own_files=request.protocol is not Protocol.MESSAGES,
+            cache_marks=self.own or target.profile.cache_marks,
+        )
+        self._tools = ToolWriter(request.protocol, ledger, request.namespaces)
+        self._custom = _custom_calls(request)
+        self._results: dict[str, HostedResult] = {}
+        self._turn = Turn(role=Role.USER, blocks=())
+
+    def is_plain_prompt(self, turn: Turn) -> bool:
+        """Whether a leading prompt can be `instructions`, which is one string without cache marks."""
+        return all(isinstance(block, Text) and block.cache is None for block in turn.blocks)
+
+    def texts(self, turn: Turn) -> list[str]:
+        """The texts of a turn that consists of text."""
+        return [block.text for block in turn.blocks if isinstance(block, Text)]
+
+    def additional_tools(self, tools: list[Tool]) -> Iterator[Json]:
+        """The items that bring tools in mid-conversation; a tool with an item id starts a new one."""
+        groups: list[list[Tool]] = []
+        for tool in tools:
+            if not groups or "item_id" in (tool.extras or {}):
+                groups.append([])
+            groups[-1].append(tool)
+        for group in groups:
+            item: dict[str, Json] = {"type": "additional_tools", "role": "developer"}
+            if item_id := (group[0].extras or {}).get("item_id"):
+                item["id"] = item_id
+            yield {**item, "tools": self._tools.write(group)}
+
+    def items(self, turn: Turn) -> Iterator[Json]:
+        """The items of one turn."""
+        if turn.name is not None and not self.own:
+            self._ledger.add("message.name", f"{turn.path}.name")
+        self._turn = turn
+        self._results = results_by_call(turn.blocks)
+        run: list[Block] = []
+        written = False
+        for block in turn.blocks:
+            write = _ITEMS.get(type(block))
+            if write is None or (self.own and isinstance(block, Native) and _is_part(block)):
+                run.append(block)
+                continue
+            if run:
+                yield from self._message(run)
+                run = []
+            written = True
+            item = write(self, block)
+            if item is not None:
+                yield item
+        if run or (self.own and not written):
+            yield from self._message(run)
+
+    def _message(self, blocks: list[Block]) -> Iterator[Json]:
+        turn = self._turn
+        role = Role.DEVELOPER if turn.leading else Role.USER if turn.role is Role.TOOL else turn.role
+        item: dict[str, Json] = {"type": "message", "role": role.value}
+        if role is Role.ASSISTANT:
+            if not self.own:
+                blocks = [block for block in blocks if not (isinstance(block, Text) and not block.text)]
+                if not blocks:
+                    return
+                item |= {"id": mint("msg_", blocks[0].path or turn.path), "status": "completed"}
+            item["content"] = self._plain(blocks) if self.own else None
+            if item["content"] is None:
+                item["content"] = self._parts.write_output(blocks)
+        else:
+            item["content"] = self._plain(blocks)
+            if item["content"] is None:
+                item["content"] = self._parts.write(blocks)
+        yield item | self._marks(turn)
+
+    def _plain(self, blocks: list[Block]) -> str | None:
+        """The content as a bare string, if it came as one."""
+        if not self._turn.plain or len(blocks) != 1:
+            return None
+        block = blocks[0]
+        return block.text if isinstance(block, Text) and block.cache is None else None
+
+    def _marks(self, turn: Turn) -> dict[str, Json]:
+        if not self.own:
+            return {} if turn.phase is None else {"phase": turn.phase}
+        given = {"id": turn.id, "status": turn.status, "phase": turn.phase, **(turn.extras or {})}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def call(self, block: ToolCall) -> dict[str, Json]:
+        """A tool call. Arguments that the model left empty are an empty object."""
+        self._no_mark(block)
+        if self.own:
+            item = encode_call(block, block.id, block.arguments)
+            return _with_marks(item, block.item_id, block.status, block)
+        arguments = block.arguments
+        if not arguments and block.kind is CallKind.FUNCTION:
+            arguments = "{}"
+        return encode_call(block, safe_call_id(block.id), arguments)
+
+    def result(self, block: ToolResult) -> dict[str, Json]:
+        """What a tool gave back."""
+        self._no_mark(block)
+        custom = block.kind is CallKind.CUSTOM or (not self.own and block.call_id in self._custom)
+        item: dict[str, Json] = {
+            "type": "custom_tool_call_output" if custom else "function_call_output",
+            "call_id": block.call_id if self.own else safe_call_id(block.call_id),
+            "output": self._output(block),
+        }
+        if self.own:
+            if block.name is not None:
+                item["name"] = block.name
+            return _with_marks(item, block.item_id, block.status, block)
+        if block.is_error:
+            self._ledger.add("tool_result.is_error", block.path)
+            item["output"] = _told_as_error(item["output"])
+            if not custom:
+                item["status"] = "incomplete"
+        return item
+
+    def _output(self, block: ToolResult) -> Json:
+        content = block.content
+        if not content:
+            return ""
+        first = content[0]
+        if len(content) == 1 and isinstance(first, Text) and first.cache is None and (block.plain or not self.own):
+            return first.text
+        if not self.own:
+            for part in content:
+                if isinstance(part, Native):
+                    self._ledger.add("tool_result.part", part.path, part.type)
+        return self._parts.write(content)
+
+    def reasoning(self, block: Reasoning) -> dict[str, Json] | None:
+        """Earlier reasoning: its own encrypted form, or the raw text; nothing else is of use to another model."""
+        opaque = block.opaque
+        if self.own:
+            item = encode_reasoning(block.summary, block.raw, opaque.value if opaque else None)
+            return _with_marks(item, block.id, block.status, block)
+        if opaque is not None and opaque.kind is OpaqueKind.ENCRYPTED and not opaque.sealed:
+            item = encode_reasoning(block.summary, block.raw, opaque.value)
+            # The server checks the blob against the item's id, so that an id may be left out but not made up.
+            return _with_marks(item, opaque.item_id or block.id, None)
+        if block.raw:
+            return {**encode_reasoning((), block.raw, None), "id": mint("rs_", block.path)}
+        self._ledger.add("reasoning.foreign_dropped", block.path)
+        return None
+
+    def hosted_call(self, block: HostedCall) -> dict[str, Json] | None:
+        """A call of a hosted tool, with what it found."""
+        if self.own:
+            return block.native
+        result = self._results.get(block.id)
+        kind = "mcp_call" if block.tool is HostedKind.MCP else "web_search_call"
+        item = encode_hosted(block, mint(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
+        if item is None:
+            self._ledger.add("native.dropped", block.path, block.name or block.tool.value)
+        elif result is not None and any(hit.content is not None for hit in result.hits):
+            self._ledger.add("web_search.replay", result.path)
+        return item
+
+    def hosted_result(self, block: HostedResult) -> dict[str, Json] | None:
+        """Written with its call; one without a call has no place."""
+        calls = {other.id for other in self._turn.blocks if isinstance(other, HostedCall)}
+        if block.call_id not in calls:
+            self._ledger.add("hosted.result_dropped", block.path)
+        return None
+
+    def native(self, block: Native) -> dict[str, Json] | None:
+        """An item that only this protocol knows."""
+        if self.own:
+            return block.data
+        self._ledger.add("native.dropped", block.path, block.type)
+        return None
+
+    def _no_mark(self, block: Block) -> None:
+        if block.cache is not None:
+            self._ledger.add("cache.mark", block.path)
+
+
+_ITEMS: dict[type[Block], Callable[[History, Any], dict[str, Json] | None]] = {
+    ToolCall: History.call,
+    ToolResult: History.result,
+    Reasoning: History.reasoning,
+    HostedCall: History.hosted_call,
+    HostedResult: History.hosted_result,
+    Native: History.native,
+}
+
+
+def _is_part(block: Native) -> bool:
+    """A native inside a message rather than an item of its own."""
+    return ".content[" in block.path
+
+
+def _with_marks(
+    item: dict[str, Json], item_id: str | None, status: str | None, block: Block | None = None
+) -> dict[str, Json]:
+    if item_id is not None:
+        item["id"] = item_id
+    if status is not None:
+        item["status"] = status
+    if block is not None and block.extras:
+        item |= block.extras
+    return item
+
+
+def _told_as_error(output: Json) -> Json:
+    if isinstance(output, str):
+        return f"{ERROR_PREFIX} {output}" if output else ERROR_PREFIX
+    return [{"type": "input_text", "text": ERROR_PREFIX}, *output]
+
+
+def _custom_calls(request: Request) -> frozenset[str]:
+    """Ids of calls to free-text tools: Chat does not say on a result what kind of call it answers."""
+    blocks: Iterable[Block] = (block for turn in request.turns for block in turn.blocks)
+    return frozenset(block.id for block in blocks if isinstance(block, ToolCall) and block.kind is CallKind.CUSTOM)

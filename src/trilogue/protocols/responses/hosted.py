@@ -1,0 +1,205 @@
+"""Items of hosted tools ↔ hosted calls and results.
+
+The protocol has one item for a call and what came of it. Decoding gives a `HostedCall`, which keeps the item as
+`native`, and after it a `HostedResult` if the item shows a result; encoding joins the two again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Native, SearchHit
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.ids import mint
+from trilogue.protocols.jsontext import dump_text, parse_object
+
+_ALWAYS_FOR_CLIENT = frozenset({"computer_call", "local_shell_call", "apply_patch_call", "mcp_approval_request"})
+
+
+def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, ...]:
+    """The blocks of a hosted item; `kind` is its type, one of `HOSTED_ITEMS`."""
+    fields = LooseFields(item, path)
+    tool, name, read = HOSTED_ITEMS[kind]
+    call_id = fields.text("id") or mint("hosted_", path)
+    status = fields.text("status")
+    tool, given, result = read(fields, tool)
+    call = HostedCall(
+        id=call_id,
+        tool=tool,
+        name=(fields.text("name") if kind == "mcp_call" else None) or name,
+        input=given,
+        server=fields.text("server_label"),
+        status=status,
+        native=item,
+        path=path,
+    )
+    if result is None:
+        return (call,)
+    hits, text, error = result
+    return call, HostedResult(call_id=call_id, tool=tool, hits=hits, text=text, error=error, path=path)
+
+
+_Result = tuple[tuple[SearchHit, ...], str | None, str | None] | None
+_Read = tuple[HostedKind, str, _Result]
+
+
+def _web_search(fields: LooseFields, tool: HostedKind) -> _Read:
+    """Opening a page is a fetch. Without an action (xAI) the arguments say what was searched."""
+    action = LooseFields(fields.mapping("action"))
+    url = action.text("url")
+    found = [*(action.items("sources") or []), *(fields.items("results") or [])]
+    hits = tuple(hit for source in found if (hit := _hit(source)) is not None)
+    result: _Result = (hits, None, None) if found else None
+    if url is not None:
+        return HostedKind.WEB_FETCH, dump_text({"url": url}), result
+    query = action.text("query")
+    queries = action.items("queries")
+    if query is None and queries and isinstance(queries[0], str):
+        query = queries[0]
+    if query is None:
+        return tool, fields.text("arguments") or "{}", result
+    return tool, dump_text({"query": query}), result
+
+
+def _hit(source: Json) -> SearchHit | None:
+    fields = LooseFields(source)
+    url = fields.text("url")
+    return SearchHit(url=url, title=fields.text("title") or "") if url else None
+
+
+def _file_search(fields: LooseFields, tool: HostedKind) -> _Read:
+    results = fields.items("results")
+    texts = [text for entry in results or () if (text := LooseFields(entry).text("text"))]
+    return (
+        tool,
+        dump_text({"queries": fields.items("queries") or []}),
+        ((), "\n\n".join(texts), None) if results else None,
+    )
+
+
+def _code(fields: LooseFields, tool: HostedKind) -> _Read:
+    outputs = fields.items("outputs")
+    logs = [text for entry in outputs or () if (text := LooseFields(entry).text("logs")) is not None]
+    return tool, dump_text({"code": fields.text("code") or ""}), ((), "".join(logs), None) if outputs else None
+
+
+def _mcp(fields: LooseFields, tool: HostedKind) -> _Read:
+    output = fields.text("output")
+    error = fields.any("error")
+    given = fields.text("arguments") or "{}"
+    if output is None and error is None:
+        return tool, given, None
+    said = None if error is None else (LooseFields(error).text("message") or dump_text(error))
+    return tool, given, ((), output, said)
+
+
+def _mcp_tools(fields: LooseFields, tool: HostedKind) -> _Read:
+    error = fields.any("error")
+    names = [name for entry in fields.items("tools") or () if (name := LooseFields(entry).text("name"))]
+    return tool, "{}", ((), ", ".join(names), error if isinstance(error, str) else None)
+
+
+def _image(fields: LooseFields, tool: HostedKind) -> _Read:
+    prompt = fields.text("revised_prompt")
+    return tool, dump_text({"prompt": prompt} if prompt else {}), None
+
+
+HOSTED_ITEMS: dict[str, tuple[HostedKind, str, Callable[[LooseFields, HostedKind], _Read]]] = {
+    "web_search_call": (HostedKind.WEB_SEARCH, "web_search", _web_search),
+    "file_search_call": (HostedKind.FILE_SEARCH, "file_search", _file_search),
+    "code_interpreter_call": (HostedKind.CODE, "code_interpreter", _code),
+    "mcp_call": (HostedKind.MCP, "mcp", _mcp),
+    "mcp_list_tools": (HostedKind.MCP_TOOLS, "mcp_list_tools", _mcp_tools),
+    "image_generation_call": (HostedKind.IMAGE, "image_generation", _image),
+}
+
+
+def decode_native(item: dict[str, Json], kind: str, path: str) -> Native:
+    """An item that only this protocol knows."""
+    return Native(type=kind, data=item, awaits_client=_awaits_client(item, kind), path=path)
+
+
+def _awaits_client(item: dict[str, Json], kind: str) -> bool:
+    if kind == "shell_call":
+        environment = LooseFields(item.get("environment")).text("type")
+        return environment in (None, "local")
+    if kind == "tool_search_call":
+        return item.get("execution") == "client"
+    return kind in _ALWAYS_FOR_CLIENT
+
+
+def encode_hosted(call: HostedCall, item_id: str, result: HostedResult | None) -> dict[str, Json] | None:
+    """The item for a hosted call of another protocol; None if there is no item that says it."""
+    write = _WRITERS.get(call.tool)
+    if write is None:
+        return None
+    return write(call, {"id": item_id}, result)
+
+
+def _write_search(call: HostedCall, item: dict[str, Json], result: HostedResult | None) -> dict[str, Json]:
+    given = parse_object(call.input) or {}
+    query = given.get("query")
+    query = query if isinstance(query, str) else ""
+    action: dict[str, Json] = {"type": "search", "query": query, "queries": [query]}
+    if result is not None:
+        action["sources"] = [{"type": "url", "url": hit.url} for hit in result.hits]
+    return {**item, "type": "web_search_call", "status": _status(result), "action": action}
+
+
+def _write_fetch(call: HostedCall, item: dict[str, Json], result: HostedResult | None) -> dict[str, Json]:
+    url = (parse_object(call.input) or {}).get("url")
+    action = {"type": "open_page", "url": url if isinstance(url, str) else ""}
+    return {**item, "type": "web_search_call", "status": _status(result), "action": action}
+
+
+def _write_code(call: HostedCall, item: dict[str, Json], result: HostedResult | None) -> dict[str, Json]:
+    given = parse_object(call.input) or {}
+    code = given.get("code")
+    said = None if result is None else (result.text if result.text is not None else result.error)
+    return {
+        **item,
+        "type": "code_interpreter_call",
+        "status": _status(result),
+        "code": code if isinstance(code, str) else call.input,
+        "container_id": mint("cntr_", item["id"]),
+        "outputs": None if said is None else [{"type": "logs", "logs": said}],
+    }
+
+
+def _write_mcp(call: HostedCall, item: dict[str, Json], result: HostedResult | None) -> dict[str, Json]:
+    error = None if result is None else result.error
+    return {
+        **item,
+        "type": "mcp_call",
+        "status": _status(result),
+        "server_label": call.server or "",
+        "name": call.name,
+        "arguments": call.input or "{}",
+        "output": None if result is None else result.text,
+        "error": None if error is None else {"type": "mcp_tool_execution_error", "content": error},
+    }
+
+
+def _status(result: HostedResult | None) -> str:
+    return "failed" if result is not None and result.error is not None else "completed"
+
+
+_WRITERS: dict[HostedKind, Callable[[HostedCall, dict[str, Json], HostedResult | None], dict[str, Json]]] = {
+    HostedKind.WEB_SEARCH: _write_search,
+    HostedKind.WEB_FETCH: _write_fetch,
+    HostedKind.CODE: _write_code,
+    HostedKind.MCP: _write_mcp,
+}
+
+ITEM_TYPES = {
+    HostedKind.WEB_SEARCH: "web_search_call",
+    HostedKind.WEB_FETCH: "web_search_call",
+    HostedKind.CODE: "code_interpreter_call",
+    HostedKind.MCP: "mcp_call",
+}
+"""The item that a hosted call of another protocol becomes."""
+
+
+def results_by_call(blocks: Iterable[Block]) -> dict[str, HostedResult]:
+    """The hosted results among some blocks, by the call they belong to."""
+    return {block.call_id: block for block in blocks if isinstance(block, HostedResult)}

@@ -1,0 +1,177 @@
+"""Items of the Responses protocol ↔ blocks: tool calls and results, reasoning, and what else stands beside messages.
+
+In: items as they stand in `input` or `output`. Out: the blocks they hold, and back. Messages are turns in a request and
+runs of blocks in an answer, so they are read where those are built; their parts are in `content.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from trilogue.errors import InternalError
+from trilogue.model import (
+    Block,
+    CallKind,
+    Json,
+    Opaque,
+    OpaqueKind,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.ids import mint
+from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.responses.content import decode_parts
+from trilogue.protocols.responses.hosted import HOSTED_ITEMS, decode_hosted, decode_native
+
+
+def decode_item(item: dict[str, Json], kind: str, path: str, reader: type[Fields]) -> tuple[Block, ...]:
+    """The blocks of an item that is not a message."""
+    if kind in HOSTED_ITEMS:
+        return decode_hosted(item, kind, path)
+    decode = _DECODERS.get(kind)
+    if decode is None:
+        return (decode_native(item, kind, path),)
+    fields = reader(item, path)
+    fields.any("type")
+    return (decode(fields),)
+
+
+def _function_call(fields: Fields) -> Block:
+    return _call(fields, CallKind.FUNCTION, "arguments")
+
+
+def _custom_call(fields: Fields) -> Block:
+    return _call(fields, CallKind.CUSTOM, "input")
+
+
+def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
+    item_id = fields.text("id")
+    return ToolCall(
+        id=fields.text("call_id") or item_id or mint("call_", fields.path),
+        name=fields.text("name") or "",
+        arguments=_input(fields, input_name),
+        kind=kind,
+        namespace=fields.text("namespace"),
+        item_id=item_id,
+        status=fields.text("status"),
+        path=fields.path,
+        extras=fields.rest(),
+    )
+
+
+def _input(fields: Fields, name: str) -> str:
+    """Arguments are a string; servers that send the object itself mean its JSON."""
+    if type(fields) is not LooseFields:
+        return fields.text(name) or ""
+    value = fields.any(name)
+    return value if isinstance(value, str) else "" if value is None else dump_text(value)
+
+
+def _function_output(fields: Fields) -> Block:
+    return _output(fields, CallKind.FUNCTION)
+
+
+def _custom_output(fields: Fields) -> Block:
+    return _output(fields, CallKind.CUSTOM)
+
+
+def _output(fields: Fields, kind: CallKind) -> Block:
+    item_id = fields.text("id")
+    status = fields.text("status")
+    value = fields.any("output")
+    plain = value is None or type(value) is str
+    path = fields.at("output")
+    return ToolResult(
+        call_id=fields.text("call_id") or item_id or mint("call_", fields.path),
+        content=(Text(text=value or "", path=path),)
+        if plain
+        else decode_parts(value, path, type(fields), "input_text"),
+        is_error=True if status == "incomplete" else None,
+        plain=plain,
+        kind=kind,
+        name=fields.text("name"),
+        item_id=item_id,
+        status=status,
+        path=fields.path,
+        extras=fields.rest(),
+    )
+
+
+def _reasoning(fields: Fields) -> Block:
+    item_id = fields.text("id")
+    encrypted = fields.text("encrypted_content")
+    return Reasoning(
+        summary=_texts(fields, "summary", "summary_text"),
+        raw=_texts(fields, "content", "reasoning_text"),
+        opaque=Opaque(kind=OpaqueKind.ENCRYPTED, value=encrypted, item_id=item_id) if encrypted else None,
+        id=item_id,
+        status=fields.text("status"),
+        path=fields.path,
+        extras=fields.rest(),
+    )
+
+
+def _texts(fields: Fields, name: str, part_type: str) -> tuple[str, ...]:
+    """The texts of a list of parts. A list with anything else in it stays an extra as well."""
+    parts = fields.items(name)
+    if not parts:
+        return ()
+    texts = tuple(text for part in parts if (text := LooseFields(part).text("text")) is not None)
+    if parts != [{"type": part_type, "text": text} for text in texts]:
+        fields.put_back(name, parts)
+    return texts
+
+
+_DECODERS: dict[str, Callable[[Fields], Block]] = {
+    "function_call": _function_call,
+    "custom_tool_call": _custom_call,
+    "function_call_output": _function_output,
+    "custom_tool_call_output": _custom_output,
+    "reasoning": _reasoning,
+}
+
+
+_Kind = TypeVar("_Kind", bound=Block)
+
+
+def of_kind(block: Block, kind: type[_Kind]) -> _Kind:
+    """The block, known to be of a kind."""
+    if not isinstance(block, kind):
+        raise InternalError(f"a {type(block).__name__} where a {kind.__name__} belongs")
+    return block
+
+
+def call_type(kind: CallKind) -> str:
+    """The item type of a tool call."""
+    return "custom_tool_call" if kind is CallKind.CUSTOM else "function_call"
+
+
+def encode_call(call: ToolCall, call_id: str, arguments: str) -> dict[str, Json]:
+    """A tool call as an item, without id and status."""
+    custom = call.kind is CallKind.CUSTOM
+    item: dict[str, Json] = {
+        "type": call_type(call.kind),
+        "call_id": call_id,
+        "name": call.name,
+        "input" if custom else "arguments": arguments,
+    }
+    if call.namespace is not None:
+        item["namespace"] = call.namespace
+    return item
+
+
+def encode_reasoning(summary: tuple[str, ...], raw: tuple[str, ...], encrypted: str | None) -> dict[str, Json]:
+    """Reasoning as an item, without id and status."""
+    item: dict[str, Json] = {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": text} for text in summary],
+    }
+    if raw:
+        item["content"] = [{"type": "reasoning_text", "text": text} for text in raw]
+    if encrypted is not None:
+        item["encrypted_content"] = encrypted
+    return item

@@ -1,0 +1,279 @@
+"""Output items while they stream in: messages, reasoning, calls, and everything that only counts when it is done.
+
+Each open item gives out the blocks it holds as they grow, and is finished with the item as the server repeats it at the
+end, or with None if it never does. Deltas only ever add; what the end says differently is not taken back.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol as Shape
+
+from msgspec.structs import replace
+
+from trilogue.errors import UpstreamProtocolError
+from trilogue.model import (
+    Block,
+    Citation,
+    CitationDelta,
+    Delta,
+    Event,
+    Json,
+    LogprobsDelta,
+    Opaque,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    Text,
+    ToolCall,
+)
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.responses.content import decode_part
+from trilogue.protocols.responses.items import of_kind
+from trilogue.protocols.responses.response import decode_output_item, message_marks
+
+_CLOSED = -1
+
+
+class Sink(Shape):
+    """Where the blocks go: the decoder."""
+
+    def begin(self, block: Block) -> int:
+        """Open a block."""
+
+    def emit(self, event: Event) -> None:
+        """Give out an event of an open block."""
+
+    def stop_block(self, index: int, opaque: Opaque | None = None, block: Block | None = None) -> None:
+        """Close a block."""
+
+
+class Part:
+    """Text that grows. `block` is the index of its block, negative once that is closed."""
+
+    __slots__ = ("block", "citations", "finished", "logprobs", "pieces")
+
+    def __init__(self, block: int) -> None:
+        self.block = block
+        self.pieces: list[str] = []
+        self.citations = 0
+        self.logprobs = False
+        self.finished = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def missing(self, whole: str) -> str:
+        """What `whole` says beyond the pieces; nothing if it says something else."""
+        said = self.text
+        return whole[len(said) :] if whole.startswith(said) else ""
+
+
+class OpenItem:
+    """Base, and the item that is given out only when it is done: hosted calls, natives."""
+
+    def __init__(self, sink: Sink, position: int, kind: str, item: dict[str, Json]) -> None:
+        self.sink = sink
+        self.position = position
+        self.kind = kind
+        self.item = item
+        self.path = f"output[{position}]"
+        self.done = False
+
+    def finish(self, item: dict[str, Json] | None) -> None:
+        """The item is complete."""
+        for block in self.decode(item or self.item):
+            self.sink.stop_block(self.sink.begin(block))
+
+    def decode(self, item: dict[str, Json]) -> tuple[Block, ...]:
+        """The blocks of the item in its final form. Its type is the one it was added with."""
+        return decode_output_item({**item, "type": self.kind}, self.path)
+
+
+class OpenMessage(OpenItem):
+    """A message. Each part is a block; it stays open until the item is done, because annotations may come late."""
+
+    def __init__(self, sink: Sink, position: int, kind: str, item: dict[str, Json]) -> None:
+        super().__init__(sink, position, kind, item)
+        self._parts: dict[int, Part] = {}
+
+    def add_part(self, index: int, value: dict[str, Json]) -> None:
+        """The server announces a part."""
+        if index not in self._parts:
+            self._open(index, _emptied(decode_part(value, "", LooseFields, "output_text")))
+
+    def finish_part(self, index: int) -> None:
+        """The server says that a part is complete."""
+        if index in self._parts:
+            self._parts[index].finished = True
+
+    def part(self, index: int, empty: Block) -> Part | None:
+        """The part at an index, opened if it was not announced; None if it is closed."""
+        part = self._parts.get(index) or self._open(index, empty)
+        return None if part.block == _CLOSED else part
+
+    def say(self, part: Part, text: str | None) -> None:
+        """More text."""
+        if text:
+            part.pieces.append(text)
+            self.sink.emit(Delta(part.block, text))
+
+    def weigh(self, part: Part, entries: list[Json] | None) -> None:
+        """Token probabilities."""
+        if entries:
+            part.logprobs = True
+            self.sink.emit(LogprobsDelta(part.block, entries))
+
+    def cite(self, part: Part, citation: Citation) -> None:
+        """A citation."""
+        part.citations += 1
+        self.sink.emit(CitationDelta(part.block, citation))
+
+    def finish(self, item: dict[str, Json] | None) -> None:
+        """Parts are matched by order: some servers count the parts of a stream from another number."""
+        if not self._parts and item is not None:
+            self.item = item
+        keys = sorted(self._parts)
+        for n, block in enumerate(self.decode(item) if item is not None else ()):
+            if not isinstance(block, (Text, Refusal)):
+                if not keys:
+                    self.sink.stop_block(self.sink.begin(block))
+                continue
+            if n >= len(keys):
+                keys.append(max(keys, default=-1) + 1)
+                self._open(keys[-1], _emptied(block))
+            self._complete(self._parts[keys[n]], block)
+        for part in self._parts.values():
+            self._close(part)
+
+    def _open(self, index: int, block: Block) -> Part:
+        for earlier in self._parts.values():
+            if earlier.finished:
+                self._close(earlier)
+        extras = {**(block.extras or {}), **message_marks(self.item)}
+        path = f"{self.path}.content[{len(self._parts)}]"
+        self._parts[index] = part = Part(self.sink.begin(replace(block, path=path, extras=extras or None)))
+        return part
+
+    def _close(self, part: Part, block: Block | None = None) -> None:
+        if part.block != _CLOSED:
+            self.sink.stop_block(part.block, block=block)
+            part.block = _CLOSED
+
+    def _complete(self, part: Part, block: Text | Refusal) -> None:
+        if part.block == _CLOSED:
+            return
+        self.say(part, part.missing(block.text))
+        if isinstance(block, Text):
+            for citation in block.citations[part.citations :]:
+                self.cite(part, citation)
+            if not part.logprobs:
+                self.weigh(part, block.logprobs)
+        unusual = "item_status" in (block.extras or {}) and part.text == block.text
+        self._close(part, block if unusual else None)
+
+
+def _emptied(block: Block) -> Block:
+    """A part before its text."""
+    if isinstance(block, Text):
+        return replace(block, text="", citations=(), logprobs=None, extras=None)
+    return Refusal(text="") if isinstance(block, Refusal) else Text(text="")
+
+
+class OpenReasoning(OpenItem):
+    """A reasoning item: one block, its parts keyed by (raw, index)."""
+
+    def __init__(self, sink: Sink, position: int, kind: str, item: dict[str, Json]) -> None:
+        super().__init__(sink, position, kind, item)
+        self._parts: dict[tuple[bool, int], Part] = {}
+        item_id = item.get("id")
+        self._id = item_id if isinstance(item_id, str) else None
+        self._block = sink.begin(Reasoning(id=self._id, path=self.path))
+
+    def think(self, raw: bool, index: int, text: str) -> None:
+        """More of a part."""
+        if text:
+            self._part(raw, index).pieces.append(text)
+            self.sink.emit(ReasoningDelta(self._block, text, index, raw))
+
+    def think_whole(self, raw: bool, index: int, text: str) -> None:
+        """The server repeats a part as a whole."""
+        self.think(raw, index, self._part(raw, index).missing(text))
+
+    def finish(self, item: dict[str, Json] | None) -> None:
+        """The encrypted form comes with the finished item only; earlier ones are incomplete."""
+        final = self.decode(item)[0] if item is not None else None
+        if not isinstance(final, Reasoning):
+            self.sink.stop_block(self._block)
+            return
+        agrees = [self._agree(False, final.summary), self._agree(True, final.raw)]
+        whole = replace(final, id=self._id or final.id) if all(agrees) else None
+        self.sink.stop_block(self._block, final.opaque, whole)
+
+    def _agree(self, raw: bool, texts: tuple[str, ...]) -> bool:
+        """Add what was not streamed; whether the parts now say what `texts` says."""
+        keys = sorted(index for is_raw, index in self._parts if is_raw is raw)
+        keys += range(len(keys), len(texts))
+        for index, text in zip(keys, texts, strict=False):
+            self.think_whole(raw, index, text)
+        said = tuple(self._part(raw, index).text for index in keys)
+        return said == texts
+
+    def _part(self, raw: bool, index: int) -> Part:
+        return self._parts.setdefault((raw, index), Part(self._block))
+
+
+class OpenCall(OpenItem):
+    """A tool call, started as soon as its name is known."""
+
+    def __init__(self, sink: Sink, position: int, kind: str, item: dict[str, Json]) -> None:
+        super().__init__(sink, position, kind, item)
+        self._call: ToolCall | None = None
+        self._part = Part(_CLOSED)
+        self._start(item)
+
+    def argue(self, text: str) -> None:
+        """More of the arguments."""
+        if text:
+            self._part.pieces.append(text)
+            if self._call is not None:
+                self.sink.emit(Delta(self._part.block, text))
+
+    def argue_whole(self, text: str, name: str | None) -> None:
+        """The server repeats the arguments as a whole, perhaps with the name."""
+        if self._call is None and name:
+            self._start({**self.item, "name": name})
+        self.argue(self._part.missing(text))
+
+    def finish(self, item: dict[str, Json] | None) -> None:
+        """Arguments that came with the announcement count only if nothing else did."""
+        whole = item or self.item
+        call = self._call or self._start(whole)
+        if call is None:
+            raise UpstreamProtocolError("the upstream sent a tool call without a name")
+        final = self._decode_call(whole)
+        self.argue(self._part.missing(final.arguments or self._decode_call(self.item).arguments))
+        final = replace(final, id=call.id, item_id=call.item_id, name=call.name, arguments=self._part.text)
+        self.sink.stop_block(self._part.block, block=final)
+
+    def _start(self, item: dict[str, Json]) -> ToolCall | None:
+        call = self._decode_call(item)
+        if not call.name:
+            return None
+        self._call = replace(call, arguments="")
+        self._part.block = self.sink.begin(self._call)
+        if self._part.pieces:
+            self.sink.emit(Delta(self._part.block, self._part.text))
+        return self._call
+
+    def _decode_call(self, item: dict[str, Json]) -> ToolCall:
+        return of_kind(self.decode(item)[0], ToolCall)
+
+
+OPEN_ITEMS: dict[str, type[OpenItem]] = {
+    "message": OpenMessage,
+    "reasoning": OpenReasoning,
+    "function_call": OpenCall,
+    "custom_tool_call": OpenCall,
+}
+"""Items that stream, by type; others are given out when they are done."""

@@ -1,0 +1,123 @@
+"""Output items of hosted tools and natives while they are written, with their progress events.
+
+A hosted call of another protocol waits for its result, which belongs to the same item here. What this protocol has no
+item for is declared and left out.
+"""
+
+from __future__ import annotations
+
+from trilogue.model import Block, BlockStop, HostedCall, HostedKind, HostedResult, Json, Native, OpenBlock
+from trilogue.protocols.responses.hosted import ITEM_TYPES, encode_hosted
+from trilogue.protocols.responses.output_items import OutputItem, Stream
+from trilogue.protocols.responses.wire import BLANKS, PROGRESS
+
+
+class NativeItem(OutputItem):
+    """An item of this protocol that goes out as it came: natives, and hosted calls with their native form."""
+
+    def __init__(self, stream: Stream, block: Block, native: dict[str, Json]) -> None:
+        kind = native.get("type")
+        given = native.get("id")
+        super().__init__(stream, kind if isinstance(kind, str) else "", given if isinstance(given, str) else None)
+        self._call_id = block.id if isinstance(block, HostedCall) else None
+        self._native = native if given is None or not self.id else {**native, "id": self.id}
+        blank = {name: value for name, value in BLANKS.get(self.kind, {}).items() if name in native}
+        status = {"status": "in_progress"} if "status" in native and self.kind in PROGRESS else {}
+        self.added({**self._native, **blank, **status})
+        progress(self, 0)
+        self.start(block)
+
+    def accepts(self, block: Block) -> bool:
+        """The result is inside the native form already."""
+        return isinstance(block, HostedResult) and block.call_id == self._call_id
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        progress(self, 1)
+        return self._native
+
+
+def progress(item: OutputItem, phase: int, failed: bool = False) -> None:
+    """The progress events of a hosted item: phase 0 after it is added, 1 before it is done."""
+    for name in PROGRESS.get(item.kind, ((), ()))[phase]:
+        told = "failed" if failed and item.kind == "mcp_call" and name == "completed" else name
+        item.stream.event(f"response.{item.kind}.{told}", item.at)
+
+
+class HostedItem(OutputItem):
+    """A hosted call of another protocol, joined with its result."""
+
+    def __init__(self, stream: Stream, block: HostedCall) -> None:
+        super().__init__(stream, ITEM_TYPES[block.tool], None)
+        self._call = block
+        self._result: HostedResult | None = None
+        item = encode_hosted(block, self.id, None) or {}
+        item.pop("action", None)
+        blank = {name: value for name, value in BLANKS.get(self.kind, {}).items() if name in item}
+        self.added({**item, **blank, "status": "in_progress"})
+        progress(self, 0)
+        self.start(block)
+
+    def accepts(self, block: Block) -> bool:
+        """The result of this very call."""
+        return isinstance(block, HostedResult) and block.call_id == self._call.id
+
+    def stop(self, event: BlockStop) -> None:
+        """The call or its result is complete."""
+        final = self.open.close(event)
+        if isinstance(final, HostedCall):
+            self._call = final
+        elif isinstance(final, HostedResult):
+            self._result = final
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        item = encode_hosted(self._call, self.id, self._result) or {}
+        self._declare()
+        tell = _INNER.get(self.kind)
+        if tell is not None:
+            tell(self, item)
+        progress(self, 1, failed=item["status"] == "failed")
+        return item
+
+    def _declare(self) -> None:
+        ledger, result = self.stream.reply.ledger, self._result
+        if self._call.tool is HostedKind.CODE:
+            ledger.add("code_exec.container", self._call.path)
+        if result is None:
+            return
+        if self._call.tool is HostedKind.WEB_FETCH:
+            ledger.add("hosted.result_dropped", result.path)
+        if any(hit.content is not None for hit in result.hits):
+            ledger.add("web_search.replay", result.path)
+
+
+def _tell_code(item: OutputItem, final: dict[str, Json]) -> None:
+    code = final["code"]
+    if code:
+        item.stream.event("response.code_interpreter_call_code.delta", {**item.at, "delta": code})
+    item.stream.event("response.code_interpreter_call_code.done", {**item.at, "code": code})
+    item.stream.event("response.code_interpreter_call.interpreting", item.at)
+
+
+def _tell_arguments(item: OutputItem, final: dict[str, Json]) -> None:
+    arguments = final["arguments"]
+    item.stream.event("response.mcp_call_arguments.delta", {**item.at, "delta": arguments})
+    item.stream.event("response.mcp_call_arguments.done", {**item.at, "arguments": arguments})
+
+
+_INNER = {"code_interpreter_call": _tell_code, "mcp_call": _tell_arguments}
+
+
+class Unsaid(OutputItem):
+    """A block that this protocol cannot say: declared, and its deltas are swallowed."""
+
+    def __init__(self, stream: Stream, block: Block) -> None:
+        self.stream = stream
+        self.open = OpenBlock(block)
+        code, detail = "native.dropped", type(block).__name__
+        if isinstance(block, HostedResult):
+            code, detail = "hosted.result_dropped", block.tool.value
+        elif isinstance(block, HostedCall):
+            detail = block.name or block.tool.value
+        elif isinstance(block, Native):
+            detail = block.type
+        stream.reply.ledger.add(code, block.path, detail)

@@ -1,0 +1,334 @@
+"""Output items while they are written: each takes the events of its blocks and writes those of its item.
+
+An item is added when its first block starts and done when something else begins or the answer ends, because only then
+it is known whether it was cut short. Text goes out at once; the done events repeat it once.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol as Shape
+
+from trilogue.model import (
+    Block,
+    BlockStop,
+    CallKind,
+    CitationKind,
+    Json,
+    Native,
+    Opaque,
+    OpaqueKind,
+    OpenBlock,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    Text,
+    ToolCall,
+)
+from trilogue.protocols.jsontext import dumps
+from trilogue.protocols.reply import Reply
+from trilogue.protocols.responses.content import encode_annotation
+from trilogue.protocols.responses.items import call_type, encode_call, encode_reasoning, of_kind
+
+MARKS = frozenset({"item_id", "phase", "item", "item_status"})
+"""What a block of this protocol knows of its message; not fields of its part."""
+
+
+NO_LOGPROBS = b',"logprobs":[],"sequence_number":'
+"""What follows the text of a text delta."""
+
+
+class Stream(Shape):
+    """Where the events go: the encoder."""
+
+    reply: Reply
+    own: bool
+
+    def next_index(self) -> int:
+        """The output index of a new item."""
+
+    def mint_id(self, kind: str, index: int, given: str | None) -> str:
+        """The id of an item: the upstream's own if it is of this protocol, else a new one."""
+
+    def call_id(self, given: str) -> str:
+        """A call id that no other call of this answer has."""
+
+    def event(self, kind: str, fields: dict[str, Json]) -> None:
+        """Send an event."""
+
+    def send(self, item: OutputItem, text: str) -> None:
+        """Send a delta of an item."""
+
+
+class OutputItem:
+    """Base. `prefix` and `suffix` stand around a delta's text; without a prefix deltas are only collected."""
+
+    prefix: bytes | None = None
+    suffix = b',"sequence_number":'
+
+    def __init__(self, stream: Stream, kind: str, given_id: str | None) -> None:
+        self.stream = stream
+        self.kind = kind
+        self.index = stream.next_index()
+        self.id = stream.mint_id(kind, self.index, given_id)
+        self.at: dict[str, Json] = {"item_id": self.id, "output_index": self.index}
+        self.open = OpenBlock(Native(type="", data={}))
+
+    def accepts(self, block: Block) -> bool:
+        """Whether a further block belongs to this item."""
+        return False
+
+    def start(self, block: Block) -> None:
+        """A block of this item begins."""
+        self.open = OpenBlock(block)
+
+    def think(self, event: ReasoningDelta) -> None:
+        """More reasoning; only reasoning items have it."""
+
+    def stop(self, event: BlockStop) -> None:
+        """The block is complete."""
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        """The item is complete: its final form."""
+        raise NotImplementedError
+
+    def added(self, item: dict[str, Json]) -> None:
+        """Announce the item."""
+        self.stream.event("response.output_item.added", {"output_index": self.index, "item": item})
+
+    def deltas(self, kind: str, **at: int) -> None:
+        """From now on deltas are events of this kind."""
+        head = dumps({"type": kind, **self.at, **at})
+        self.prefix = b'event: %b\ndata: %b,"delta":' % (kind.encode(), head[:-1])
+
+    def say_missing(self, whole: str, said: str) -> str:
+        """Send what the end says beyond the deltas; the text that has now been sent."""
+        if len(whole) > len(said) and whole.startswith(said):
+            self.stream.send(self, whole[len(said) :])
+            return whole
+        return said
+
+    def own_extras(self, block: Block) -> dict[str, Json]:
+        """The fields of this protocol that the block kept."""
+        if not self.stream.own or not block.extras:
+            return {}
+        return {name: value for name, value in block.extras.items() if name not in MARKS}
+
+
+def _text_of(block: Block) -> str:
+    return block.text if isinstance(block, (Text, Refusal)) else ""
+
+
+def _status(given: str | None, incomplete: bool) -> str:
+    return given if given not in (None, "in_progress") else "incomplete" if incomplete else "completed"
+
+
+class MessageItem(OutputItem):
+    """A run of text and refusals."""
+
+    def __init__(self, stream: Stream, block: Block) -> None:
+        marks = (block.extras or {}) if stream.own else {}
+        super().__init__(stream, "message", marks.get("item_id"))
+        self._given_id = marks.get("item_id")
+        self._parts: list[Json] = []
+        self._status: str | None = None
+        phase = {"phase": marks["phase"]} if "phase" in marks else {}
+        self._item = {"id": self.id, "type": "message", "role": "assistant", **phase, **(marks.get("item") or {})}
+        self.added({**self._item, "status": "in_progress", "content": []})
+        self.start(block)
+
+    def accepts(self, block: Block) -> bool:
+        """A run goes on as long as the upstream, if it is of this protocol, says it is the same message."""
+        if not isinstance(block, (Text, Refusal)):
+            return False
+        return not self.stream.own or (block.extras or {}).get("item_id") == self._given_id
+
+    def start(self, block: Block) -> None:
+        """A part begins."""
+        self.open = OpenBlock(block)
+        text = _text_of(block)
+        at = {"content_index": len(self._parts)}
+        if isinstance(block, Text):
+            part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            self.deltas("response.output_text.delta", **at)
+            self.suffix = NO_LOGPROBS
+        else:
+            part = {"type": "refusal", "refusal": ""}
+            self.deltas("response.refusal.delta", **at)
+            self.suffix = b',"sequence_number":'
+        self.stream.event("response.content_part.added", {**self.at, **at, "part": part})
+        if text:
+            self.stream.send(self, text)
+
+    def stop(self, event: BlockStop) -> None:
+        """A part ends."""
+        final = self.open.close(event)
+        text = self.say_missing(_text_of(final), _text_of(self.open.block) + self.open.text())
+        self._status = (final.extras or {}).get("item_status") if self.stream.own else None
+        at = {**self.at, "content_index": len(self._parts)}
+        if isinstance(final, Text):
+            part = self._text_done(final, text, at)
+        else:
+            part = {"type": "refusal", "refusal": text}
+            self.stream.event("response.refusal.done", {**at, "refusal": text})
+        part |= self.own_extras(final)
+        self.stream.event("response.content_part.done", {**at, "part": part})
+        self._parts.append(part)
+
+    def _text_done(self, final: Text, text: str, at: dict[str, Json]) -> dict[str, Json]:
+        annotations = self._annotations(final, text)
+        for n, annotation in enumerate(annotations):
+            fields = {**at, "annotation_index": n, "annotation": annotation}
+            self.stream.event("response.output_text.annotation.added", fields)
+        logprobs = final.logprobs or []
+        self.stream.event("response.output_text.done", {**at, "text": text, "logprobs": logprobs})
+        return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
+
+    def _annotations(self, final: Text, text: str) -> list[Json]:
+        ledger = self.stream.reply.ledger
+        own = self.stream.own
+        written = []
+        for citation in final.citations:
+            annotation = encode_annotation(citation, text, own)
+            if annotation is None:
+                ledger.add("citation.document", final.path)
+                continue
+            if not own and citation.kind is CitationKind.WEB and (citation.cited_text or citation.token):
+                ledger.add("citation.source_span", final.path)
+            written.append(annotation)
+        return written
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        return {**self._item, "status": _status(self._status, incomplete), "content": self._parts}
+
+
+class ReasoningItem(OutputItem):
+    """Reasoning: summary parts, raw text parts, and the encrypted form at the end."""
+
+    def __init__(self, stream: Stream, block: Reasoning) -> None:
+        super().__init__(stream, "reasoning", block.id)
+        self._texts: dict[bool, list[str]] = {False: [], True: []}
+        self._part: tuple[bool, int] | None = None
+        self._pieces: list[str] = []
+        self._encrypted: str | None = None
+        self._final = block
+        self.added({**encode_reasoning((), (), None), "id": self.id, "status": "in_progress"})
+        self.start(block)
+
+    def start(self, block: Block) -> None:
+        """Reasoning that comes whole is sent part by part."""
+        self.open = OpenBlock(block)
+        self._send_whole(of_kind(block, Reasoning))
+
+    def think(self, event: ReasoningDelta) -> None:
+        """A delta; a new part number ends the part before."""
+        part = (event.raw, event.part)
+        self.open.parts.setdefault(part, []).append(event.text)
+        if part != self._part:
+            self._end_part()
+            self._begin_part(part)
+        self._pieces.append(event.text)
+        self.stream.send(self, event.text)
+
+    def stop(self, event: BlockStop) -> None:
+        """The block is complete: what was not streamed, and the encrypted form."""
+        self._end_part()
+        final = of_kind(self.open.close(event), Reasoning)
+        self._send_whole(final)
+        self._final = final
+        self._encrypted = self._visible(event.opaque or final.opaque)
+
+    def _send_whole(self, block: Reasoning) -> None:
+        for raw, texts in ((False, block.summary), (True, block.raw)):
+            for text in texts[len(self._texts[raw]) :]:
+                self._begin_part((raw, _WHOLE))
+                if text:
+                    self._pieces.append(text)
+                    self.stream.send(self, text)
+                self._end_part()
+
+    def _begin_part(self, part: tuple[bool, int]) -> None:
+        raw = part[0]
+        self._part = part
+        name, index_name, text_type, events = _REASONING[raw]
+        at = {index_name: len(self._texts[raw])}
+        self.stream.event(f"{events}.added", {**self.at, **at, "part": {"type": text_type, "text": ""}})
+        self.deltas(f"{name}.delta", **at)
+
+    def _end_part(self) -> None:
+        if self._part is None:
+            return
+        raw = self._part[0]
+        self._part = None
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        name, index_name, text_type, events = _REASONING[raw]
+        at = {**self.at, index_name: len(self._texts[raw])}
+        self._texts[raw].append(text)
+        self.stream.event(f"{name}.done", {**at, "text": text})
+        self.stream.event(f"{events}.done", {**at, "part": {"type": text_type, "text": text}})
+
+    def _visible(self, opaque: Opaque | None) -> str | None:
+        """A value may go out if it is this protocol's own or sealed; never a foreign one."""
+        if opaque is None:
+            return None
+        if opaque.sealed or (self.stream.own and opaque.kind is OpaqueKind.ENCRYPTED):
+            return opaque.value
+        self.stream.reply.ledger.add("reasoning.foreign_dropped", self._final.path)
+        return None
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        item = encode_reasoning(tuple(self._texts[False]), tuple(self._texts[True]), self._encrypted)
+        status = self._final.status if self.stream.own else "incomplete" if incomplete else "completed"
+        item = {**item, "id": self.id, **self.own_extras(self._final)}
+        return item if status is None else {**item, "status": status}
+
+
+_WHOLE = -1
+_REASONING = {
+    False: (
+        "response.reasoning_summary_text",
+        "summary_index",
+        "summary_text",
+        "response.reasoning_summary_part",
+    ),
+    True: ("response.reasoning_text", "content_index", "reasoning_text", "response.content_part"),
+}
+"""By rawness: text events, index field, part type, part events."""
+
+
+class CallItem(OutputItem):
+    """A tool call."""
+
+    def __init__(self, stream: Stream, block: ToolCall) -> None:
+        super().__init__(stream, call_type(block.kind), block.item_id)
+        self._call_id = stream.call_id(block.id)
+        self._custom = block.kind is CallKind.CUSTOM
+        self._said = ""
+        self._final = block
+        item = {"id": self.id, **encode_call(block, self._call_id, ""), **self.own_extras(block)}
+        self.added({**item, "status": "in_progress"})
+        name = "response.custom_tool_call_input" if self._custom else "response.function_call_arguments"
+        self._events = name
+        self.deltas(f"{name}.delta")
+        self.start(block)
+
+    def start(self, block: Block) -> None:
+        """Arguments that came with the start are the first delta."""
+        self.open = OpenBlock(block)
+        arguments = of_kind(block, ToolCall).arguments
+        if arguments:
+            self.stream.send(self, arguments)
+
+    def stop(self, event: BlockStop) -> None:
+        """The arguments are complete."""
+        begun = of_kind(self.open.block, ToolCall)
+        self._final = final = of_kind(self.open.close(event), ToolCall)
+        self._said = self.say_missing(final.arguments, begun.arguments + self.open.text())
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        if not self._said and not self._custom and not incomplete and not self.stream.own:
+            self._said = self.say_missing("{}", "")
+        done = {"input": self._said} if self._custom else {"arguments": self._said, "name": self._final.name}
+        self.stream.event(f"{self._events}.done", {**self.at, **done})
+        item = {"id": self.id, **encode_call(self._final, self._call_id, self._said), **self.own_extras(self._final)}
+        return {**item, "status": _status(self._final.status if self.stream.own else None, incomplete)}

@@ -1,0 +1,77 @@
+"""The response object around the output: what was asked, echoed, and how it stands.
+
+In: the client's request body, or the fields that an upstream of this protocol gave. Out: the snapshot that lifecycle
+events and whole answers share. The output items are made elsewhere.
+"""
+
+from __future__ import annotations
+
+from trilogue.model import Extras, Json, Ledger, Tier
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.reply import Reply
+from trilogue.protocols.responses.usage import encode_tier
+from trilogue.protocols.responses.wire import PROTOCOL
+
+_REQUIRED: dict[str, Json] = {
+    "error": None,
+    "incomplete_details": None,
+    "instructions": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "temperature": 1.0,
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": 1.0,
+}
+"""What the official types demand of every response, with the value that stands for "not said"."""
+
+_ECHOED: dict[str, Json] = {
+    **_REQUIRED,
+    "background": False,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "prompt_cache_retention": None,
+    "safety_identifier": None,
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "user": None,
+}
+"""Echoes of the request, with the protocol's default for what the client left out."""
+
+_REASONING: dict[str, Json] = {"effort": None, "summary": None}
+_TEXT: dict[str, Json] = {"format": {"type": "text"}}
+
+_EXPECTED: dict[str, Json] = {
+    **_REQUIRED,
+    "max_output_tokens": None,
+    "previous_response_id": None,
+    "reasoning": _REASONING,
+    "text": _TEXT,
+    "truncation": "disabled",
+}
+"""What clients read from every snapshot, for upstreams of this protocol that leave some of it out."""
+
+_ONLY_IF_SENT = ("prompt", "conversation", "prompt_cache_options")
+
+
+def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
+    """Everything in a snapshot that does not change while the answer is made."""
+    if reply.source is PROTOCOL:
+        return {**_EXPECTED, **(extras or {})}
+    body = reply.body
+    echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
+    echoed |= {name: body[name] for name in _ONLY_IF_SENT if body.get(name) is not None}
+    echoed["reasoning"] = {**_REASONING, **(LooseFields(body).mapping("reasoning") or {})}
+    echoed["text"] = {**_TEXT, **(LooseFields(body).mapping("text") or {})}
+    # What was not kept cannot be fetched again, whatever the client asked for.
+    return {**echoed, "store": False}
+
+
+def service_tier(tier: Tier | None, own: bool, fixed: dict[str, Json], ledger: Ledger) -> dict[str, Json]:
+    """The tier, if the upstream said one. A server's own name for it is among the extras."""
+    named = encode_tier(tier, ledger)
+    if named is None and (own or "service_tier" in fixed):
+        return {}
+    return {"service_tier": named}

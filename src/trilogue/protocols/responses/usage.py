@@ -1,0 +1,172 @@
+"""Usage and stop reasons of the Responses protocol ↔ `Usage` and `Stop`, as tables.
+
+The protocol counts cached and written tokens inside `input_tokens` and reasoning inside `output_tokens`; it has no stop
+reason, only a status, so that "the model wants a tool" is read off the blocks.
+"""
+
+from __future__ import annotations
+
+from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, Tier, ToolCall, Usage
+from trilogue.protocols.fields import LooseFields
+
+_INCOMPLETE = {
+    "max_output_tokens": StopReason.LENGTH,
+    "content_filter": StopReason.REFUSAL,
+    "max_messages": StopReason.END,
+    "steered": StopReason.END,
+}
+_ENDED_EARLY = frozenset({"max_messages", "steered"})
+_UNFINISHED = frozenset({"queued", "in_progress"})
+
+_STATUS: dict[StopReason, tuple[str, str | None, str | None]] = {
+    # status, why incomplete, what is lost
+    StopReason.END: ("completed", None, None),
+    StopReason.TOOL_CALLS: ("completed", None, None),
+    StopReason.STOP_SEQUENCE: ("completed", None, "stop.which"),
+    StopReason.PAUSE: ("completed", None, "stop.pause_turn"),
+    StopReason.COMPACTION: ("completed", None, "stop.detail"),
+    StopReason.LENGTH: ("incomplete", "max_output_tokens", None),
+    StopReason.CONTEXT_WINDOW: ("incomplete", "max_output_tokens", "stop.detail"),
+    StopReason.REFUSAL: ("incomplete", "content_filter", None),
+}
+
+TIERS = {tier.value: tier for tier in Tier if tier is not Tier.BATCH}
+
+
+def awaits_client(block: Block) -> bool:
+    """Whether the turn ended so that the client can act on this block."""
+    return isinstance(block, ToolCall) or (isinstance(block, Native) and block.awaits_client)
+
+
+def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
+    """Why the answer ended. `calls`: some block awaits the client.
+
+    A status that is not final (background responses) is a pause with its name as detail.
+    """
+    if status in _UNFINISHED:
+        return Stop(reason=StopReason.PAUSE, detail=status)
+    if status == "incomplete":
+        reason = LooseFields(incomplete).text("reason")
+        known = _INCOMPLETE.get(reason or "", StopReason.LENGTH)
+        return Stop(reason=known, detail=reason if reason != "max_output_tokens" else None)
+    return Stop(reason=StopReason.TOOL_CALLS if calls else StopReason.END)
+
+
+def encode_stop(stop: Stop, own: bool, ledger: Ledger) -> tuple[str, dict[str, Json] | None]:
+    """Status and incomplete_details."""
+    if own and stop.detail in _UNFINISHED:
+        return stop.detail or "", None
+    status, reason, loss = _STATUS[stop.reason]
+    if own and stop.detail and (status == "incomplete" or stop.detail in _ENDED_EARLY):
+        return "incomplete", {"reason": stop.detail}
+    if loss:
+        ledger.add(loss, "stop_reason", stop.sequence or stop.reason.value)
+    elif stop.detail and not own:
+        ledger.add("stop.detail", "stop_reason", stop.detail)
+    if stop.category is not None:
+        ledger.add("refusal.category", "stop_reason", stop.category)
+    return status, {"reason": reason} if reason else None
+
+
+def decode_tier(value: Json) -> Tier | None:
+    """A tier that the protocol names; other servers' own tiers are not one."""
+    return TIERS.get(value) if isinstance(value, str) else None
+
+
+def encode_tier(tier: Tier | None, ledger: Ledger) -> str | None:
+    """The tier of an answer."""
+    if tier is Tier.BATCH:
+        ledger.add("tier", "service_tier", tier.value)
+        return Tier.DEFAULT.value
+    return None if tier is None else tier.value
+
+
+def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
+    """Usage, split so that nothing is counted twice. Counts that do not fit each other are cut to fit."""
+    if not isinstance(value, dict):
+        return None
+    fields = LooseFields(value)
+    total_in = _count(fields, "input_tokens") or 0
+    output = _count(fields, "output_tokens") or 0
+    fields.any("total_tokens")
+    read, write, long, input_rest = _input_details(fields, total_in)
+    details = LooseFields(fields.any("output_tokens_details"))
+    reasoning = _count(details, "reasoning_tokens")
+    rest = fields.rest() or {}
+    if input_rest:
+        rest["input_tokens_details"] = input_rest
+    if output_rest := details.rest():
+        rest["output_tokens_details"] = output_rest
+    searches = LooseFields(LooseFields(tool_usage).mapping("web_search"))
+    return Usage(
+        fresh=total_in - (read or 0) - (write or 0),
+        cache_read=read,
+        cache_write=write,
+        cache_write_long=long,
+        output=output,
+        reasoning=reasoning if reasoning is None else min(reasoning, output),
+        searches=_count(searches, "num_requests"),
+        extras=rest or None,
+    )
+
+
+def _input_details(fields: LooseFields, total: int) -> tuple[int | None, int | None, int | None, Json]:
+    details = LooseFields(fields.any("input_tokens_details"))
+    read = _count(details, "cached_tokens")
+    write = _count(details, "cache_write_tokens")
+    long = _count(LooseFields(details.mapping("cache_write_tokens_details")), "ttl_12h_tokens")
+    if read is not None:
+        read = min(read, total)
+    if write is not None:
+        write = min(write, total - (read or 0))
+    return read, write, long, details.rest()
+
+
+def _count(fields: LooseFields, name: str) -> int | None:
+    value = fields.integer(name)
+    return None if value is None else max(value, 0)
+
+
+def encode_usage(usage: Usage | None, own: bool, ledger: Ledger) -> dict[str, Json] | None:
+    """Usage with every figure that the official types require; None if the upstream gave none."""
+    if usage is None:
+        return None
+    total_in = usage.input
+    details: dict[str, Json] = {
+        "cached_tokens": usage.cache_read or 0,
+        "cache_write_tokens": usage.cache_write or 0,
+    }
+    _add_lifetimes(details, usage, own, ledger)
+    body: dict[str, Json] = {
+        "input_tokens": total_in,
+        "input_tokens_details": details,
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": min(usage.reasoning or 0, usage.output)},
+        "total_tokens": total_in + usage.output,
+    }
+    if own:
+        _add_extras(body, usage.extras or {})
+    if usage.fetches:
+        ledger.add("usage.detail", "usage", "web fetches")
+    if usage.estimated:
+        ledger.add("usage.estimated", "usage")
+    return body
+
+
+def _add_extras(body: dict[str, Json], extras: dict[str, Json]) -> None:
+    """Figures of the upstream's own, beside ours but never in their place."""
+    for name, value in extras.items():
+        if name not in body:
+            body[name] = value
+        elif isinstance(value, dict) and isinstance(body[name], dict):
+            body[name] = {**value, **body[name]}
+
+
+def _add_lifetimes(details: dict[str, Json], usage: Usage, own: bool, ledger: Ledger) -> None:
+    if usage.cache_write_long is None:
+        return
+    if own:
+        short = max((usage.cache_write or 0) - usage.cache_write_long, 0)
+        details["cache_write_tokens_details"] = {"ttl_30m_tokens": short, "ttl_12h_tokens": usage.cache_write_long}
+    elif usage.cache_write_long:
+        ledger.add("usage.cache_ttl", "usage")

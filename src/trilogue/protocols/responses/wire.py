@@ -1,0 +1,225 @@
+"""Names of the Responses protocol: request fields and their fates, enum tables, item types, the fast path's struct.
+
+Data only. What the names mean for the neutral model is said by the modules that read these tables.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trilogue.model import HostedKind, Json, Protocol
+from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
+
+PROTOCOL = Protocol.RESPONSES
+
+NESTED = ("text.format.", "text.", "reasoning.", "stream_options.")
+"""Objects that are read field by field: what is left of them stays in the extras under its dotted path."""
+
+PATHS = {
+    "turns": "input",
+    "max_tokens": "max_output_tokens",
+    "parallel_tools": "parallel_tool_calls",
+    "thinking": "reasoning",
+    "effort": "reasoning.effort",
+    "visibility": "reasoning.summary",
+    "format": "text.format",
+    "verbosity": "text.verbosity",
+    "tier": "service_tier",
+    "cache_key": "prompt_cache_key",
+    "cache_options": "prompt_cache_options",
+    "cache_retention": "prompt_cache_retention",
+    "previous_response": "previous_response_id",
+    "logprobs": "include",
+    "obfuscation": "stream_options.include_obfuscation",
+}
+"""Where the neutral fields with another name come from. `user` is added when the request says which of two it used."""
+
+NEUTRAL_FIELDS = frozenset(
+    {
+        "model",
+        "input",
+        "instructions",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "max_output_tokens",
+        "max_tool_calls",
+        "temperature",
+        "top_p",
+        "top_logprobs",
+        "reasoning",
+        "text",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "service_tier",
+        "safety_identifier",
+        "user",
+        "metadata",
+        "store",
+        "previous_response_id",
+        "include",
+        "stream",
+        "stream_options",
+    }
+)
+
+_STATE = "it needs what an earlier response left at the provider"
+_BOUND = "only the provider that made it can read it, and what it stands for would be lost"
+
+_TOP_LEVEL: dict[str, Fate] = {
+    # `previous_response_id` has a neutral field, so it is never an extra: whoever translates looks at
+    # `request.previous_response` and takes the reason from this row.
+    "previous_response_id": refuse(_STATE),
+    "conversation": refuse(_STATE),
+    "prompt": refuse("prompt templates are stored at the provider"),
+    "background": refuse("no other protocol answers later", False),
+    "truncation": refuse("no other protocol drops turns by itself", "disabled"),
+    "multi_agent": refuse("no other protocol runs several agents", {"enabled": False}),
+    "reasoning.mode": refuse("no other protocol has this way of thinking", "standard"),
+    "reasoning.context": Fate(loss="reasoning.context"),
+    "reasoning.generate_summary": Fate(loss="reasoning.visibility"),
+    "service_tier": Fate(loss="tier"),
+    "context_management": DROP,
+    "image": DROP,
+    "access_programs": DROP,
+    "moderation": DROP,
+    "user": DROP,
+    "betas": SILENT,
+    "client_metadata": SILENT,
+    "stream_options.include_obfuscation": SILENT,
+}
+
+_OF_BLOCKS_AND_TOOLS: dict[str, Fate] = {
+    "item_id": SILENT,
+    "item_status": SILENT,
+    "created_by": SILENT,
+    "phase": Fate(loss="phase"),
+    "caller": refuse("a program of the provider made this call", {"type": "direct"}),
+    "async": Fate(loss="tool.option"),
+    "allowed_callers": Fate(loss="tool.option"),
+    "output_schema": Fate(loss="tool.option"),
+    "namespace": SILENT,
+    "format": Fate(loss="tool.option", harmless=({"type": "text"},)),
+    "detail": Fate(loss="image.detail", harmless=("auto",)),
+    "annotations": Fate(loss="citation.dropped"),
+    "external_web_access": Fate(loss="web_search.params"),
+    "search_content_types": Fate(loss="web_search.params"),
+    "return_token_budget": Fate(loss="web_search.params"),
+    "image_settings": Fate(loss="web_search.params"),
+    "filters": Fate(loss="web_search.params"),
+    "user_location": Fate(loss="web_search.params"),
+    "container": Fate(loss="code_exec.container"),
+    "headers": Fate(loss="tool.option"),
+    "require_approval": Fate(loss="tool.option"),
+    "allowed_tools": Fate(loss="tool.option"),
+    "connector_id": Fate(loss="tool.option"),
+    "tunnel_id": Fate(loss="tool.option"),
+    "server_description": Fate(loss="tool.option"),
+    "defer_loading": Fate(loss="tool.defer_loading"),
+}
+
+_OF_NATIVES: dict[str, Fate] = {
+    # By the `type` of a Native block. Others are dropped and declared.
+    "item_reference": refuse(_STATE),
+    "compaction": refuse(_BOUND),
+    "compaction_summary": refuse(_BOUND),
+    "compaction_trigger": refuse("no other protocol compacts a conversation on request"),
+    "program": refuse("no other protocol runs programs that call tools"),
+    "program_output": refuse("no other protocol runs programs that call tools"),
+    "multi_agent_call": refuse("no other protocol runs several agents"),
+    "multi_agent_call_output": refuse("no other protocol runs several agents"),
+}
+
+FATES: Fates = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
+
+_ECHOES = (
+    "instructions metadata parallel_tool_calls temperature top_p tool_choice tools background max_output_tokens "
+    "max_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_options prompt_cache_retention reasoning "
+    "safety_identifier store text truncation user top_logprobs conversation frequency_penalty presence_penalty image "
+    "access_programs completed_at billing output_text item_id item_status"
+)
+
+RESPONSE_FATES: Fates = {**dict.fromkeys(_ECHOES.split(), SILENT), "phase": Fate(loss="phase")}
+"""Of an answer's extras: echoes of the request and bookkeeping are no loss."""
+
+REQUEST_FIELDS = NEUTRAL_FIELDS | {name for name in _TOP_LEVEL if "." not in name}
+
+HOSTED_TOOLS: dict[str, HostedKind] = {
+    "web_search": HostedKind.WEB_SEARCH,
+    "web_search_2025_08_26": HostedKind.WEB_SEARCH,
+    "web_search_preview": HostedKind.WEB_SEARCH,
+    "web_search_preview_2025_03_11": HostedKind.WEB_SEARCH,
+    "file_search": HostedKind.FILE_SEARCH,
+    "code_interpreter": HostedKind.CODE,
+    "image_generation": HostedKind.IMAGE,
+    "mcp": HostedKind.MCP,
+    "tool_search": HostedKind.TOOL_SEARCH,
+    "computer": HostedKind.COMPUTER,
+    "computer_use": HostedKind.COMPUTER,
+    "computer_use_preview": HostedKind.COMPUTER,
+    "local_shell": HostedKind.SHELL,
+    "shell": HostedKind.SHELL,
+    "apply_patch": HostedKind.PATCH,
+}
+"""Tool type to what it does; any other type is OTHER."""
+
+TTL_SECONDS = {"30m": 1_800, "12h": 43_200}
+"""Lifetimes of cached prompts."""
+
+MIN_OUTPUT_TOKENS = 16
+MAX_USER = 128
+
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+LOGPROBS = "message.output_text.logprobs"
+"""Values of `include`."""
+
+ID_PREFIXES = {
+    "message": "msg_",
+    "reasoning": "rs_",
+    "function_call": "fc_",
+    "custom_tool_call": "ctc_",
+    "web_search_call": "ws_",
+    "file_search_call": "fs_",
+    "code_interpreter_call": "ci_",
+    "image_generation_call": "ig_",
+    "mcp_call": "mcp_",
+    "mcp_list_tools": "mcpl_",
+}
+"""The id prefix of an item, by its type."""
+
+PROGRESS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "web_search_call": (("in_progress", "searching"), ("completed",)),
+    "file_search_call": (("in_progress", "searching"), ("completed",)),
+    "code_interpreter_call": (("in_progress",), ("completed",)),
+    "image_generation_call": (("in_progress", "generating"), ("completed",)),
+    "mcp_call": (("in_progress",), ("completed",)),
+    "mcp_list_tools": (("in_progress",), ("completed",)),
+}
+"""Events of a hosted item, after it is added and before it is done: `response.<type>.<name>`."""
+
+BLANKS: dict[str, dict[str, Json]] = {
+    "code_interpreter_call": {"code": "", "outputs": None},
+    "mcp_call": {"arguments": "", "output": None, "error": None},
+    "mcp_list_tools": {"tools": []},
+    "image_generation_call": {"result": None},
+    "file_search_call": {"results": None},
+}
+"""What a hosted item does not say yet when it is added."""
+
+TERMINAL = {
+    "completed": "response.completed",
+    "incomplete": "response.incomplete",
+    "failed": "response.failed",
+}
+"""The last event of a stream, by the status of the response."""
+
+
+class TextDelta(Struct, gc=False):
+    """`response.output_text.delta`, as far as it matters. The rest of the event is skipped without being built."""
+
+    type: str
+    delta: str | None = None
+    output_index: int | None = None
+    content_index: int = 0
+    logprobs: list[Json] | None = None

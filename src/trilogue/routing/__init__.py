@@ -1,0 +1,21 @@
+"""Which provider and upstream model a model name means: pure decisions, made from names only."""
+
+from trilogue.routing.errors import BadPattern, NoRoute
+from trilogue.routing.names import MAX_MODEL_NAME, check_model_name
+from trilogue.routing.router import Provider, Resolution, Router, Upstream
+from trilogue.routing.routes import Route, RouteTarget
+from trilogue.routing.validate import find_problems
+
+__all__ = [
+    "MAX_MODEL_NAME",
+    "BadPattern",
+    "NoRoute",
+    "Provider",
+    "Resolution",
+    "Route",
+    "RouteTarget",
+    "Router",
+    "Upstream",
+    "check_model_name",
+    "find_problems",
+]

@@ -1,0 +1,47 @@
+"""What routing raises: a pattern that cannot be used, and a model that nobody serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trilogue.errors import ClientError
+
+_MOST_LISTED = 600
+"""characters of the list of what is served; the whole message stays well under 1,000"""
+_LONGEST_NAME = 80
+
+
+class BadPattern(ValueError):
+    """A pattern or template of a route that is wrong or could take too long. The text says what to change."""
+
+
+class NoRoute(ClientError):
+    """No provider serves this model. The message lists what is served, within a bounded length."""
+
+    status = 404
+
+    def __init__(self, model: str, served: Iterable[str]) -> None:
+        self.model = model
+        self.served = tuple(served)
+        super().__init__(
+            f'no provider serves the model "{_short(model)}"; served: {_listed(self.served)}',
+            path="model",
+            code="model_not_found",
+        )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+
+
+def _listed(served: tuple[str, ...]) -> str:
+    """As many names as fit, then how many there are beside."""
+    shown: list[str] = []
+    room = _MOST_LISTED
+    for name in map(_short, served):
+        room -= len(name) + 2
+        if room < 0:
+            break
+        shown.append(name)
+    left = len(served) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "") if served else "nothing"

@@ -1,0 +1,120 @@
+"""From the model name that a client sent to the provider and the model name to ask it for.
+
+In this order: `provider/model`, aliases, routes, models that a provider lists, the vendors' own prefixes, the default
+provider. The router is made once per configuration and holds no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from trilogue.model import Protocol
+from trilogue.routing.defaults import FAMILIES, Provider
+from trilogue.routing.errors import NoRoute
+from trilogue.routing.names import check_model_name
+from trilogue.routing.routes import CompiledRoute, Route
+from trilogue.routing.validate import find_problems
+
+__all__ = ["Provider", "Resolution", "Router", "Upstream"]
+
+
+class Upstream(NamedTuple):
+    """A provider's name and the model to ask it for."""
+
+    provider: str
+    model: str
+
+
+class Resolution(Struct, frozen=True):
+    """Where a request goes, in order of preference, and which rule said so."""
+
+    targets: tuple[Upstream, ...]
+    matched: str
+
+
+class Router:
+    """Resolves model names. Raises ValueError for tables that contradict themselves (see `find_problems`)."""
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        aliases: Mapping[str, str] | None = None,
+        routes: Sequence[Route] = (),
+        default: str | None = None,
+    ) -> None:
+        problems = find_problems(providers, aliases or {}, routes, default)
+        if problems:
+            raise ValueError("; ".join(f"{path}: {text}" for path, text in problems))
+        self._providers = tuple(providers)
+        self._names = {provider.name for provider in providers}
+        self._aliases = dict(aliases or {})
+        self._routes = [CompiledRoute(route) for route in routes]
+        self._listed = {model: provider.name for provider in reversed(providers) for model in provider.models}
+        self._default = default
+        self._served = _served(self._aliases, routes, self._providers)
+
+    def served(self) -> tuple[str, ...]:
+        """What can be asked for: aliases, patterns, listed models, then every provider by its prefix."""
+        return self._served
+
+    def resolve(self, model: str, client: Protocol | None = None) -> Resolution:
+        """Where this model goes. `client`: the protocol of the request; where a vendor has several providers, the one
+        that speaks it is taken. Raises BadRequest for what is not a model name, NoRoute for what nobody serves.
+        """
+        check_model_name(model)
+        name, via = self._follow_aliases(model)
+        resolution = self._direct(name) or self._by_route(name) or self._by_default(name, client)
+        if resolution is None:
+            raise NoRoute(model, self._served)
+        for target in resolution.targets:
+            check_model_name(target.model)
+        return Resolution(resolution.targets, _matched(via, resolution.matched)) if via else resolution
+
+    def _follow_aliases(self, model: str) -> tuple[str, str]:
+        """The name behind an alias, and the alias; `provider/model` always means that provider, so it is no alias."""
+        name, via = model, ""
+        while name in self._aliases and not self._direct(name):
+            name, via = self._aliases[name], via or f"alias {name}"
+        return name, via
+
+    def _direct(self, model: str) -> Resolution | None:
+        provider, slash, rest = model.partition("/")
+        if not slash or not rest or provider not in self._names:
+            return None
+        return Resolution((Upstream(provider, rest),), _PREFIX)
+
+    def _by_route(self, model: str) -> Resolution | None:
+        for number, route in enumerate(self._routes, 1):
+            targets = route.resolve(model)
+            if targets:
+                return Resolution(tuple(Upstream(*target) for target in targets), f"route {number}")
+        return None
+
+    def _by_default(self, model: str, client: Protocol | None) -> Resolution | None:
+        if model in self._listed:
+            return Resolution((Upstream(self._listed[model], model),), f"models of {self._listed[model]}")
+        for family in FAMILIES:
+            if family.pattern.fullmatch(model):
+                chosen = family.choose(self._providers, client)
+                if chosen is not None:
+                    return Resolution((Upstream(chosen.name, model),), f"prefix {family.label}")
+        if self._default is not None:
+            return Resolution((Upstream(self._default, model),), "default provider")
+        return None
+
+
+_PREFIX = "provider prefix"
+
+
+def _matched(via: str, rule: str) -> str:
+    return via if rule == _PREFIX else f"{via}, {rule}"
+
+
+def _served(aliases: Mapping[str, str], routes: Sequence[Route], providers: Sequence[Provider]) -> tuple[str, ...]:
+    families = [family.label for family in FAMILIES if family.choose(providers, None)]
+    listed = [model for provider in providers for model in provider.models]
+    prefixes = [f"{provider.name}/<model>" for provider in providers]
+    return tuple(dict.fromkeys([*aliases, *(route.match for route in routes), *listed, *families, *prefixes]))

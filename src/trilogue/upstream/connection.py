@@ -1,0 +1,278 @@
+"""One connection to an upstream, spoken to in HTTP/1.1: one exchange at a time, several after each other.
+
+In: the bytes of the socket, parsed by llhttp. Out: an `Exchange` per request, which holds the answer's head at once and
+its body as it comes. Reading stops while too much of the body waits to be taken, so a slow reader slows the upstream.
+The connection knows nothing of pools, retries and how it was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from trilogue.errors import (
+    InternalError,
+    UpstreamConnect,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeout,
+    UpstreamTruncated,
+)
+from trilogue.upstream.failures import tls_failure
+
+MAX_HEAD_BYTES = 256 * 1024
+"""Honest heads are below 16 KiB; one read from the socket can be as large as this."""
+HIGH_WATER = 64 * 1024
+"""Body bytes that may wait for their reader before the socket is no longer read."""
+_JOIN_BELOW = 64 * 1024
+_FRAMED = (b"content-length", b"transfer-encoding")
+
+
+class Exchange:
+    """One request's answer as it arrives. Everything here runs on the event loop's thread."""
+
+    __slots__ = (
+        "_connection",
+        "_pieces",
+        "_size",
+        "_waiter",
+        "complete",
+        "error",
+        "framed",
+        "headers",
+        "status",
+        "touched",
+    )
+
+    def __init__(self, connection: Connection) -> None:
+        self.status = 0
+        self.headers: list[tuple[str, str]] = []
+        self.framed = False
+        """its end is marked by length or chunks; otherwise the end of the connection is its end"""
+        self.touched = False
+        """something of an answer has come"""
+        self.complete = False
+        self.error: UpstreamError | None = None
+        self._connection: Connection | None = connection
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def head(self, seconds: float) -> None:
+        """Wait until the head is complete."""
+        while not self.status:
+            if self.error is not None:
+                raise self.error
+            await self._wait(seconds, "the first byte of the answer")
+
+    async def chunk(self, seconds: float) -> bytes:
+        """Whatever has arrived and was not taken yet; b"" at the end of the body."""
+        while not self._pieces:
+            if self.complete:
+                return b""
+            if self.error is not None:
+                raise self.error
+            await self._wait(seconds, "more of the answer")
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        if self._connection is not None:
+            self._connection.resume()
+        return data
+
+    def abort(self) -> None:
+        """Drop the connection unless the answer is complete."""
+        if self._connection is not None:
+            self._connection.abort()
+
+    def received(self, data: bytes) -> None:
+        """More of the body has come."""
+        self._pieces.append(data)
+        self._size += len(data)
+        self.wake()
+        if self._size > HIGH_WATER and self._connection is not None:
+            self._connection.pause()
+
+    def finish(self, error: UpstreamError | None = None) -> None:
+        """The end, good or bad. The first one counts."""
+        if not self.complete and self.error is None:
+            self.complete, self.error = error is None, error
+        self._connection = None
+        self.wake()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _wait(self, seconds: float, what: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        clock = loop.call_later(seconds, self._expire, seconds, what)
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        finally:
+            clock.cancel()
+            self._waiter = None
+
+    def _expire(self, seconds: float, what: str) -> None:
+        self.abort()
+        self.finish(UpstreamTimeout(f"the upstream was silent for {seconds:g} s while we waited for {what}"))
+
+
+class Connection(asyncio.Protocol):
+    """`on_idle` is called when an exchange is over and another may follow, `on_lost` when the connection is gone."""
+
+    def __init__(self) -> None:
+        self.on_idle: Callable[[Connection], None] = _ignore
+        self.on_lost: Callable[[Connection], None] = _ignore
+        self.used = False
+        """it has carried an exchange before"""
+        self._transport: asyncio.Transport | None = None
+        self._exchange: Exchange | None = None
+        self._parser = HttpResponseParser(self)
+        self._headers: list[tuple[str, str]] = []
+        self._framed = False
+        self._head_bytes = 0
+        self._paused = False
+
+    @property
+    def usable(self) -> bool:
+        """Another exchange may start."""
+        return self._exchange is None and self._transport is not None and not self._transport.is_closing()
+
+    def start(self, head: bytes, body: bytes) -> Exchange:
+        """Send a request. The connection must be idle."""
+        if self._transport is None or self._exchange is not None:
+            raise InternalError("a connection was used twice at once")
+        exchange = self._exchange = Exchange(self)
+        self._headers, self._framed, self._head_bytes = [], False, 0
+        if len(body) < _JOIN_BELOW:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+        return exchange
+
+    def abort(self) -> None:
+        """Close at once, without a farewell."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        """Leave further bytes in the socket."""
+        if not self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio: the connection is open."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """asyncio: bytes have come."""
+        exchange = self._exchange
+        if exchange is None:
+            # Nobody asked: whatever this is, the next exchange must not take it for its answer.
+            self.abort()
+            return
+        exchange.touched = True
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._fail(exchange, UpstreamProtocolError("the upstream switched to another protocol"))
+        except HttpParserError as error:
+            self._fail(exchange, UpstreamProtocolError(f"the upstream's answer is not HTTP ({type(error).__name__})"))
+        else:
+            self._check_head(exchange, len(data))
+
+    def _check_head(self, exchange: Exchange, received: int) -> None:
+        if not exchange.status:
+            self._head_bytes += received
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._fail(exchange, UpstreamProtocolError(f"the answer's head is over {MAX_HEAD_BYTES} bytes"))
+
+    def _fail(self, exchange: Exchange, error: UpstreamError) -> None:
+        exchange.finish(error)
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: the connection is gone; without `exc` the upstream closed it in good order."""
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.finish(_loss(exchange, exc))
+        self.on_lost(self)
+
+    def on_message_begin(self) -> None:
+        """llhttp: a message starts. One that nobody asked for could be taken for the answer to the next request."""
+        if self._exchange is None:
+            self.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """llhttp: one header, or one trailer after the body, which nobody needs."""
+        lower = name.lower()
+        self._framed = self._framed or lower in _FRAMED
+        self._headers.append((lower.decode("latin-1"), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        """llhttp: the head is complete; 1xx heads only announce another one."""
+        status = self._parser.get_status_code()
+        if self._exchange is not None and status >= 200:
+            self._exchange.status = status
+            self._exchange.headers = self._headers
+            self._exchange.framed = self._framed
+            self._exchange.wake()
+        self._headers, self._framed = [], False
+
+    def on_body(self, body: bytes) -> None:
+        """llhttp: a part of the body, without its framing."""
+        if self._exchange is not None:
+            self._exchange.received(body)
+
+    def on_message_complete(self) -> None:
+        """llhttp: the message is over."""
+        exchange = self._exchange
+        if exchange is None or not exchange.status:
+            return
+        self._exchange = None
+        self.used = True
+        exchange.finish()
+        self.resume()
+        if self._parser.should_keep_alive() and self._transport is not None and self._sent():
+            self.on_idle(self)
+        else:
+            self.abort()
+
+    def _sent(self) -> bool:
+        """The request is out: an upstream that answers before it has read all of it will close."""
+        return self._transport is not None and self._transport.get_write_buffer_size() == 0
+
+
+def _ignore(_: Connection) -> None:
+    """Nobody listens yet."""
+
+
+def _loss(exchange: Exchange, exc: Exception | None) -> UpstreamError | None:
+    """What the end of the connection means for the answer that was under way."""
+    if isinstance(exc, ssl.SSLError):
+        return tls_failure(exc)
+    if not exchange.status:
+        return UpstreamConnect("the upstream closed the connection before it answered")
+    if exc is not None:
+        return UpstreamConnect("the connection to the upstream broke in the middle of the answer")
+    if exchange.framed:
+        return UpstreamTruncated("the upstream closed the connection in the middle of the answer")
+    return None

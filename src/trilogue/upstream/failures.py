@@ -1,0 +1,46 @@
+"""What the operating system and TLS report, as errors of ours. The texts name no host: they may be shown to clients."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from trilogue.errors import UpstreamConnect
+
+_VERIFY = {
+    9: "it is not valid yet",
+    10: "it has expired",
+    18: "it is self-signed",
+    19: "its root is not trusted",
+    20: "its issuer is not known",
+    21: "its issuer is not known",
+    23: "it was revoked",
+    62: "it is for another host",
+    64: "it is for another address",
+}
+"""OpenSSL's verification codes that people meet (X509_V_ERR_*)."""
+
+
+def connect_failure(error: OSError, *, proxy: bool) -> UpstreamConnect:
+    """Why no connection came about. `proxy`: it was the egress proxy that we tried to reach."""
+    peer = "the egress proxy" if proxy else "the upstream"
+    if isinstance(error, ssl.SSLError):
+        return tls_failure(error, proxy=proxy)
+    if isinstance(error, socket.gaierror):
+        return UpstreamConnect(f"the name of {peer} cannot be resolved", proxy=proxy)
+    if isinstance(error, ConnectionRefusedError):
+        return UpstreamConnect(f"{peer} refused the connection", proxy=proxy)
+    if isinstance(error, ConnectionError):
+        return UpstreamConnect(f"{peer} closed the connection before it was ready", proxy=proxy)
+    return UpstreamConnect(f"{peer} cannot be reached", proxy=proxy)
+
+
+def tls_failure(error: ssl.SSLError, *, proxy: bool = False) -> UpstreamConnect:
+    """TLS failed. It is never tried again with less security."""
+    peer = "the egress proxy" if proxy else "the upstream"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = _VERIFY.get(error.verify_code, f"verification code {error.verify_code}")
+        message = f"the TLS certificate of {peer} was refused: {reason}"
+    else:
+        message = f"TLS with {peer} failed ({error.reason or 'no reason given'})"
+    return UpstreamConnect(message, code="upstream_tls", proxy=proxy)

@@ -1,0 +1,72 @@
+"""Writes the head of an HTTP/1.1 request. It refuses whatever could end a line early."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from trilogue.errors import InternalError
+from trilogue.upstream.origin import Origin
+
+OURS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers about this connection and this framing: the transport's business, never the caller's."""
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_USER_AGENT = "trilogue"
+
+
+def request_head(
+    method: str, target: str, origin: Origin, headers: list[tuple[str, str]], length: int, *extra: tuple[str, str]
+) -> bytes:
+    """Request line and headers, with the blank line. `extra` headers are ours and need no check."""
+    if not method.isalpha():
+        raise InternalError("an upstream request has an illegal method")
+    lines = [f"{method} {target} HTTP/1.1", f"host: {origin.host_header}", "accept-encoding: identity"]
+    agent = True
+    for name, value in headers:
+        lower = _lower(name)
+        if lower in OURS:
+            continue
+        agent = agent and lower != "user-agent"
+        if not value.isprintable() and not _VALUE.fullmatch(value):
+            raise InternalError("an upstream request has an illegal header")
+        lines.append(f"{name}: {value}")
+    if agent:
+        lines.append(f"user-agent: {_USER_AGENT}")
+    if length or method != "GET":
+        lines.append(f"content-length: {length}")
+    lines += [f"{name}: {value}" for name, value in extra]
+    lines.append("\r\n")
+    return _latin("\r\n".join(lines))
+
+
+@lru_cache(1024)
+def _lower(name: str) -> str:
+    """A legal header name in lower case. The same few names come with every request."""
+    if not _TOKEN.fullmatch(name):
+        raise InternalError("an upstream request has an illegal header")
+    return name.lower()
+
+
+def _latin(text: str) -> bytes:
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        # The text of the original error holds the header.
+        raise InternalError("an upstream request has an illegal header") from None

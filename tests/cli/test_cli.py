@@ -1,0 +1,150 @@
+"""The command line as a user types it: real processes, real files, one clear line for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+REQUEST = EXAMPLES / "messages-request.json"
+STREAM = EXAMPLES / "chat-stream.sse"
+
+
+def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "trilogue", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+
+
+def test_request_is_converted() -> None:
+    """JSON on standard output, losses on standard error."""
+    done = run("convert", "--from", "messages", "--to", "responses", str(REQUEST))
+    assert done.returncode == 0, done.stderr
+    body = json.loads(done.stdout)
+    assert body["model"] == json.loads(REQUEST.read_bytes())["model"]
+    assert all(line.startswith(b"lost: ") for line in done.stderr.splitlines())
+
+
+def test_standard_input_works_alike() -> None:
+    """ "-" reads standard input."""
+    arguments = ("convert", "--from", "messages", "--to", "chat")
+    piped = run(*arguments, "-", stdin=REQUEST.read_bytes())
+    assert piped.returncode == 0
+    assert piped.stdout == run(*arguments, str(REQUEST)).stdout
+
+
+def test_stream_is_recognised_and_converted() -> None:
+    """An .sse file needs no --kind."""
+    done = run("convert", "--from", "chat", "--to", "messages", str(STREAM))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"event: message_start\n")
+    assert done.stdout.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+
+
+def test_cut_stream_ends_in_a_native_error_and_exit_code_1() -> None:
+    """Half an answer is never a success."""
+    half = STREAM.read_bytes()
+    done = run("convert", "--from", "chat", "--to", "messages", "--kind", "stream", stdin=half[: len(half) // 2])
+    assert done.returncode == 1
+    assert b"event: error" in done.stdout
+    assert b"message_stop" not in done.stdout
+    assert b"ended in an error" in done.stderr
+
+
+def test_strict_fails_instead_of_losing() -> None:
+    """Exit code 2, the loss named, nothing on standard output."""
+    body = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "seed": 7}
+    done = run("convert", "--from", "chat", "--to", "messages", "--strict", stdin=json.dumps(body).encode())
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert b"seed" in done.stderr
+
+
+def test_response_with_its_request_restores_names(tmp_path: Path) -> None:
+    """--request gives the translation of an answer what it needs."""
+    name = "x" * 100
+    request = {
+        "model": "m",
+        "max_tokens": 10,
+        "messages": [{"role": "user", "content": "hi"}],
+        "tools": [{"name": name, "input_schema": {"type": "object"}}],
+    }
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    converted = run("convert", "--from", "messages", "--to", "chat", str(tmp_path / "request.json"))
+    mangled = json.loads(converted.stdout)["tools"][0]["function"]["name"]
+    call = {"id": "call_1", "type": "function", "function": {"name": mangled, "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    answer = {"id": "c", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    arguments = (
+        "--from",
+        "chat",
+        "--to",
+        "messages",
+        "--kind",
+        "response",
+        "--request",
+        str(tmp_path / "request.json"),
+    )
+    done = run("convert", *arguments, stdin=json.dumps(answer).encode())
+    assert mangled != name
+    assert json.loads(done.stdout)["content"][0]["name"] == name
+
+
+def test_collect_gives_the_whole_answer() -> None:
+    """A recorded stream as one body."""
+    done = run("collect", "--protocol", "chat", str(STREAM))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["object"] == "chat.completion"
+
+
+def test_lint_of_our_own_output_is_clean() -> None:
+    """What convert writes, lint accepts."""
+    converted = run("convert", "--from", "chat", "--to", "responses", str(STREAM)).stdout
+    done = run("lint", "--protocol", "responses", "--kind", "stream", "--own", stdin=converted)
+    assert done.returncode == 0, done.stdout
+
+
+def test_lint_names_rule_event_and_client() -> None:
+    """Exit code 1 and a line per broken rule."""
+    broken = b'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1"}}\n\n'
+    done = run("lint", "--protocol", "responses", stdin=broken)
+    assert done.returncode == 1
+    assert b"D03 error: event 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (["convert", "--from", "chat", "--to", "messages"], b"", b"not valid JSON"),
+        (["convert", "--from", "chat", "--to", "messages"], b"[]", b"must be a JSON object"),
+        (["convert", "--from", "chat", "--to", "messages"], b"{}", b"required"),
+        (["convert", "--from", "chat", "--to", "messages"], b"\xff\xfe", b"not valid JSON"),
+        (["convert", "--from", "chat", "--to", "messages"], b"[" * 100_000, b"nested too deeply"),
+        (["convert", "--from", "chat", "--to", "messages"], b'{"model":1,"messages":[]}', b"model must be a string"),
+        (["convert", "--from", "telegram", "--to", "messages"], b"{}", b"none of chat, messages, responses"),
+        (["convert", "--from", "chat", "--to", "messages", "no-such-file.json"], b"", b"cannot read no-such-file.json"),
+        (["convert", "--from", "chat", "--to", "messages", "--kind", "response"], b"{}", b"trilogue: "),
+        (["collect", "--protocol", "chat"], b"data: {}\n\n", b"trilogue: "),
+        (["lint", "--protocol", "chat", "--kind", "response"], b"nonsense", b"not valid JSON"),
+        (["frobnicate"], b"", b"No such command"),
+    ],
+)
+def test_bad_input_gives_one_line_and_exit_code_2(arguments: list[str], stdin: bytes, message: bytes) -> None:
+    """Never a traceback."""
+    done = run(*arguments, stdin=stdin)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert message in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["convert"], ["collect"], ["lint"], ["losses"]])
+def test_help_teaches(command: list[str]) -> None:
+    """--help says what a command does; the two that need one show an example."""
+    done = run(*command, "--help")
+    assert done.returncode == 0
+    assert b"Usage: trilogue" in done.stdout
+    if command in (["convert"], ["lint"]):
+        assert b"trilogue " + command[0].encode() + b" --" in done.stdout

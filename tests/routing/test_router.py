@@ -1,0 +1,162 @@
+"""Which provider a model name means."""
+
+import pytest
+
+from trilogue.errors import BadRequest, ClientError
+from trilogue.model import Protocol
+from trilogue.routing import NoRoute, Provider, Resolution, Route, Router, RouteTarget, Upstream
+
+CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
+
+PROVIDERS = (
+    Provider("chat", CHAT, ("llama", "claude-listed")),
+    Provider("messages", MESSAGES),
+    Provider("responses", RESPONSES, ("llama",)),
+)
+ALIASES = {
+    "fast": "chat/small",
+    "quick": "fast",
+    "sonnet": "claude-sonnet-4-6",
+    "claude-3-5-sonnet-20241022": "messages/claude-sonnet-4-5",
+    "odd/name": "chat/odd",
+}
+ROUTES = (
+    Route(match="gpt-4*", provider="chat", model="legacy-$1"),
+    Route(match="gpt-*", provider="responses"),
+    Route(match=r"^claude-(?P<size>opus|haiku)-(\d)$", provider="messages", model="$size/$2"),
+    Route(
+        match="any",
+        targets=(RouteTarget(provider="messages", model="a"), RouteTarget.parse("chat/b/c"), RouteTarget.parse("chat")),
+    ),
+    Route(match="a*b", kind="exact", provider="chat"),
+)
+
+
+@pytest.fixture
+def router() -> Router:
+    return Router(PROVIDERS, ALIASES, ROUTES)
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "upstream", "matched"),
+    [
+        ("chat/gpt-5", "chat", "gpt-5", "provider prefix"),
+        ("chat/vendor/model", "chat", "vendor/model", "provider prefix"),
+        ("messages/fast", "messages", "fast", "provider prefix"),
+        ("fast", "chat", "small", "alias fast"),
+        ("quick", "chat", "small", "alias quick"),
+        ("odd/name", "chat", "odd", "alias odd/name"),
+        ("sonnet", "messages", "claude-sonnet-4-6", "alias sonnet, prefix claude-*"),
+        ("claude-3-5-sonnet-20241022", "messages", "claude-sonnet-4-5", "alias claude-3-5-sonnet-20241022"),
+        ("gpt-4o", "chat", "legacy-o", "route 1"),
+        ("gpt-5", "responses", "gpt-5", "route 2"),
+        ("claude-opus-4", "messages", "opus/4", "route 3"),
+        ("a*b", "chat", "a*b", "route 5"),
+        ("llama", "chat", "llama", "models of chat"),
+        ("claude-listed", "chat", "claude-listed", "models of chat"),
+        ("claude-sonnet-4-6", "messages", "claude-sonnet-4-6", "prefix claude-*"),
+        ("chatgpt-4o-latest", "responses", "chatgpt-4o-latest", "prefix chatgpt-*"),
+        ("codex-mini-latest", "responses", "codex-mini-latest", "prefix codex-*"),
+        ("o3", "responses", "o3", "prefix o1, o3, …"),
+        ("o4-mini", "responses", "o4-mini", "prefix o1, o3, …"),
+    ],
+)
+def test_order_of_rules(router: Router, model: str, provider: str, upstream: str, matched: str) -> None:
+    """Prefix, aliases, routes, listed models, vendors: an earlier rule wins."""
+    assert router.resolve(model, CHAT) == Resolution((Upstream(provider, upstream),), matched)
+
+
+def test_several_targets_in_order(router: Router) -> None:
+    """A route may name fallbacks."""
+    resolution = router.resolve("any", MESSAGES)
+    assert resolution.targets == (("messages", "a"), ("chat", "b/c"), ("chat", "any"))
+    assert resolution.matched == "route 4"
+
+
+@pytest.mark.parametrize(
+    "model", ["gemini-3-pro", "grok-5", "demo", "mistral-large", "oh", "o", "nobody/gpt-5", "chat/"]
+)
+def test_no_route(router: Router, model: str) -> None:
+    """A vendor's prefix counts only where such a provider exists."""
+    with pytest.raises(NoRoute) as caught:
+        router.resolve(model, CHAT)
+    error = caught.value
+    assert isinstance(error, ClientError)
+    assert (error.status, error.code, error.path, error.model) == (404, "model_not_found", "model", model)
+    assert f'"{model}"' in error.message
+    for served in ("fast", "gpt-*", "claude-*", "llama", "chat/<model>"):
+        assert served in error.message
+
+
+def test_message_of_no_route_is_bounded() -> None:
+    """A thousand aliases must not make an error of a thousand lines."""
+    router = Router(PROVIDERS, {f"alias-number-{n}": "chat/x" for n in range(1000)})
+    with pytest.raises(NoRoute) as caught:
+        router.resolve("x" * 256, CHAT)
+    assert len(caught.value.message) < 1000
+    assert " and 9" in caught.value.message
+    assert caught.value.message.endswith(" more")
+
+
+def test_nothing_served() -> None:
+    """Even then the message is a sentence."""
+    with pytest.raises(NoRoute, match="served: nothing"):
+        Router([]).resolve("gpt-5")
+
+
+def test_default_provider_is_last() -> None:
+    """It takes what nothing else matches, under its own name."""
+    router = Router(PROVIDERS, ALIASES, ROUTES, "chat")
+    assert router.resolve("qwen3:8b").targets == (("chat", "qwen3:8b"),)
+    assert router.resolve("qwen3:8b").matched == "default provider"
+    assert router.resolve("claude-x").targets == (("messages", "claude-x"),)
+    assert router.resolve("nobody/gpt-5").targets == (("chat", "nobody/gpt-5"),)
+
+
+@pytest.mark.parametrize(
+    ("providers", "client", "model", "chosen"),
+    [
+        ((("mine", MESSAGES), ("anthropic", CHAT)), MESSAGES, "claude-x", "anthropic"),
+        ((("a", MESSAGES), ("b", MESSAGES)), CHAT, "claude-x", "a"),
+        ((("openai", RESPONSES), ("openai-chat", CHAT)), CHAT, "gpt-5", "openai-chat"),
+        ((("openai", RESPONSES), ("openai-chat", CHAT)), RESPONSES, "gpt-5", "openai"),
+        ((("openai-chat", CHAT), ("openai", RESPONSES)), MESSAGES, "gpt-5", "openai"),
+        ((("openai-eu", RESPONSES), ("openai", RESPONSES)), RESPONSES, "o3", "openai"),
+        ((("openai-eu", CHAT), ("x", RESPONSES)), RESPONSES, "gpt-5", "openai-eu"),
+        ((("x", CHAT), ("y", RESPONSES)), CHAT, "gpt-5", "y"),
+        ((("gemini", CHAT),), CHAT, "gemini-3-pro", "gemini"),
+        ((("gemini", CHAT), ("google", CHAT)), CHAT, "gemini-3-pro", "google"),
+        ((("xai", RESPONSES),), CHAT, "grok-5", "xai"),
+        ((("grok", CHAT),), CHAT, "grok-5", "grok"),
+        ((("demo", RESPONSES),), CHAT, "demo", "demo"),
+        ((("demo", RESPONSES),), CHAT, "demo-tools", "demo"),
+    ],
+)
+def test_vendors_go_by_name_then_by_protocol(
+    providers: tuple[tuple[str, Protocol], ...], client: Protocol, model: str, chosen: str
+) -> None:
+    """With several providers of one vendor, the one that needs no translation is taken."""
+    router = Router([Provider(name, protocol) for name, protocol in providers])
+    assert router.resolve(model, client).targets == ((chosen, model),)
+
+
+@pytest.mark.parametrize("model", ["", "x" * 257, "gpt\n5", "gpt\x1b[31m", "gpt\u2028", "\ud800", "a\x00"])
+def test_what_is_no_model_name(router: Router, model: str) -> None:
+    """Names go into log lines and headers: they are short and printable."""
+    with pytest.raises(BadRequest) as caught:
+        router.resolve(model, CHAT)
+    assert caught.value.path == "model"
+    assert caught.value.message.isprintable()
+
+
+def test_written_names_are_bounded_too() -> None:
+    """A template can make a long name of a short one."""
+    router = Router(PROVIDERS, {}, [Route(match="x*", provider="chat", model="$0$0$0")])
+    with pytest.raises(BadRequest, match="at most 256"):
+        router.resolve("x" * 100)
+
+
+def test_router_refuses_a_bad_table() -> None:
+    """Who builds a router without the checks of the configuration still gets them."""
+    with pytest.raises(ValueError, match="there is no provider"):
+        Router(PROVIDERS, {}, [Route(match="x", provider="nobody")])

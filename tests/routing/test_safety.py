@@ -1,0 +1,92 @@
+"""Users' regular expressions cannot hang the server."""
+
+import re
+import time
+
+import pytest
+
+from trilogue.routing.errors import BadPattern
+from trilogue.routing.names import MAX_MODEL_NAME
+from trilogue.routing.patterns import compile_match
+from trilogue.routing.safety import check_regex
+
+TOO_LONG = [
+    r"(a+)+",
+    r"(a+)+$",
+    r"^(a*)*$",
+    r"(a|a)*b",
+    r"(a|ab)+c",
+    r"((a)|b)*",
+    r"(?:a?){30}a{30}",
+    r"(?P<x>\w+)*",
+    r"([a-z]+){2,}",
+    r"(?:(?:a{1,9})b)+",
+    r".*.*.*.*x",
+    "a?" * 60 + "a" * 60,
+    "(a|a)" * 39,
+    ".{0,99}" * 5,
+    "(.*)" * 4,
+]
+
+
+@pytest.mark.parametrize("pattern", TOO_LONG)
+def test_patterns_that_could_explode_are_refused(pattern: str) -> None:
+    """Each of these takes seconds to centuries on a name that almost matches."""
+    with pytest.raises(BadPattern, match="very long"):
+        check_regex(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"(.)\1", r"(?=.*a)b", r"(?!x)y", r"(?i)gpt", r"(?P<a>x)(?P=a)", r"(?<=a)b"])
+def test_forms_that_cannot_be_counted_are_refused(pattern: str) -> None:
+    """Back references and look-around multiply work in ways that the counter does not see."""
+    with pytest.raises(BadPattern, match="must not use back references"):
+        check_regex(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^gpt-(\d)(\.\d+)?-(mini|nano)?$",
+        r"claude-(.+)-(\d{8})",
+        r"(?P<vendor>[a-z]+)/(?P<rest>.*)",
+        r"(.*)-(.*)-(.*)",
+        r"[^-]++-[^-]++-[^-]++-(.+)",
+        r"(?:ab)*c",
+        r"[(+*)]+x",
+        r"\(a+\)+",
+        r"o[1-9](-.*)?",
+        r"a{}b{x}",
+    ],
+)
+def test_useful_patterns_are_allowed(pattern: str) -> None:
+    """The guard must not get in the way of what routes need."""
+    check_regex(pattern)
+    re.compile(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(.*)(.*)(.*)x", "(.*)(.*)" + "(a|a)" * 6 + "x", "(a|a)" * 19 + "x", "a?" * 19 + "x", ".*.*" + "a" * 150 + "b"],
+)
+def test_the_worst_allowed_pattern_is_quick(pattern: str) -> None:
+    """The limit was chosen by measurement; this repeats it, with much room for slow machines."""
+    compiled = compile_match(pattern, "regex")
+    began = time.perf_counter()
+    assert compiled.fullmatch("a" * MAX_MODEL_NAME) is None
+    assert time.perf_counter() - began < 2
+
+
+def test_globs_are_linear() -> None:
+    """A glob may have any number of stars: backtracking over them would take for ever."""
+    compiled = compile_match("*a" * 99 + "*b")
+    began = time.perf_counter()
+    assert compiled.fullmatch("a" * MAX_MODEL_NAME) is None
+    assert time.perf_counter() - began < 0.5
+
+
+def test_length_is_bounded() -> None:
+    """A pattern is at most 200 characters, of any kind."""
+    for kind in ("exact", "glob", "regex"):
+        compile_match("a" * 200, kind)
+        with pytest.raises(BadPattern, match="at most 200"):
+            compile_match("a" * 201, kind)

@@ -1,0 +1,80 @@
+"""The documentation is part of the product: what it lists must exist, what exists must be listed, examples must run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from trilogue import LOSSES
+from trilogue.cli.app import app, losses_table
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]
+CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def section(page: Path, name: str) -> str:
+    """What stands between two markers."""
+    found = re.search(rf"<!-- {name} -->\n(.*?)\n?<!-- /{name} -->", page.read_text(), re.DOTALL)
+    assert found, f"{page.name} has no section {name}"
+    return found.group(1)
+
+
+def test_loss_table_is_current() -> None:
+    """The table is generated: `trilogue losses --markdown`."""
+    assert section(DOCS / "losses.md", "losses") == losses_table()
+
+
+def test_every_loss_code_is_well_formed() -> None:
+    """Codes are part of the interface: lower case, dotted, and explained."""
+    for code, rule in LOSSES.items():
+        assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", code), code
+        assert rule.when
+        assert rule.instead
+
+
+EXAMPLES = [(page.name, number, code) for page in PAGES for number, code in enumerate(CODE.findall(page.read_text()))]
+
+
+@pytest.mark.parametrize(("page", "number", "code"), EXAMPLES, ids=[f"{page}-{n}" for page, n, _ in EXAMPLES])
+def test_examples_run(page: str, number: int, code: str) -> None:
+    """Every Python example is run as a user would paste it, unless it needs a server (marked so in its first line)."""
+    if code.startswith("# needs a running gateway"):
+        compile(code, f"{page} example {number}", "exec")
+        return
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, f"{page} example {number}", "exec"), {"__name__": "__example__"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """A link to another page of ours must find it."""
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def flags() -> list[tuple[str, str]]:
+    """Every command with every long option it has."""
+    found = []
+    for name, command in app.commands.items():
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                found += [(name, option) for option in parameter.opts if option.startswith("--")]
+    return found
+
+
+@pytest.mark.parametrize(("command", "flag"), flags())
+def test_every_flag_is_documented(command: str, flag: str) -> None:
+    """docs/cli.md names every option under its command."""
+    text = (DOCS / "cli.md").read_text()
+    start = text.find(f"## trilogue {command}")
+    assert start >= 0, f"docs/cli.md has no section for {command}"
+    end = text.find("\n## ", start + 1)
+    assert flag in text[start : end if end >= 0 else None]

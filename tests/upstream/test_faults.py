@@ -1,0 +1,367 @@
+"""Every way an upstream can fail, as the error that says so. Nothing is repeated but a dead keep-alive connection."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.upstream.certificates import Authority
+from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Handler, Peer, chunk, post, run, serving, transport
+from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamProtocolError, UpstreamTimeout, UpstreamTruncated
+from trilogue.upstream import HttpTransport, UpstreamRequest
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+def closed_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def test_refused(loop: str) -> None:
+    """Nobody listens: known at once."""
+
+    async def test() -> None:
+        async with transport() as http:
+            with pytest.raises(UpstreamConnect, match=r"^the upstream refused the connection$") as caught:
+                await http.send(post(closed_port(), "/?key=secret"))
+            assert (caught.value.code, caught.value.proxy) == ("upstream_connect", False)
+
+    run(loop, test)
+
+
+def test_unknown_name(loop: str) -> None:
+    """A name that does not exist, and the loop is not blocked meanwhile."""
+
+    async def test() -> None:
+        async with transport() as http:
+            request = post(1)
+            request.url = "http://nowhere.invalid/v1?key=secret"
+            with pytest.raises(UpstreamConnect, match=r"^the name of the upstream cannot be resolved$"):
+                await http.send(request)
+
+    run(loop, test)
+
+
+def test_connect_clock(loop: str) -> None:
+    """A listener whose backlog is full neither accepts nor refuses."""
+
+    async def test() -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(0)
+            port = listener.getsockname()[1]
+            with socket.create_connection(("127.0.0.1", port)):
+                async with transport() as http:
+                    with pytest.raises(UpstreamTimeout, match=r"^no connection to the upstream within 0.2 s$"):
+                        await http.send(post(port, connect=0.2))
+
+    run(loop, test)
+
+
+async def close(peer: Peer) -> None:
+    await peer.request()
+
+
+async def reset(peer: Peer) -> None:
+    await peer.request()
+    peer.reset()
+
+
+async def cut_chunks(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(CHUNKED + chunk(b"data: 1\n\n") + b"9\r\ndata")
+
+
+async def cut_between_chunks(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(CHUNKED + chunk(b"data: 1\n\n"))
+
+
+async def cut_length(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\ndata: 1\n\n")
+
+
+async def reset_mid(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(CHUNKED + chunk(b"data: 1\n\n"))
+    await asyncio.sleep(0.05)
+    peer.reset()
+
+
+async def not_http(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(b"SSH-2.0-OpenSSH_9.6\r\n")
+    await asyncio.sleep(1)
+
+
+async def bad_chunk(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(CHUNKED + chunk(b"data: 1\n\n") + b"zz\r\n")
+    await asyncio.sleep(1)
+
+
+async def two_lengths(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n" + chunk(b"ok"))
+
+
+async def endless_head(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        await peer.send(b"x: %b\r\n" % (b"y" * 1000))
+
+
+async def packed(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\nok")
+
+
+async def switching(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+
+
+async def silent(peer: Peer) -> None:
+    await peer.request()
+    await asyncio.sleep(5)
+
+
+async def silent_mid(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(CLOSE + b"data: 1\n\n")
+    await asyncio.sleep(5)
+
+
+async def drip_head(peer: Peer) -> None:
+    await peer.request()
+    for byte in b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000:
+        await peer.send(bytes([byte]))
+        await asyncio.sleep(0.02)
+
+
+BEFORE = "before it answered$"
+FAULTS = [
+    (close, UpstreamConnect, BEFORE),
+    (reset, UpstreamConnect, BEFORE),
+    (cut_chunks, UpstreamTruncated, "in the middle of the answer$"),
+    (cut_between_chunks, UpstreamTruncated, "in the middle of the answer$"),
+    (cut_length, UpstreamTruncated, "in the middle of the answer$"),
+    (reset_mid, UpstreamConnect, "broke in the middle of the answer$"),
+    (not_http, UpstreamProtocolError, "is not HTTP"),
+    (bad_chunk, UpstreamProtocolError, "is not HTTP"),
+    (two_lengths, UpstreamProtocolError, "is not HTTP"),
+    (endless_head, UpstreamProtocolError, "head is over"),
+    (packed, UpstreamProtocolError, "encoded .gzip."),
+    (switching, UpstreamProtocolError, "another protocol"),
+    (silent, UpstreamTimeout, "silent for 0.2 s while we waited for the first byte of the answer"),
+    (drip_head, UpstreamTimeout, "0.2 s .* for the first byte of the answer"),
+    (silent_mid, UpstreamTimeout, "silent for 0.3 s while we waited for more of the answer"),
+]
+
+
+async def consume(http: HttpTransport, request: UpstreamRequest, body: bytearray) -> None:
+    response = await http.send(request)
+    while data := await response.chunk():
+        body += data
+
+
+@pytest.mark.parametrize(("handler", "error", "text"), FAULTS, ids=[fault[0].__name__ for fault in FAULTS])
+def test_fault(loop: str, handler: Handler, error: type[UpstreamError], text: str) -> None:
+    """The error has the right class and says what happened; what came before it was delivered."""
+
+    async def test() -> None:
+        body = bytearray()
+        async with serving(handler) as port, transport() as http:
+            with pytest.raises(error, match=text) as caught:
+                await consume(http, post(port, "/?key=secret", first_byte=0.2, between=0.3), body)
+            assert "secret" not in str(caught.value)
+            assert "127.0.0.1" not in str(caught.value)
+        if any(word in handler.__name__ for word in ("mid", "cut", "chunk")):
+            assert body.startswith(b"data: 1\n\n")
+
+    run(loop, test)
+
+
+def test_failed_exchange_keeps_failing(loop: str) -> None:
+    """A reader that asks again is told again, not that the body has ended."""
+
+    async def test() -> None:
+        async with serving(cut_length) as port, transport() as http:
+            response = await http.send(post(port))
+            assert await response.chunk() == b"data: 1\n\n"
+            for _ in range(2):
+                with pytest.raises(UpstreamTruncated):
+                    await response.chunk()
+
+    run(loop, test)
+
+
+@pytest.mark.parametrize("end", ["reset", "close"])
+def test_dead_keep_alive_connection_is_retried_once(loop: str, end: str) -> None:
+    """The upstream ends a used connection just as the next request arrives: a new connection, unseen by the caller."""
+    requests: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        requests.append(peer.number)
+        await peer.send(OK)
+        await peer.request()
+        requests.append(peer.number)
+        if end == "reset":
+            peer.reset()
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            await (await http.send(post(port))).read(2)
+            response = await http.send(post(port, body=b"x" * 200_000))
+            assert await response.read(2) == b"ok"
+            assert requests == [1, 1, 2]
+
+    run(loop, test)
+
+
+def test_fresh_connection_is_not_retried(loop: str) -> None:
+    """A reset on a connection of its own says something about the upstream: the caller decides what to do."""
+    seen: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        seen.append(peer.number)
+        peer.reset()
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            with pytest.raises(UpstreamConnect, match=BEFORE):
+                await http.send(post(port))
+            assert seen == [1]
+
+    run(loop, test)
+
+
+def test_half_an_answer_is_not_retried(loop: str) -> None:
+    """Once a byte of the answer has come the upstream has worked on it."""
+    seen: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        await peer.request()
+        seen.append(peer.number)
+        await peer.send(b"HTTP/1.1 2")
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            await (await http.send(post(port))).read(2)
+            with pytest.raises(UpstreamConnect, match=BEFORE):
+                await http.send(post(port))
+            assert seen == [1]
+
+    run(loop, test)
+
+
+def test_connection_closed_while_idle_is_noticed(loop: str) -> None:
+    """It is gone from the pool before anybody tries to use it."""
+    seen: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        seen.append(peer.number)
+        await peer.send(OK)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            for _ in range(3):
+                await (await http.send(post(port))).read(2)
+                await asyncio.sleep(0.05)
+            assert seen == [1, 2, 3]
+
+    run(loop, test)
+
+
+async def answer(peer: Peer) -> None:
+    while True:
+        await peer.request()
+        await peer.send(OK)
+
+
+def test_tls_with_a_trusted_root(loop: str, authority: Authority) -> None:
+    """The extra root makes our own server trusted; connections are kept alive as usual."""
+
+    async def test() -> None:
+        options = {"ca_file": str(authority.file)}
+        async with serving(answer, authority.server()) as port, transport(**options) as http:
+            for _ in range(3):
+                assert await (await http.send(post(port, scheme="https"))).read(2) == b"ok"
+
+    run(loop, test)
+
+
+@pytest.mark.parametrize(
+    ("address", "expired", "trusted", "text"),
+    [
+        ("127.0.0.1", False, False, "issuer is not known"),
+        ("127.0.0.1", True, True, "has expired"),
+        ("127.0.0.2", False, True, "for another"),
+    ],
+)
+def test_bad_certificate(
+    loop: str, authority: Authority, address: str, expired: bool, trusted: bool, text: str
+) -> None:
+    """It is refused, with a code of its own, and no request goes out."""
+
+    async def test() -> None:
+        options = {"ca_file": str(authority.file)} if trusted else {}
+        context = authority.server(address=address, expired=expired)
+        async with serving(answer, context) as port, transport(**options) as http:
+            with pytest.raises(UpstreamConnect, match=text) as caught:
+                await http.send(post(port, scheme="https"))
+            assert caught.value.code == "upstream_tls"
+
+    run(loop, test)
+
+
+async def plain_speaker(peer: Peer) -> None:
+    await peer.reader.read(100)
+    await peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+async def no_handshake(peer: Peer) -> None:
+    await peer.gone()
+
+
+@pytest.mark.parametrize(
+    ("handler", "error", "code"),
+    [(plain_speaker, UpstreamConnect, "upstream_tls"), (no_handshake, UpstreamTimeout, "upstream_timeout")],
+)
+def test_tls_to_a_server_without(loop: str, handler: Handler, error: type[UpstreamError], code: str) -> None:
+    """A plain port is a TLS error at once, a silent one runs into the connect clock."""
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            with pytest.raises(error) as caught:
+                await http.send(post(port, scheme="https", connect=0.3))
+            assert caught.value.code == code
+
+    run(loop, test)
+
+
+def test_missing_ca_file_is_an_error_at_once(loop: str, tmp_path: Path) -> None:
+    """Not at the first request."""
+
+    async def test() -> None:
+        with pytest.raises(FileNotFoundError):
+            async with transport(ca_file=str(tmp_path / "none.pem")):
+                pass
+
+    run(loop, test)

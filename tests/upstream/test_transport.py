@@ -1,0 +1,247 @@
+"""The transport against raw sockets: what goes out, what comes back, what is kept alive."""
+
+import asyncio
+import resource
+
+import pytest
+
+from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Peer, chunk, post, run, serving, transport
+from trilogue.errors import InternalError, UpstreamProtocolError
+from trilogue.upstream import UpstreamRequest
+from trilogue.upstream.connection import HIGH_WATER
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+def test_request_is_written_as_given(loop: str) -> None:
+    """The caller's headers arrive in order; framing, host and encoding are the transport's."""
+    seen: list[tuple[bytes, bytes]] = []
+
+    async def handler(peer: Peer) -> None:
+        seen.append(await peer.request())
+        await peer.send(OK)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            request = post(port, "/v1/x?beta=true&q=\u00e9", body=b"hello")
+            request.headers = [("X-Api-Key", "k"), ("accept", "a"), ("Connection", "close"), ("Accept-Encoding", "br")]
+            response = await http.send(request)
+            assert (response.status, await response.read(10)) == (200, b"ok")
+            assert response.headers == [("content-length", "2")]
+        head, body = seen[0]
+        assert head.split(b"\r\n") == [
+            b"POST /v1/x?beta=true&q=%C3%A9 HTTP/1.1",
+            b"host: 127.0.0.1:%d" % port,
+            b"accept-encoding: identity",
+            b"X-Api-Key: k",
+            b"accept: a",
+            b"user-agent: trilogue",
+            b"content-length: 5",
+            b"",
+            b"",
+        ]
+        assert body == b"hello"
+
+    run(loop, test)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("a", "b\r\nc: d"), ("a", "b\nc"), ("a", "\0"), ("a b", "c"), ("", "c"), ("a:", "c"), ("a", "€")],
+)
+def test_header_that_could_inject_is_refused(loop: str, name: str, value: str) -> None:
+    """A secret with a line break must not become a second header, nor show in the error."""
+
+    async def test() -> None:
+        async with transport() as http:
+            request = post(1)
+            request.headers = [(name, value)]
+            with pytest.raises(InternalError, match=r"illegal header$"):
+                await http.send(request)
+
+    run(loop, test)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK,
+        b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + OK,
+        CHUNKED + chunk(b"o") + chunk(b"k") + b"0\r\nx-trailer: y\r\n\r\n",
+        CLOSE + b"ok",
+        b"HTTP/1.0 200 OK\r\n\r\nok",
+    ],
+)
+def test_every_framing_gives_the_same_body(loop: str, answer: bytes) -> None:
+    """Length, chunks, end of connection, interim heads and trailers are the transport's business only."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        for byte in answer:
+            await peer.send(bytes([byte]))
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port))
+            assert (response.status, await response.read(2), await response.chunk()) == (200, b"ok", b"")
+            assert "x-trailer" not in dict(response.headers)
+
+    run(loop, test)
+
+
+def test_redirects_and_cookies_are_not_followed(loop: str) -> None:
+    """A redirect would carry the key to another host; a cookie would join two tenants."""
+    heads: list[bytes] = []
+
+    async def handler(peer: Peer) -> None:
+        for _ in range(2):
+            heads.append((await peer.request())[0])
+            await peer.send(
+                b"HTTP/1.1 307 Temporary\r\nlocation: /else\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
+            )
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            for _ in range(2):
+                response = await http.send(post(port))
+                assert (response.status, await response.read(0)) == (307, b"")
+        assert len(heads) == 2
+        assert not any(b"cookie" in head.lower() for head in heads)
+
+    run(loop, test)
+
+
+def test_events_arrive_one_by_one(loop: str) -> None:
+    """Nothing waits for more to come: 50 events 20 ms apart are 50 chunks, each there when it was sent."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        for number in range(50):
+            await peer.send(chunk(b"data: %d %f\n\n" % (number, asyncio.get_running_loop().time())))
+            await asyncio.sleep(0.02)
+        await peer.send(b"0\r\n\r\n")
+
+    async def test() -> None:
+        late = []
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port))
+            while data := await response.chunk():
+                late.append(asyncio.get_running_loop().time() - float(data.split()[2]))
+        assert len(late) == 50
+        assert sorted(late)[40] < 0.01
+
+    run(loop, test)
+
+
+def test_large_bodies_pass_both_ways(loop: str) -> None:
+    """Megabytes of image go up, megabytes come down, byte for byte."""
+    body = bytes(range(256)) * 40_000
+
+    async def handler(peer: Peer) -> None:
+        _, received = await peer.request()
+        await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(received) + received)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port, body=body))
+            assert await response.read(len(body)) == body
+
+    run(loop, test)
+
+
+def test_body_beyond_the_limit_is_an_error(loop: str) -> None:
+    """One answer must not fill the memory; the rest of it is not even read."""
+    closed = asyncio.Event()
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CLOSE + b"x" * 1001)
+        await peer.gone()
+        closed.set()
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port))
+            with pytest.raises(UpstreamProtocolError, match="larger than 1000 bytes"):
+                await response.read(1000)
+            await asyncio.wait_for(closed.wait(), 0.1)
+
+    run(loop, test)
+
+
+def test_slow_reader_stops_the_upstream(loop: str) -> None:
+    """While nobody reads, the upstream's writes block and our memory stays as it is."""
+    written = 0
+
+    async def handler(peer: Peer) -> None:
+        nonlocal written
+        await peer.request()
+        peer.writer.transport.set_write_buffer_limits(0)
+        await peer.send(CLOSE)
+        while written < 200 * 1024 * 1024:
+            await peer.send(b"x" * 65536)
+            written += 65536
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port))
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            await asyncio.sleep(0.5)
+            held = written
+            assert held < 16 * 1024 * 1024  # the kernel's socket buffers
+            for _ in range(20):
+                assert len(await response.chunk()) <= HIGH_WATER + 256 * 1024
+            await asyncio.sleep(0.3)
+            assert written - held < 16 * 1024 * 1024
+            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 * 1024  # KiB
+            await response.aclose()
+
+    run(loop, test)
+
+
+def test_connections_are_used_again(loop: str) -> None:
+    """Ten requests one after the other share one connection; two at once need two."""
+    numbers: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            numbers.append(peer.number)
+            await peer.send(OK)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            for _ in range(10):
+                await (await http.send(post(port))).read(2)
+            assert set(numbers) == {1}
+            await asyncio.gather(http.send(post(port)), http.send(post(port)))
+            assert set(numbers) == {1, 2}
+
+    run(loop, test)
+
+
+@pytest.mark.parametrize("extra", [b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsmuggled", OK, b"junk\r\n\r\n"])
+def test_answer_nobody_asked_for_is_never_taken_for_the_next(loop: str, extra: bytes) -> None:
+    """An upstream that sends more than it was asked for must not answer somebody else's request with it."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfirst" + extra)
+        await peer.request()
+        await peer.send(OK)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            assert await (await http.send(post(port))).read(5) == b"first"
+        async with serving(handler) as port, transport() as http:
+            await http.send(post(port))
+            assert await (await http.send(post(port))).read(5) == b"first"
+
+    run(loop, test)
+
+
+def test_repr_has_no_secrets(loop: str) -> None:
+    """A request in a log line shows where it went, not with what."""
+    request = UpstreamRequest("POST", "https://user:pw@h.example/v1?key=secret", [("x-api-key", "secret")], b"secret")
+    assert repr(request) == "UpstreamRequest(POST https://h.example/v1, 6 bytes)"
