@@ -98,4 +98,5 @@ def test_large_event_in_small_pieces_is_linear() -> None:
 
 def test_frames_are_read_back() -> None:
     """What we write is what we read."""
-    assert parse(frame("a.b", b'{"x":1}') + frame_data(b"[DONE]")) == [("a.b", b'{"x":1}'), ("", b"[DONE]")]
+    expected = [SseEvent("a.b", b'{"x":1}'), SseEvent("", b"[DONE]")]
+    assert parse(frame("a.b", b'{"x":1}') + frame_data(b"[DONE]")) == expected

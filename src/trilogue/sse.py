@@ -8,7 +8,7 @@ and a bare line of JSON. This module does not know what the data means.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from trilogue.errors import UpstreamProtocolError
 
@@ -21,7 +21,7 @@ _CR = 13
 _LF = 10
 
 
-class SseEvent(NamedTuple):
+class SseEvent(Struct, frozen=True, gc=False):
     """One event. `event` is its name, empty if there was none; `data` the data lines, joined by LF."""
 
     event: str
@@ -31,7 +31,7 @@ class SseEvent(NamedTuple):
 class SseParser:
     """Incremental and bounded. Feed it bytes as they come; how they were cut never shows in the events."""
 
-    __slots__ = ("_buffer", "_limit", "_scanned", "_skip_lf", "_started")
+    __slots__ = ("_buffer", "_limit", "_scanned", "_skip_lf", "_started", "_steady")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._limit = max_event_bytes
@@ -39,9 +39,22 @@ class SseParser:
         self._scanned = 0
         self._skip_lf = False
         self._started = False
+        self._steady = False
+        """past the BOM, and no CR has been seen: reads of whole events need no further care"""
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """All events that are complete with these bytes."""
+        if self._steady and not self._buffer and data.endswith(_END) and _CR not in data:
+            # The usual read: whole events with LF line ends.
+            return _parse_all(data)
+        return self._feed_any(data)
+
+    def close(self) -> list[SseEvent]:
+        """The event that the end of the stream cut off before its blank line, if there is one."""
+        rest, self._buffer = bytes(self._buffer), bytearray()
+        return self._events(rest)
+
+    def _feed_any(self, data: bytes) -> list[SseEvent]:
         if not data:
             return []
         if self._skip_lf:
@@ -51,6 +64,7 @@ class SseParser:
                 data = data[1:]
         if _CR in data:
             self._skip_lf = data.endswith(b"\r")
+            self._steady = False
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if self._buffer:
             return self._feed_buffered(data)
@@ -60,11 +74,6 @@ class SseParser:
         events = self._events(data[: end + 2]) if end >= 0 else []
         self._keep(data[end + 2 :] if end >= 0 else data)
         return events
-
-    def close(self) -> list[SseEvent]:
-        """The event that the end of the stream cut off before its blank line, if there is one."""
-        rest, self._buffer = bytes(self._buffer), bytearray()
-        return self._events(rest)
 
     def _feed_buffered(self, data: bytes) -> list[SseEvent]:
         self._buffer += data
@@ -91,9 +100,13 @@ class SseParser:
 
     def _events(self, data: bytes) -> list[SseEvent]:
         if not self._started and data:
-            self._started = True
+            self._started = self._steady = True
             data = data.removeprefix(_BOM)
-        return [event for block in data.split(_END) if block and (event := _parse(block))]
+        return _parse_all(data)
+
+
+def _parse_all(data: bytes) -> list[SseEvent]:
+    return [event for block in data.split(_END) if block and (event := _parse(block))]
 
 
 def _parse(block: bytes) -> SseEvent | None:

@@ -3,13 +3,15 @@
 from typing import Any
 
 from tests.judges.answers import Call, arguments, items, mapping, string
+from tests.judges.ask_messages import effort
 from tests.judges.asks import EMPTY_SCHEMA, Ask, Result, Segment, Tool, clean, data, file_data, media, schema, texts
 
 COVERED = frozenset(
     {
         "messages", "tools", "functions", "tool_choice", "function_call", "parallel_tool_calls",
         "max_completion_tokens", "max_tokens", "temperature", "top_p", "top_k", "stop", "reasoning_effort",
-        "response_format", "safety_identifier", "user", "metadata", "stream", "stream_options", "model",
+        "response_format", "safety_identifier", "user", "metadata", "stream", "stream_options", "thinking",
+        "reasoning", "enable_thinking", "model",
     }
 )  # fmt: skip
 """The fields that `ask` reads."""
@@ -24,7 +26,7 @@ def ask(body: dict[str, Any]) -> Ask:
         temperature=body.get("temperature"),
         top_p=body.get("top_p"),
         top_k=body.get("top_k"),
-        effort=body.get("reasoning_effort"),
+        effort=body.get("reasoning_effort") or _effort(body),
         user=body.get("safety_identifier") or body.get("user"),
         metadata=mapping(body.get("metadata")),
         stream=bool(body.get("stream")),
@@ -36,6 +38,16 @@ def ask(body: dict[str, Any]) -> Ask:
     _tools(body, found)
     found.format = _format(mapping(body.get("response_format")))
     return found.settle()
+
+
+def _effort(body: dict[str, Any]) -> str | None:
+    """The effort in the dialects of DeepSeek, OpenRouter and Qwen."""
+    reasoning = clean(mapping(body.get("reasoning")))
+    if mapping(body.get("thinking")).get("type") == "disabled" or body.get("enable_thinking") is False:
+        return "none"
+    if reasoning.get("enabled") is False:
+        return "none"
+    return string(reasoning.get("effort")) or effort({"budget_tokens": reasoning.get("max_tokens")})
 
 
 def _message(message: dict[str, Any], found: Ask) -> None:
@@ -99,7 +111,7 @@ def _part(part: dict[str, Any], side: Segment) -> None:
 def _tools(body: dict[str, Any], found: Ask) -> None:
     functions = [{"type": "function", "function": function} for function in items(body.get("functions"))]
     for raw in [*items(body.get("tools")), *functions]:
-        tool = clean(mapping(raw))
+        tool = {"type": "function", **clean(mapping(raw))}
         inner = clean(mapping(tool.get(string(tool.get("type")))))
         if tool.get("type") in ("function", "custom"):
             wanted = schema(inner.get("parameters")) if tool["type"] == "function" else EMPTY_SCHEMA
@@ -114,7 +126,7 @@ def _tools(body: dict[str, Any], found: Ask) -> None:
 def _choice(value: Any) -> Any:
     choice = mapping(value)
     if not choice:
-        return value
+        return "required" if value == "any" else value
     if choice.get("type") == "allowed_tools":
         allowed = mapping(choice.get("allowed_tools"))
         names = [_name(mapping(tool)) for tool in items(allowed.get("tools"))]

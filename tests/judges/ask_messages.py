@@ -8,7 +8,7 @@ from tests.judges.asks import Ask, Result, Segment, Tool, clean, data, digest, s
 COVERED = frozenset(
     {
         "messages", "system", "tools", "tool_choice", "max_tokens", "temperature", "top_p", "top_k", "stop_sequences",
-        "thinking", "output_config", "metadata", "stream", "model",
+        "thinking", "output_config", "output_format", "metadata", "stream", "model",
     }
 )  # fmt: skip
 """The fields that `ask` reads."""
@@ -43,8 +43,10 @@ def ask(body: dict[str, Any]) -> Ask:
         stream=bool(body.get("stream")),
     )
     found.effort = output.get("effort") or effort(thinking)
-    if mapping(output.get("format")).get("type") == "json_schema":
-        found.format = ("schema", output["format"].get("schema"))
+    # `output_format` is where it was before it became GA.
+    wanted = mapping(output.get("format")) or mapping(body.get("output_format"))
+    if wanted.get("type") == "json_schema":
+        found.format = ("schema", wanted.get("schema"))
     for raw in items(body.get("messages")):
         _message(clean(mapping(raw)), found)
     for raw in items(body.get("tools")):
@@ -85,7 +87,8 @@ def _block(block: dict[str, Any], side: Segment) -> None:
         _result(block, side)
     elif kind in ("image", "document", "search_result"):
         _media(block, side)
-    else:
+    elif kind != "mcp_tool_result":
+        # Other protocols have one item for an MCP call and its result.
         side.natives.append(kind)
 
 

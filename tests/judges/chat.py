@@ -45,8 +45,12 @@ def answer(body: dict[str, Any]) -> Answer:
         found.error = error_of(body)
         return found.settle()
     choice = mapping(choices[0]) if choices else {}
-    _message(mapping(choice.get("message")), found)
-    found.stop = STOPS.get(string(choice.get("finish_reason")))
+    if choice.get("error"):
+        found.error = error_of(choice)
+    message = mapping(choice.get("message"))
+    _message(message, found)
+    found.reasoning = found.reasoning or _details(message, found)
+    found.stop = STOPS.get(string(choice.get("finish_reason"))) or _old_stop(choice)
     found.usage = usage(body.get("usage"))
     return found.settle()
 
@@ -55,6 +59,7 @@ def stream(events: list[Event]) -> Answer:
     """A stream, put together by call id and index."""
     found = Answer(complete=False)
     calls = _Calls()
+    details = ""
     for event in events:
         if event.data.startswith("[DONE]"):
             found.complete = True
@@ -66,8 +71,10 @@ def stream(events: list[Event]) -> Answer:
         found.usage = usage(chunk.get("usage") or mapping(chunk.get("x_groq")).get("usage")) or found.usage
         for choice in items(chunk.get("choices")):
             if number(mapping(choice).get("index")) == 0:
+                details += _details(mapping(mapping(choice).get("delta")), found)
                 _delta(mapping(choice), found, calls)
     found.calls = calls.finished()
+    found.reasoning = found.reasoning or details
     found.complete = found.complete or found.stop is not None
     return found.settle()
 
@@ -91,8 +98,10 @@ def _message(message: dict[str, Any], found: Answer) -> None:
         cited = mapping(mapping(note).get("url_citation"))
         if cited:
             found.citations.append((string(cited.get("url")), string(cited.get("title"))))
-    for call in items(message.get("tool_calls")):
-        found.call(_call(mapping(call)))
+    for raw in items(message.get("tool_calls")):
+        call = _call(mapping(raw))
+        if call.id or call.name:
+            found.call(call)
     legacy = mapping(message.get("function_call"))
     if legacy.get("name"):
         found.call(Call("", string(legacy["name"]), arguments(legacy.get("arguments"))))
@@ -102,8 +111,24 @@ def _reasoning(message: dict[str, Any]) -> str:
     for name in _REASONING:
         if isinstance(message.get(name), str) and message[name]:
             return string(message[name])
+    return ""
+
+
+def _details(message: dict[str, Any], found: Answer) -> str:
+    """The text of `reasoning_details`, which repeats that of the plain fields where there are any."""
     details = [mapping(detail) for detail in items(message.get("reasoning_details"))]
+    found.opaque += [string(d.get("signature")) or string(d.get("data")) for d in details if _opaque(d)]
     return "".join(string(detail.get("text")) or string(detail.get("summary")) for detail in details)
+
+
+def _opaque(detail: dict[str, Any]) -> bool:
+    return bool(string(detail.get("signature")) or string(detail.get("data")))
+
+
+def _old_stop(choice: dict[str, Any]) -> str | None:
+    """Early vision models gave `finish_details` instead."""
+    kind = mapping(choice.get("finish_details")).get("type")
+    return LENGTH if kind == "max_tokens" else END if kind == "stop" else None
 
 
 def _content(content: Any, found: Answer) -> None:
@@ -189,7 +214,10 @@ def usage(value: Any) -> Usage | None:
     cached = mapping(fields.get("prompt_tokens_details"))
     return Usage(
         input=prompt,
-        cached=number(cached.get("cached_tokens")) or number(fields.get("prompt_cache_hit_tokens")),
+        cached=number(cached.get("cached_tokens"))
+        or number(fields.get("prompt_cache_hit_tokens"))
+        or number(fields.get("num_cached_tokens"))
+        or number(fields.get("cached_tokens")),
         cache_write=number(cached.get("cache_write_tokens")),
         output=completion,
         reasoning=reasoning,

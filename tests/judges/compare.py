@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.judges.answers import END, ERROR, FILTER, LENGTH, PAUSE, TOOL_CALLS, Answer, Call
+from tests.judges.answers import END, ERROR, FILTER, LENGTH, PAUSE, TOOL_CALLS, Answer, Call, Usage
 from trilogue.model import Protocol
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
@@ -162,7 +162,7 @@ def _natives(pair: Pair) -> list[str]:
 
 # What may stand for what in another protocol, besides itself.
 _STOPS: dict[str | None, frozenset[str | None]] = {
-    None: frozenset({END, TOOL_CALLS, ERROR}),
+    None: frozenset({END, TOOL_CALLS, ERROR, PAUSE}),
     FILTER: frozenset({FILTER}),
     PAUSE: frozenset({PAUSE}),
 }
@@ -170,6 +170,8 @@ _STOPS: dict[str | None, frozenset[str | None]] = {
 
 def _stop(pair: Pair) -> list[str]:
     wanted, found = pair.before.stop, pair.after.stop
+    if wanted is found is None and pair.source is pair.target:
+        return []
     if found in _STOPS.get(wanted, frozenset({wanted})):
         return []
     if pair.before.refusal and wanted == END and found == FILTER and pair.target is MESSAGES:
@@ -183,10 +185,17 @@ def _usage(pair: Pair) -> list[str]:
     wanted, found = pair.before.usage, pair.after.usage
     if wanted == found or pair.excused("usage") or pair.before.error:
         return []
+    if wanted and found and _impossible(wanted):
+        return [f"usage is still impossible: {found}"] if _impossible(found) else []
     if wanted is None or not any(vars(wanted).values()):
         invented = found is not None and any(vars(found).values())
         return [f"usage invented: {found}"] if invented else []
     return [f"usage differs: {wanted} became {found}"]
+
+
+def _impossible(usage: Usage) -> bool:
+    """More was cached than went in, or more was thought than came out: providers count these beside the total."""
+    return usage.cached + usage.cache_write > usage.input or usage.reasoning > usage.output
 
 
 def _order(pair: Pair) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.judges import meaning
 from tests.judges.answers import Call
-from tests.judges.asks import Ask, Result, Segment
+from tests.judges.asks import Ask, Result, Segment, Tool
 from trilogue.model import Protocol
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
@@ -97,7 +97,12 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
     "include": ([],),
     "anthropic_version": ("bedrock-2023-05-31", "vertex-2023-10-16", "2023-06-01"),
     "service_tier": ("auto",),
+    "usage": ({"include": True},),
 }
+
+
+DEFAULTS: dict[str, tuple[Any, ...]] = {"temperature": (1,), "top_p": (1,)}
+"""Models that take no sampling parameters sample like this."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +260,7 @@ def _tools(pair: Pair) -> list[str]:
     if len(wanted) != len(found) and not ("tool.builtin_emulated" in pair.codes and len(found) > len(wanted)):
         return [f"{len(wanted)} tools became {len(found)}"]
     problems = []
-    for before, after in zip(wanted, found, strict=False):
+    for before, after in _matched(wanted, found):
         if before.name != after.name and not _renamed(before.name, after.name):
             problems.append(f"tool {before.name} became {after.name}")
         emulated = before.kind == "custom" and after.kind == "function" and "tool.custom_emulated" in pair.codes
@@ -264,6 +269,14 @@ def _tools(pair: Pair) -> list[str]:
         if before.schema != after.schema and not emulated and "schema.transformed" not in pair.codes:
             problems.append(f"schema of {before.name} differs: {before.schema!r:.60} became {after.schema!r:.60}")
     return problems
+
+
+def _matched(wanted: list[Tool], found: list[Tool]) -> list[tuple[Tool, Tool]]:
+    """The tools by name; those that were renamed in the order in which they come."""
+    names = {tool.name for tool in wanted} & {tool.name for tool in found}
+    same = {tool.name: tool for tool in found if tool.name in names}
+    renamed = zip((t for t in wanted if t.name not in names), (t for t in found if t.name not in names), strict=False)
+    return [*((tool, same[tool.name]) for tool in wanted if tool.name in names), *renamed]
 
 
 def _hosted(pair: Pair) -> list[str]:
@@ -280,6 +293,8 @@ def _declared(pair: Pair, name: str) -> bool:
 def _choice(pair: Pair) -> list[str]:
     wanted, found = pair.before.choice, pair.after.choice
     if wanted == found or pair.excused("choice") or _declared(pair, "tool_choice"):
+        return []
+    if isinstance(wanted, list) and isinstance(found, list) and wanted[0] == "hosted" and found[1] in pair.after.hosted:
         return []
     default = (None, "auto")
     if wanted in default and found in default:
@@ -311,7 +326,8 @@ def _scalars(pair: Pair) -> list[str]:
     problems = []
     for name in ("max_tokens", "temperature", "top_p", "top_k", "stop", "user", "stream", "format"):
         wanted, found = getattr(pair.before, name), getattr(pair.after, name)
-        if wanted != found and not (name in EXCUSES and pair.excused(name)):
+        by_default = found is None and wanted in DEFAULTS.get(name, ())
+        if wanted != found and not by_default and not (name in EXCUSES and pair.excused(name)):
             problems.append(f"{name} {wanted!r:.60} became {found!r:.60}")
     return problems
 
@@ -336,13 +352,16 @@ def _other_fields(pair: Pair) -> list[str]:
     for name, value in pair.body.items():
         if name in meaning.covered(pair.source) or value is None or value in HARMLESS.get(name, ()):
             continue
+        if name == "logprobs" and "message.output_text.logprobs" in pair.translated.get("include", ()):
+            continue
         if name not in pair.translated and not _declared(pair, name) and name not in _ECHOED:
             problems.append(f"field {name}={value!r:.40} is gone and not declared")
     return problems
 
 
-# They ask for more in the answer, or say how it travels; the answer's translation deals with that.
-_ECHOED = frozenset({"include", "stream_options", "web_search_options", "mcp_servers"})
+# They ask for more in the answer or say how it travels, which is the business of the answer's translation; or they
+# are part of something else: a hosted tool, or the caching that other protocols do by themselves.
+_ECHOED = frozenset({"include", "stream_options", "web_search_options", "mcp_servers", "cache_control"})
 
 _CHECKS: tuple[Callable[[Pair], list[str]], ...] = (
     _system,

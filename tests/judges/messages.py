@@ -66,7 +66,8 @@ def _block(block: dict[str, Any], found: Answer) -> None:
         found.call(Call(string(block.get("id")), string(block.get("name")), arguments(block.get("input"))))
     elif kind == "server_tool_use" and block.get("name") == "web_search":
         found.searches.append(string(mapping(arguments(block.get("input"))).get("query")))
-    else:
+    elif kind != "mcp_tool_result":
+        # Other protocols have one item for an MCP call and its result.
         found.natives.append(kind)
 
 
@@ -82,12 +83,20 @@ def stream(events: list[Event]) -> Answer:
         if kind == "error" or event.name == "error":
             failure = error_of(data)
             break
+        if kind == "message_start" and _another(message, data):
+            failure = ("server", "")
+            break
         complete = complete or kind == "message_stop"
         _fold(str(kind), data, message, blocks)
     message["content"] = items(message.get("content")) + [_closed(blocks[index]) for index in sorted(blocks)]
     found = answer(message)
     found.error, found.complete = failure, complete
     return found.settle()
+
+
+def _another(message: dict[str, Any], data: dict[str, Any]) -> bool:
+    """Another message begins inside the stream; the same one again is harmless."""
+    return "id" in message and message["id"] != mapping(data.get("message")).get("id")
 
 
 def _fold(kind: str, data: dict[str, Any], message: dict[str, Any], blocks: dict[int, dict[str, Any]]) -> None:

@@ -55,7 +55,7 @@ def _item(item: dict[str, Any], found: Answer) -> None:
         found.call(Call(string(item.get("call_id")), string(item.get("name")), arguments(item.get("arguments"))))
     elif kind == "custom_tool_call":
         found.call(Call(string(item.get("call_id")), string(item.get("name")), string(item.get("input")), "custom"))
-    elif kind == "web_search_call" and _query(item):
+    elif kind == "web_search_call" and mapping(item.get("action")).get("type") in (None, "search"):
         found.searches.append(_query(item))
     else:
         found.natives.append(kind)

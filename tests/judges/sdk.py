@@ -31,6 +31,9 @@ Check = Callable[[str], object]
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
+RAISED = (openai.APIError, anthropic.APIError)
+"""What the official clients raise for an error that the provider reported."""
+
 _PARAMS: dict[Protocol, tuple[Any, ...]] = {
     CHAT: (CompletionCreateParams,),
     MESSAGES: (MessageCreateParams, BetaMessageParams),
@@ -198,7 +201,7 @@ def accumulate(protocol: Protocol, stream: bytes) -> Accumulated:
             # Values outside the types make pydantic warn; `event_problems` is what judges them.
             warnings.simplefilter("ignore", UserWarning)
             return Accumulated(_ACCUMULATORS[protocol](stream))
-    except (openai.APIError, anthropic.APIError) as error:
+    except RAISED as error:
         return Accumulated(None, error)
     except (RuntimeError, AssertionError, LookupError, TypeError, ValueError, AttributeError) as error:
         return Accumulated(None, error)
@@ -254,7 +257,7 @@ def raised(protocol: Protocol, status: int, body: dict[str, Any], headers: dict[
     transport.headers = {"content-type": "application/json", **headers}
     try:
         _ask(protocol, client)
-    except (openai.APIError, anthropic.APIError) as error:
+    except RAISED as error:
         return error
     return None
 

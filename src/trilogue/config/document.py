@@ -18,7 +18,9 @@ MAX_BYTES = 1024 * 1024
 MAX_NODES = 50_000
 MAX_DEPTH = 30
 
-_QUOTED = re.compile(r"'[^']{4,}'|\"[^\"]{4,}\"")
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+_HARMLESS = re.compile(r".{0,3}|<[a-z ]+>", re.DOTALL)
+"""what the parser may quote: single signs, and its own names for parts of a document"""
 
 
 class Document(Struct, frozen=True):
@@ -50,7 +52,7 @@ def read_document(data: bytes) -> Document:
         return Document(loader.construct_document(node), walk.lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        text = _QUOTED.sub("'…'", error.problem or "cannot be read")
+        text = _QUOTED.sub(_hide, error.problem or "cannot be read")
         raise _error(f"not valid YAML: {text}", None if mark is None else mark.line + 1) from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise _error("the file must be text in UTF-8 without control characters") from None
@@ -58,6 +60,11 @@ def read_document(data: bytes) -> Document:
         raise _error("the file is nested too deeply") from None
     except (ValueError, TypeError, OverflowError):
         raise _error("a number or date in the file is not valid; put text in quotes") from None
+
+
+def _hide(quoted: re.Match[str]) -> str:
+    inner = quoted[1] or quoted[2] or ""
+    return quoted[0] if _HARMLESS.fullmatch(inner) else "'…'"
 
 
 def _error(text: str, line: int | None = None) -> ConfigError:

@@ -27,7 +27,10 @@ def json_schema() -> dict[str, Any]:
     for struct in SHORT_FORMS:
         whole = definitions[struct.__name__]
         definitions[struct.__name__] = {"title": whole["title"], "anyOf": [_short_form(struct), whole]}
-    return {"$schema": _DIALECT, "title": "Trilogue configuration", **root, "$defs": definitions}
+    schema = {"$schema": _DIALECT, "title": "Trilogue configuration", **root, "$defs": definitions}
+    # Through JSON once: defaults are tuples and enums until then.
+    plain: dict[str, Any] = json.decode(json.encode(schema))
+    return plain
 
 
 def settings() -> list[str]:

@@ -9,11 +9,12 @@ In: events of one answer, blocks in any overlap. Out: the same events, at most o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
+from trilogue.model.blocks import Text
 from trilogue.model.events import BlockStart, BlockStop, Delta, Event, Failed, Finish, ResponseStart
 
 _WHOLE = (ResponseStart, Finish, Failed)
@@ -22,13 +23,15 @@ _WHOLE = (ResponseStart, Finish, Failed)
 class Sequencer:
     """One per answer."""
 
-    __slots__ = ("_emitted", "_open", "_open_as", "_waiting")
+    __slots__ = ("_emitted", "_open", "_open_as", "_waiting", "direct")
 
     def __init__(self) -> None:
         self._open: int | None = None
         self._open_as = 0
         self._emitted = 0
-        self._waiting: dict[int, list[Event]] = {}
+        self._waiting: dict[int, tuple[BlockStart, list[Event]]] = {}
+        self.direct = -1
+        """index of the open text block if its deltas may go out as they are, else -1"""
 
     def feed(self, events: Iterable[Event]) -> list[Event]:
         """The events that may go out now."""
@@ -47,21 +50,23 @@ class Sequencer:
             self._emit(event, out)
             if type(event) is BlockStop:
                 self._open = None
+                self.direct = -1
                 self._drain(out)
         elif type(event) is BlockStart:
             if self._open is None:
                 self._begin(index, event, out)
             else:
-                self._waiting[index] = [event]
+                self._waiting[index] = (event, [])
         elif index in self._waiting:
-            self._waiting[index].append(event)
+            self._waiting[index][1].append(event)
         else:
             raise UpstreamProtocolError(f"event for block {index}, which is not open")
 
-    def _begin(self, index: int, event: Event, out: list[Event]) -> None:
+    def _begin(self, index: int, event: BlockStart, out: list[Event]) -> None:
         self._open = index
         self._open_as = self._emitted
         self._emitted += 1
+        self.direct = index if index == self._open_as and isinstance(event.block, Text) else -1
         self._emit(event, out)
 
     def _emit(self, event: Event, out: list[Event]) -> None:
@@ -76,15 +81,10 @@ class Sequencer:
         """Let the blocks that waited go, in the order in which they started, until one is still open."""
         while self._waiting and self._open is None:
             index = next(iter(self._waiting))
-            held = self._waiting.pop(index)
-            self._begin(index, held[0], out)
-            for event in _rest(held):
+            start, rest = self._waiting.pop(index)
+            self._begin(index, start, out)
+            for event in rest:
                 self._emit(event, out)
-            if type(held[-1]) is BlockStop:
+            if rest and type(rest[-1]) is BlockStop:
                 self._open = None
-
-
-def _rest(events: list[Event]) -> Iterator[Event]:
-    iterator = iter(events)
-    next(iterator)
-    return iterator
+                self.direct = -1

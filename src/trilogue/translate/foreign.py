@@ -97,7 +97,8 @@ class Foreign(Struct, frozen=True):
         if isinstance(block, HostedCall | HostedResult):
             return self._hosted(block)
         if isinstance(block, Native):
-            return self._native(block)
+            self._native(block)
+            return None
         for inner in _inner(block):
             self._extras(inner.extras, inner.path, DROP)
         return block

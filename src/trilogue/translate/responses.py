@@ -14,6 +14,7 @@ from trilogue.errors import UpstreamError
 from trilogue.model import (
     BlockStart,
     Collector,
+    Delta,
     Event,
     Failed,
     Finish,
@@ -144,6 +145,9 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
+        if len(events) == 1 and type(events[0]) is Delta and events[0].index == self._pipeline.direct():
+            # A text delta by itself, the usual event: no step has anything to do with it.
+            return self._encoder.encode(events)
         try:
             return self._encode(self._pipeline(events))
         except UpstreamError as error:
@@ -188,6 +192,10 @@ class _Pipeline:
                 before.append(NameStage(names))
             before.append(SealStage(closer, codec(source).response_fates, ledger))
         self._before = before
+
+    def direct(self) -> int:
+        """The block whose deltas pass every step untouched, or -1."""
+        return -1 if self._stop else self._sequencer.direct
 
     def __call__(self, events: Iterable[Event]) -> list[Event]:
         listed = list(events)

@@ -165,16 +165,18 @@ class ParallelStage:
     def __call__(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []
         for event in events:
-            if type(event) is BlockStart and self._is_wrapper(event.block):
-                self._held[event.index] = (event.block, [event.block.arguments])  # type: ignore[assignment]
+            if type(event) is BlockStart and (wrapper := self._wrapper(event.block)):
+                self._held[event.index] = (wrapper, [wrapper.arguments])
             elif self._held and getattr(event, "index", None) in self._held:
                 self._inside(event, out)
             else:
                 out.append(event)
         return out
 
-    def _is_wrapper(self, block: Block) -> bool:
-        return isinstance(block, ToolCall) and block.name in self.NAMES and self._offered.find(block.name) is None
+    def _wrapper(self, block: Block) -> ToolCall | None:
+        if isinstance(block, ToolCall) and block.name in self.NAMES and self._offered.find(block.name) is None:
+            return block
+        return None
 
     def _inside(self, event: Event, out: list[Event]) -> None:
         if type(event) is Delta:

@@ -38,7 +38,7 @@ from trilogue.protocols.responses.errors import error_object
 from trilogue.protocols.responses.hosted import ITEM_TYPES
 from trilogue.protocols.responses.output_hosted import HostedItem, NativeItem, Unsaid
 from trilogue.protocols.responses.output_items import NO_LOGPROBS, CallItem, MessageItem, OutputItem, ReasoningItem
-from trilogue.protocols.responses.snapshot import echo, service_tier
+from trilogue.protocols.responses.snapshot import echo, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
 from trilogue.sse import frame
@@ -147,8 +147,8 @@ class ResponsesStreamEncoder(StreamEncoder):
             "incomplete_details": incomplete,
             **service_tier(event.tier, self.own, {**self._base, **later}, self.reply.ledger),
         }
-        if event.usage is not None and event.usage.searches is not None and "tool_usage" not in final:
-            final["tool_usage"] = {"web_search": {"num_requests": event.usage.searches}}
+        if not self.own:
+            final |= tool_usage(event.usage)
         self.snapshot = final
         self.event(TERMINAL.get(status, TERMINAL["completed"]), {"response": final})
 

@@ -11,6 +11,8 @@ from trilogue.protocols.responses.hosted import ITEM_TYPES, encode_hosted
 from trilogue.protocols.responses.output_items import OutputItem, Stream
 from trilogue.protocols.responses.wire import BLANKS, PROGRESS
 
+_NO_ACTION = {"type": "search", "query": "", "queries": []}
+
 
 class NativeItem(OutputItem):
     """An item of this protocol that goes out as it came: natives, and hosted calls with their native form."""
@@ -51,7 +53,8 @@ class HostedItem(OutputItem):
         self._call = block
         self._result: HostedResult | None = None
         item = encode_hosted(block, self.id, None) or {}
-        item.pop("action", None)
+        if "action" in item:
+            item["action"] = _NO_ACTION
         blank = {name: value for name, value in BLANKS.get(self.kind, {}).items() if name in item}
         self.added({**item, **blank, "status": "in_progress"})
         progress(self, 0)

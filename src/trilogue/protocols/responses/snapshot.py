@@ -6,7 +6,7 @@ events and whole answers share. The output items are made elsewhere.
 
 from __future__ import annotations
 
-from trilogue.model import Extras, Json, Ledger, Tier
+from trilogue.model import Extras, Json, Ledger, Tier, Usage
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.usage import encode_tier
@@ -75,3 +75,16 @@ def service_tier(tier: Tier | None, own: bool, fixed: dict[str, Json], ledger: L
     if named is None and (own or "service_tier" in fixed):
         return {}
     return {"service_tier": named}
+
+
+def tool_usage(usage: Usage | None) -> dict[str, Json]:
+    """How often hosted tools ran, if they did; kinds of tool that did not run have zero counts."""
+    if usage is None or not usage.searches:
+        return {}
+    no_images = {
+        "input_tokens": 0,
+        "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+        "output_tokens": 0,
+        "total_tokens": 0,
+    }
+    return {"tool_usage": {"image_gen": no_images, "web_search": {"num_requests": usage.searches}}}

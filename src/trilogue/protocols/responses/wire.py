@@ -93,6 +93,10 @@ _TOP_LEVEL: dict[str, Fate] = {
 _OF_BLOCKS_AND_TOOLS: dict[str, Fate] = {
     "item_id": SILENT,
     "item_status": SILENT,
+    "type": SILENT,
+    "summary": SILENT,
+    "content": SILENT,
+    "prompt_cache_breakpoint": Fate(loss="cache.mark"),
     "created_by": SILENT,
     "phase": Fate(loss="phase"),
     "caller": refuse("a program of the provider made this call", {"type": "direct"}),
@@ -137,7 +141,7 @@ _ECHOES = (
     "instructions metadata parallel_tool_calls temperature top_p tool_choice tools background max_output_tokens "
     "max_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_options prompt_cache_retention reasoning "
     "safety_identifier store text truncation user top_logprobs conversation frequency_penalty presence_penalty image "
-    "access_programs completed_at billing output_text item_id item_status"
+    "access_programs completed_at billing output_text item_id item_status type summary content"
 )
 
 RESPONSE_FATES: Fates = {**dict.fromkeys(_ECHOES.split(), SILENT), "phase": Fate(loss="phase")}

@@ -1,0 +1,109 @@
+"""`trilogue check` as a user sees it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from trilogue.cli.check import check
+from trilogue.config import json_schema
+
+GOOD = """
+server: {workers: 2}
+keys: [env:CLIENT, {name: team, key: literal-canary}]
+providers:
+  chat:
+    protocol: openai_chat_completions
+    base_url: http://example.org/v1
+    accounts: [env:UP, {name: second, key: literal-canary-2}]
+    models: [a]
+    verify_tls: false
+  demo: {protocol: openai_responses, base_url: "demo:"}
+aliases: {fast: chat/small}
+routes: [{match: "gpt-*", targets: [chat, demo/demo]}]
+default_provider: chat
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLIENT", "env-canary")
+    monkeypatch.setenv("UP", "env-canary-2")
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(check, list(arguments))
+
+
+def test_summary(folder: Path) -> None:
+    """What would be served, without a secret, and what is not wise."""
+    (folder / "trilogue.yaml").write_text(GOOD)
+    result = run()
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "trilogue.yaml is fine",
+        "listens on 127.0.0.1:4000, 2 workers",
+        "client keys: key-1, team",
+        "providers:",
+        "  chat: openai_chat_completions at http://example.org/v1, 2 accounts (chat-1, second), 1 model listed",
+        "  demo: the built-in demo model",
+        "aliases:",
+        "  fast -> chat/small",
+        "routes:",
+        "  1. gpt-* -> chat/$0, demo/demo",
+        "other models: chat",
+    ]
+    literal = "the secret stands in the file; env:NAME or file:path keeps it out"
+    assert result.stderr.splitlines() == [
+        f"warning: keys[1]: {literal}",
+        f"warning: providers.chat.accounts[1].key: {literal}",
+        "warning: providers.chat.verify_tls: its certificate is not checked: anyone on the way can read the key",
+        "warning: providers.chat.base_url: http:// sends the key in clear",
+    ]
+    assert "canary" not in result.output
+
+
+def test_problems(folder: Path) -> None:
+    """One line each, exit code 2."""
+    (folder / "bad.yaml").write_text("mode: x\nserver: {port: y}\n")
+    result = run("bad.yaml")
+    assert result.exit_code == 2
+    assert result.stdout.splitlines() == [
+        "mode: must be one of declare, strict (line 1)",
+        "server.port: must be a whole number from 0 to 65535 (line 2)",
+    ]
+
+
+def test_exposed_without_keys(folder: Path) -> None:
+    """The server would refuse to start, so this is a problem."""
+    (folder / "open.yaml").write_text("server: {host: 0.0.0.0}\n")
+    result = run("open.yaml")
+    assert result.exit_code == 2
+    assert result.stdout.startswith("server.host: 0.0.0.0 can be reached from other machines")
+
+
+def test_without_a_file(folder: Path) -> None:
+    """What works at once."""
+    result = run()
+    assert result.exit_code == 0
+    assert "no configuration file" in result.stdout
+    assert "demo: the built-in demo model" in result.stdout
+
+
+def test_missing_file(folder: Path) -> None:
+    """A name that is wrong is not the same as no name."""
+    result = run("missing.yaml")
+    assert (result.exit_code, result.stdout) == (2, "cannot read missing.yaml: No such file or directory\n")
+
+
+def test_schema(folder: Path) -> None:
+    """For editors."""
+    result = run("--schema")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == json_schema()

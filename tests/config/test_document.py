@@ -1,0 +1,62 @@
+"""Hostile YAML is refused quickly, with our own error."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trilogue.config import ConfigError
+from trilogue.config.document import MAX_BYTES, read_document
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB, "aliases stand for too much"),
+        ("a: &a\n  b: *a\n", "nested too deeply"),
+        ("[" * 100, "not valid YAML|nested too deeply"),
+        ("[" * 100_000, "not valid YAML|nested too deeply"),
+        ("a: " + "[" * 40 + "]" * 40, "nested too deeply"),
+        ("x: " + "9" * 5000, "number"),
+        ("a: \x00", "UTF-8"),
+        ("a: b\x07", "UTF-8"),
+        (" " * (MAX_BYTES + 1), "larger than"),
+    ],
+)
+def test_hostile_documents(text: str, message: str) -> None:
+    """Bombs, loops, depth, huge numbers and control characters."""
+    began = time.perf_counter()
+    with pytest.raises(ConfigError, match=message):
+        read_document(text.encode())
+    assert time.perf_counter() - began < 10
+
+
+def test_not_utf8() -> None:
+    """Bytes that are no text."""
+    with pytest.raises(ConfigError, match="UTF-8"):
+        read_document(b"a: \xff\xfe")
+
+
+def test_byte_order_mark_is_ignored() -> None:
+    """Some editors write one."""
+    assert read_document("\ufeffa: 1\n".encode()).data == {"a": 1}
+
+
+def test_lines_are_known() -> None:
+    """The nearest setting around an unknown path counts."""
+    document = read_document(b"a:\n  b:\n    - c: 1\n      d: 2\n")
+    assert [document.line(path) for path in ("a", "a.b", "a.b[0].d", "a.b[0].missing", "zzz")] == [1, 2, 4, 3, 1]
+
+
+@given(st.text("ab:{}[]&*!|>-? \n'\"#%@,0.<~", max_size=60))
+def test_only_our_error_escapes(text: str) -> None:
+    """Whatever a file holds, the user gets lines and no traceback."""
+    try:
+        read_document(text.encode())
+    except ConfigError as error:
+        assert error.problems

@@ -1,0 +1,34 @@
+"""Named dialects fit the profiles of the protocols."""
+
+from typing import get_args
+
+from msgspec.structs import fields
+
+from trilogue.config.profiles import PROFILES, ProfileName, ProfileSettings
+from trilogue.model import Protocol
+from trilogue.protocols.profile import Profile, profile_for
+
+
+def test_names_are_the_same_in_type_and_table() -> None:
+    """A name that passes the checks must exist."""
+    assert set(get_args(ProfileName)) == set(PROFILES)
+
+
+def test_fields_exist() -> None:
+    """Every setting is a field of the profile, and every field can be set."""
+    known = {field.name for field in fields(Profile)}
+    assert {name for profile in PROFILES.values() for name in profile} <= known
+    assert {field.name for field in fields(ProfileSettings)} == known | {"name"}
+
+
+def test_auto_changes_nothing() -> None:
+    """Without settings the model's name decides."""
+    for protocol in Protocol:
+        for model in ("gpt-5", "claude-opus-4-5", "deepseek-chat", "x"):
+            assert ProfileSettings().over(protocol, model) == profile_for(protocol, model)
+
+
+def test_openai_and_compatible_are_opposites() -> None:
+    """A deployment of GPT may have any name, and a compatible server may call its model gpt."""
+    assert ProfileSettings(name="openai").over(Protocol.CHAT, "my-deployment").openai_fields
+    assert not ProfileSettings(name="compatible").over(Protocol.CHAT, "gpt-5").openai_fields

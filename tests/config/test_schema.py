@@ -1,0 +1,69 @@
+"""The schema and the documentation follow the types."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from trilogue.config import Config, json_schema
+from trilogue.config.profiles import PROFILES
+from trilogue.config.schema import field_docs, settings
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+SCHEMA = json_schema()
+
+
+def test_the_committed_schema_is_current() -> None:
+    """Editors use it; `trilogue check --schema > docs/trilogue.schema.json` writes it anew."""
+    assert json.loads((DOCS / "trilogue.schema.json").read_text("utf-8")) == SCHEMA
+
+
+@pytest.mark.parametrize("setting", settings())
+def test_every_setting_is_documented(setting: str) -> None:
+    """A setting without a row in docs/configuration.md is a setting that nobody knows."""
+    assert f"| `{setting}` |" in (DOCS / "configuration.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_is_documented(name: str) -> None:
+    """So is a dialect."""
+    assert f"| `{name}` |" in (DOCS / "configuration.md").read_text("utf-8")
+
+
+def test_the_documentation_names_no_other_setting() -> None:
+    """Rows of settings that are gone would mislead."""
+    text = (DOCS / "configuration.md").read_text("utf-8").partition("## All settings")[2]
+    rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert set(rows) == set(settings())
+
+
+def structs() -> list[tuple[str, dict[str, Any]]]:
+    parts = ((name, part["anyOf"][1] if "anyOf" in part else part) for name, part in SCHEMA["$defs"].items())
+    return [(name, part) for name, part in parts if "properties" in part]
+
+
+@pytest.mark.parametrize(("name", "part"), structs())
+def test_every_setting_is_described_and_nothing_else_allowed(name: str, part: dict[str, Any]) -> None:
+    """Editors show the text, and mark what is unknown."""
+    assert part["additionalProperties"] is False
+    undescribed = [key for key, value in part["properties"].items() if not value.get("description")]
+    assert undescribed == []
+
+
+def test_secrets_are_text_in_the_schema() -> None:
+    """A key is a text alone or a mapping."""
+    short, whole = SCHEMA["$defs"]["ClientKey"]["anyOf"]
+    assert short["type"] == "string"
+    assert whole["properties"]["key"]["type"] == "string"
+
+
+def test_descriptions_come_from_the_types() -> None:
+    """One text, written once."""
+    assert field_docs(Config)["mode"].startswith("declare: carry on")
+
+
+def test_schema_is_plain_json() -> None:
+    """It can be written and read back."""
+    assert msgspec.json.decode(msgspec.json.encode(SCHEMA)) == SCHEMA

@@ -1,0 +1,63 @@
+"""What works without a file."""
+
+import pytest
+
+from trilogue.config import Config, ConfigError, zero_config
+from trilogue.model import Protocol
+
+
+def urls(config: Config) -> dict[str, str]:
+    return {name: one.base_url for name, one in config.providers.items()}
+
+
+def test_nothing_set() -> None:
+    """The demo needs no key and no network, and only this machine may connect."""
+    config = zero_config({"OPENAI_API_KEY": " ", "OPENAI_BASE_URL": "nonsense"})
+    assert urls(config) == {"demo": "demo:"}
+    assert config.providers["demo"].is_demo
+    assert config.server.host == "127.0.0.1"
+    assert config.router().resolve("demo-tools").targets == (("demo", "demo-tools"),)
+
+
+def test_both_vendors() -> None:
+    """Each key gives its vendor's providers, with the official address."""
+    config = zero_config({"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"})
+    assert urls(config) == {
+        "openai": "https://api.openai.com/v1",
+        "openai-chat": "https://api.openai.com/v1",
+        "anthropic": "https://api.anthropic.com",
+        "demo": "demo:",
+    }
+    keys = {name: [a.key.reveal() for a in one.accounts if a.key] for name, one in config.providers.items()}
+    assert keys == {"openai": ["o"], "openai-chat": ["o"], "anthropic": ["a"], "demo": []}
+    assert config.providers["anthropic"].auth == "x-api-key"
+
+
+@pytest.mark.parametrize(
+    ("client", "provider"),
+    [(Protocol.CHAT, "openai-chat"), (Protocol.RESPONSES, "openai"), (Protocol.MESSAGES, "openai")],
+)
+def test_chat_clients_are_passed_through(client: Protocol, provider: str) -> None:
+    """The same model in the client's own protocol needs no translation."""
+    router = zero_config({"OPENAI_API_KEY": "o"}).router()
+    assert router.resolve("gpt-5", client).targets == ((provider, "gpt-5"),)
+
+
+def test_base_urls() -> None:
+    """The variables that the official clients know."""
+    config = zero_config(
+        {
+            "OPENAI_API_KEY": "o",
+            "OPENAI_BASE_URL": "http://localhost:1/v1",
+            "ANTHROPIC_API_KEY": "a",
+            "ANTHROPIC_BASE_URL": "http://localhost:2",
+        }
+    )
+    assert urls(config)["openai-chat"] == "http://localhost:1/v1"
+    assert urls(config)["anthropic"] == "http://localhost:2"
+
+
+def test_bad_base_url() -> None:
+    """The error names the variable."""
+    with pytest.raises(ConfigError, match=r"^OPENAI_BASE_URL: must be an http\(s\) URL$"):
+        zero_config({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "localhost:1"})

@@ -1,0 +1,234 @@
+"""What the scripted upstream says: each scenario is a table row, told in words that belong to none of the protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+TOOL_LOOP_STEPS = 3
+ANSWER_TEXT = ("Hello", " from", " the", " scripted", " upstream:", " na\u00efve caf\u00e9", " \u65e5\u672c\u8a9e", " \U0001f600.")
+THOUGHT = ("The user", " wants an answer.", " I will give one.")
+
+
+@dataclass(frozen=True)
+class Cite:
+    """A citation of a web page by a text part."""
+
+    url: str
+    title: str
+    quote: str
+
+
+@dataclass(frozen=True)
+class Say:
+    """Prose, in the pieces in which it streams."""
+
+    pieces: tuple[str, ...]
+    cites: tuple[Cite, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True)
+class Think:
+    """Reasoning with its summary or thoughts."""
+
+    pieces: tuple[str, ...] = THOUGHT
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a client's tool; the name is filled in from what the request offers."""
+
+    pieces: tuple[str, ...]
+    name: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True)
+class Search:
+    """A web search that the provider runs."""
+
+    query: str
+    hits: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """The model declines."""
+
+    text: str
+
+
+Part = Say | Think | Call | Search | Refuse
+
+
+class Stop(StrEnum):
+    """Why the answer ends."""
+
+    END = "end"
+    CALLS = "calls"
+    LENGTH = "length"
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer, with its costs: `cached` is a part of neither `fresh` nor `output`."""
+
+    parts: tuple[Part, ...]
+    stop: Stop = Stop.END
+    fresh: int = 20
+    cached: int = 5
+    output: int = 10
+    thought: int = 0
+    interleaved: bool = False
+
+    @property
+    def calls(self) -> list[Call]:
+        return [part for part in self.parts if isinstance(part, Call)]
+
+
+class Fault(StrEnum):
+    """How the wire misbehaves."""
+
+    NONE = "none"
+    ERROR_FIRST = "error_first"
+    ERROR_MID = "error_mid"
+    TRUNCATE_MID = "truncate_mid"
+    TRUNCATE_CLEAN = "truncate_clean"
+    RESET_BEFORE_HEADERS = "reset_before_headers"
+    RESET_MID = "reset_mid"
+    HANG_BEFORE_HEADERS = "hang_before_headers"
+    HANG_AFTER_HEADERS = "hang_after_headers"
+    HANG_MID = "hang_mid"
+    DRIP = "drip"
+    HTML = "html"
+    MALFORMED = "malformed"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a scenario knows of its request: tools on offer, and how many results of calls it brings."""
+
+    tools: tuple[str, ...] = ()
+    results: int = 0
+    last_result: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An answer and how it goes over the wire. `pause`: seconds between events."""
+
+    answer: Answer
+    fault: Fault = Fault.NONE
+    pause: float = 0
+
+
+TEXT = Answer((Say(ANSWER_TEXT),))
+PARIS = Call(('{"city"', ': "Pa', 'ris"}'))
+ROME = Call(('{"city": ', '"Rome"}'))
+CITES = (
+    Cite("https://example.org/weather", "Weather today", "It is 21 degrees in Paris"),
+    Cite("https://example.org/climate", "Climate", "mild all year"),
+)
+SEARCH = Answer(
+    (
+        Search("weather in Paris", (("https://example.org/weather", "Weather today"), ("https://example.org/climate", "Climate"))),
+        Say(("It is ", "21 degrees"), CITES[:1]),
+        Say((" and", " mild."), CITES[1:]),
+    )
+)
+
+
+def _after_results(first: Answer) -> Callable[[Seen], Answer]:
+    """Call until the results are there, then tell what they say."""
+
+    def answer(seen: Seen) -> Answer:
+        if seen.results:
+            return Answer((Say(("The tool", " said: ", seen.last_result or "nothing")),))
+        return _named(first, seen)
+
+    return answer
+
+
+def _named(answer: Answer, seen: Seen) -> Answer:
+    tools = seen.tools or ("get_weather",)
+    parts: list[Part] = []
+    for part in answer.parts:
+        named = replace(part, name=tools[len(parts) % len(tools)] if _several(answer) else tools[0]) if isinstance(part, Call) else part
+        parts.append(named)
+    return replace(answer, parts=tuple(parts))
+
+
+def _several(answer: Answer) -> bool:
+    return len(answer.calls) > 1
+
+
+def _loop(seen: Seen) -> Answer:
+    if seen.results >= TOOL_LOOP_STEPS:
+        return Answer((Say(("Done", f" after {seen.results}", " steps.")),))
+    call = Call(('{"step"', f": {seen.results + 1}", "}"))
+    return _named(Answer((Say(("Step ", f"{seen.results + 1}.")), call), Stop.CALLS), seen)
+
+
+def _fixed(answer: Answer) -> Callable[[Seen], Answer]:
+    return lambda _: answer
+
+
+REASONED = Answer((Think(), *TEXT.parts), output=14, thought=4)
+CALLS = Answer((PARIS,), Stop.CALLS)
+PARALLEL = Answer((Say(("I will look at both.",)), PARIS, ROME), Stop.CALLS)
+
+ANSWERS: dict[str, Callable[[Seen], Answer]] = {
+    "text": _fixed(TEXT),
+    "tools": _after_results(CALLS),
+    "parallel-tools": _after_results(PARALLEL),
+    "interleaved-tools": _after_results(Answer((PARIS, ROME), Stop.CALLS, interleaved=True)),
+    "tool-loop": _loop,
+    "reasoning": _fixed(REASONED),
+    "reasoning-tools": _after_results(Answer((Think(), PARIS), Stop.CALLS, output=14, thought=4)),
+    "search": _fixed(SEARCH),
+    "refusal": _fixed(Answer((Refuse("I cannot help with that."),), Stop.REFUSAL)),
+    "length": _fixed(Answer((Say(("This answer", " is cut")),), Stop.LENGTH)),
+    "structured": _fixed(Answer((Say(('{"name": ', '"Ada", ', '"age": 36}')),))),
+    "empty": _fixed(Answer((), output=1)),
+    "huge-event": _fixed(Answer((Say(("x" * (9 * 1024 * 1024),)),))),
+}
+
+FAULTS: dict[str, Fault] = {
+    "stream-error-first": Fault.ERROR_FIRST,
+    "stream-error-mid": Fault.ERROR_MID,
+    "truncate-mid": Fault.TRUNCATE_MID,
+    "truncate-clean": Fault.TRUNCATE_CLEAN,
+    "reset-before-headers": Fault.RESET_BEFORE_HEADERS,
+    "reset-mid": Fault.RESET_MID,
+    "hang-before-headers": Fault.HANG_BEFORE_HEADERS,
+    "hang-after-headers": Fault.HANG_AFTER_HEADERS,
+    "hang-mid": Fault.HANG_MID,
+    "drip": Fault.DRIP,
+    "html-200": Fault.HTML,
+    "malformed": Fault.MALFORMED,
+}
+
+
+def plan(model: str, seen: Seen) -> Plan | None:
+    """What to do for a model name. `slow-30-50`: 30 events of text, 50 ms apart. None: there is no such model."""
+    if model in ANSWERS:
+        return Plan(ANSWERS[model](seen))
+    if model in FAULTS:
+        return Plan(TEXT, FAULTS[model])
+    if model == "slow" or model.startswith("slow-"):
+        count, milliseconds = ([int(word) for word in model.split("-")[1:]] + [20, 50])[:2] if model != "slow" else (20, 50)
+        return Plan(Answer((Say(tuple(f"word{number} " for number in range(count))),)), pause=milliseconds / 1000)
+    return None
