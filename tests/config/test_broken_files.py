@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from trilogue.config import ConfigError, parse
@@ -112,6 +113,11 @@ BROKEN = {
     "host with a port": (
         "server: {host: '0.0.0.0:80'}\n",
         ["server.host: must be an IP address or a host name (line 1)"],
+    ),
+    "host in brackets": ("server: {host: '[::1]'}\n", ["server.host: must be an IP address or a host name (line 1)"]),
+    "empty model": (
+        PROVIDER + "routes: [{match: x, targets: [chat/]}]\n",
+        ["routes[0].targets[0].model: must not be empty (line 2)"],
     ),
     "wrong word": ("mode: lenient\n", ["mode: must be one of declare, strict (line 1)"]),
     "flag that is none": ("repair_history: 1\n", ["repair_history: must be true or false (line 1)"]),
@@ -231,6 +237,16 @@ def test_broken_file(name: str, tmp_path: Path) -> None:
 def test_there_are_many_broken_files() -> None:
     """The list is the specification of the error messages."""
     assert len(BROKEN) >= 30
+
+
+def test_names_cannot_forge_lines(tmp_path: Path) -> None:
+    """A name from the file is shown on one line, in bounded length, without control characters."""
+    data = {"aliases": {"a\nmode: is fine": "x", "\x1b[31m": ""}, "default_provider": "y\n" * 1000}
+    with pytest.raises(ConfigError) as caught:
+        parse(msgspec.json.encode(data), {}, tmp_path)
+    lines = str(caught.value).split("\n")
+    assert len(lines) == len(caught.value.problems)
+    assert all(line.isprintable() and len(line) < 700 for line in lines)
 
 
 def test_all_problems_come_at_once(tmp_path: Path) -> None:

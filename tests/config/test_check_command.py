@@ -20,6 +20,7 @@ providers:
     models: [a]
     verify_tls: false
   demo: {protocol: openai_responses, base_url: "demo:"}
+  bare: {protocol: anthropic_messages}
 aliases: {fast: chat/small}
 routes: [{match: "gpt-*", targets: [chat, demo/demo]}]
 default_provider: chat
@@ -53,6 +54,7 @@ def test_summary(folder: Path) -> None:
         "providers:",
         "  chat: openai_chat_completions at http://example.org/v1, 2 accounts (chat-1, second), 1 model listed",
         "  demo: the built-in demo model",
+        "  bare: anthropic_messages at https://api.anthropic.com, no account",
         "aliases:",
         "  fast -> chat/small",
         "routes:",
@@ -65,6 +67,7 @@ def test_summary(folder: Path) -> None:
         f"warning: providers.chat.accounts[1].key: {literal}",
         "warning: providers.chat.verify_tls: its certificate is not checked: anyone on the way can read the key",
         "warning: providers.chat.base_url: http:// sends the key in clear",
+        "warning: providers.bare.accounts: there are none, and the vendor's own API wants a key",
     ]
     assert "canary" not in result.output
 

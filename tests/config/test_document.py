@@ -1,5 +1,6 @@
 """Hostile YAML is refused quickly, with our own error."""
 
+import contextlib
 import time
 
 import pytest
@@ -56,7 +57,5 @@ def test_lines_are_known() -> None:
 @given(st.text("ab:{}[]&*!|>-? \n'\"#%@,0.<~", max_size=60))
 def test_only_our_error_escapes(text: str) -> None:
     """Whatever a file holds, the user gets lines and no traceback."""
-    try:
-        read_document(text.encode())
-    except ConfigError as error:
-        assert error.problems
+    with contextlib.suppress(ConfigError):
+        assert read_document(text.encode()).lines is not None

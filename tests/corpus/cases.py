@@ -123,28 +123,19 @@ def form_problems(recording: Recording, target: Protocol, out: bytes, before: An
 
     Within one protocol everything of the upstream is kept by intent, its own faults too; then only new ones count.
     """
-    if recording.protocol is not target:
-        return _form(target, out, asked(recording, target).body, before)
-    assert recording.stream is not None
-    old = {_plain(problem) for problem in _form(target, recording.stream, None, before)}
-    return [problem for problem in _form(target, out, None, before) if _plain(problem) not in old]
-
-
-def _form(target: Protocol, stream: bytes, request: dict[str, Any] | None, before: Answer) -> list[str]:
-    findings = lint.lint_stream(target, stream, request=request, own=request is not None)
-    types = [problem for problem in sdk.event_problems(target, stream) if not UNTYPED.search(problem)]
-    return [*lint_lines(findings, before), *(f"sdk event {problem}" for problem in types)]
+    if recording.protocol is target:
+        assert recording.stream is not None
+        old = {finding.rule for finding in lint.lint_stream(target, recording.stream)}
+        return lint_lines([f for f in lint.lint_stream(target, out, own=False) if f.rule not in old], before)
+    findings = lint.lint_stream(target, out, request=asked(recording, target).body, own=True)
+    types = [problem for problem in sdk.event_problems(target, out) if not UNTYPED.search(problem)]
+    return [*lint_lines(findings, before), *(f"sdk event {problem}" for problem in types[:3])]
 
 
 def lint_lines(findings: list[lint.Finding], before: Answer) -> list[str]:
     """The findings that count."""
     unknown = USAGE_RULES if before.usage is None else frozenset[str]()
     return [f"lint {finding}" for finding in findings if finding.severity == "error" and finding.rule not in unknown]
-
-
-def _plain(problem: str) -> str:
-    """Without numbers, and for types only the end of the path: which event has it first does not matter."""
-    return re.sub(r"^sdk .*?([\w.]{0,30}): ", r"sdk \1: ", re.sub(r"\d+", "#", problem))
 
 
 def sdk_problems(target: Protocol, out: bytes, after: Answer) -> list[str]:
@@ -179,19 +170,16 @@ def judge_body(recording: Recording, target: Protocol) -> Verdict:
             verdict.problems.append(f"refused a whole answer: {error}")
         return verdict
     verdict = Verdict(losses=[str(loss) for loss in translation.losses])
-    found = _body_form(target, translation.body, before, own=recording.protocol is not target)
     if recording.protocol is target:
-        old = {_plain(problem) for problem in _body_form(target, body, before, own=False)}
-        found = [problem for problem in found if _plain(problem) not in old]
-    verdict.problems += found
+        old = {finding.rule for finding in lint.lint_response(target, body)}
+        findings = [f for f in lint.lint_response(target, translation.body, own=False) if f.rule not in old]
+    else:
+        findings = lint.lint_response(target, translation.body, own=True)
+        verdict.problems += [f"sdk {problem}" for problem in sdk.body_problems(target, translation.body)[:3]]
+    verdict.problems += lint_lines(findings, before)
     after = meaning.of_body(target, translation.body)
     verdict.problems += compare.answers(_pair(recording.protocol, target, (before, after), translation.losses))
     return verdict
-
-
-def _body_form(target: Protocol, body: dict[str, Any], before: Answer, *, own: bool) -> list[str]:
-    findings = lint.lint_response(target, body, own=own)
-    return [*lint_lines(findings, before), *(f"sdk {problem}" for problem in sdk.body_problems(target, body))]
 
 
 def _failure(before: Answer, said: str) -> Verdict:

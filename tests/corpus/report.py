@@ -130,8 +130,9 @@ def show(kind: str, tally: Tally, shown: int) -> None:
     for reason, label in tally.wrong:
         groups.setdefault(re.sub(r"[0-9]+|'[^']*'|\"[^\"]*\"", "#", reason)[:60], []).append((reason, label))
     for members in sorted(groups.values(), key=len, reverse=True)[:shown]:
-        reason, label = members[0]
-        print(f"{len(members):>5} x {reason[:220]}\n        {label}")
+        print(f"{len(members):>5} x {members[0][0][:220]}")
+        for reason, label in members[: shown // SHOWN]:
+            print(f"        {label}" + (f"  ({reason[:120]})" if reason != members[0][0] else ""))
     for reason, names in sorted(tally.refused.items(), key=lambda item: -len(item[1])):
         print(f"{len(names):>5} refused {reason[:160]}  [{names[0]}]")
 

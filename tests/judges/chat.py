@@ -155,7 +155,7 @@ def _dumped(value: Any) -> str:
 
 def _call(call: dict[str, Any]) -> Call:
     custom = mapping(call.get("custom"))
-    if custom:
+    if custom.get("name"):
         return Call(string(call.get("id")), string(custom.get("name")), string(custom.get("input")), "custom")
     function = mapping(call.get("function"))
     return Call(string(call.get("id")), string(function.get("name")), arguments(function.get("arguments")))

@@ -64,7 +64,9 @@ def _item(item: dict[str, Any], found: Answer) -> None:
 def _query(item: dict[str, Any]) -> str:
     action = mapping(item.get("action"))
     first = items(action.get("queries"))
-    return string(action.get("query")) or (string(first[0]) if first else "")
+    # xAI writes the call as a function call.
+    written = mapping(arguments(item.get("arguments")))
+    return string(action.get("query")) or (string(first[0]) if first else string(written.get("query")))
 
 
 def _part(part: dict[str, Any], found: Answer) -> None:

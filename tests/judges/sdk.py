@@ -117,7 +117,10 @@ def _problems(check: Check, text: str) -> list[str]:
 def _readable(problems: Sequence[Any]) -> list[str]:
     """Without what members of a union say that the value never meant to be: their type or role is another one."""
     others = {p["loc"][:-1] for p in problems if p["type"] == "literal_error" and p["loc"][-1] in ("type", "role")}
-    close = [p for p in problems if not any(p["loc"][: len(other)] == other for other in others)] or problems
+    close = list(problems)
+    for other in sorted(others, key=len):
+        # The member that is left may itself have a wrong type inside: that is what is wrong then.
+        close = [p for p in close if p["loc"][: len(other)] != other] or close
     deepest = max(len(problem["loc"]) for problem in close)
     chosen = [problem for problem in close if len(problem["loc"]) >= deepest - 1]
     return list(dict.fromkeys(_line(problem) for problem in chosen))

@@ -32,7 +32,11 @@ class Asked:
 def read_chat(body: Json) -> Asked:
     """Chat Completions: results since the last user message count."""
     tools = [tool.get("function") or tool.get("custom") or {} for tool in body.get("tools") or []]
-    results = [_text(message.get("content")) for message in _tail(body.get("messages") or [], _is_user_chat) if message.get("role") == "tool"]
+    results = [
+        _text(message.get("content"))
+        for message in _tail(body.get("messages") or [], _is_user_chat)
+        if message.get("role") == "tool"
+    ]
     return _asked(body, [tool.get("name", "") for tool in tools], results)
 
 
@@ -53,7 +57,11 @@ def read_responses(body: Json) -> Asked:
     """Responses: the input may be a bare string."""
     items = body.get("input")
     items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    results = [_text(item.get("output")) for item in _tail(items, _is_user_chat) if item.get("type") in ("function_call_output", "custom_tool_call_output")]
+    results = [
+        _text(item.get("output"))
+        for item in _tail(items, _is_user_chat)
+        if item.get("type") in ("function_call_output", "custom_tool_call_output")
+    ]
     names = [tool.get("name", "") for tool in body.get("tools") or [] if tool.get("type") == "function"]
     foreign = any(item.get("type") == "reasoning" and not _own_item(item) for item in items)
     return _asked(body, names, results, foreign)

@@ -102,7 +102,7 @@ def usage(answer: Answer) -> dict[str, Any]:
     }
 
 
-def error_events(refused: Refused, asked: Asked, ids: Ids, *, started: bool) -> list[bytes]:
+def error_events(refused: Refused, asked: Asked, ids: Ids, sent: int) -> list[bytes]:
     """An error inside the stream."""
     return [_frame(openai_error(refused))]
 

@@ -50,7 +50,7 @@ def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
         yield _frame(event)
         if number == 0:
             yield _frame({"type": "ping"})
-    delta = {"stop_reason": _STOP[answer.stop], "stop_sequence": None}
+    delta: dict[str, Any] = {"stop_reason": _STOP[answer.stop], "stop_sequence": None}
     if answer.stop is Stop.REFUSAL:
         delta["stop_details"] = _REFUSED
     yield _frame({"type": "message_delta", "delta": delta, "usage": usage(answer, answer.output)})
@@ -72,7 +72,7 @@ def usage(answer: Answer, output: int) -> dict[str, Any]:
     return figures
 
 
-def error_events(refused: Refused, asked: Asked, ids: Ids, *, started: bool) -> list[bytes]:
+def error_events(refused: Refused, asked: Asked, ids: Ids, sent: int) -> list[bytes]:
     """An error inside the stream; nothing follows it."""
     return [_frame(anthropic_error(refused, ids.make("req_")))]
 
@@ -132,7 +132,13 @@ def _tool_use(kind: str, call_id: str, name: str, pieces: tuple[str, ...]) -> Bl
 def _search(part: Search, ids: Ids) -> list[Block]:
     call_id = ids.make("srvtoolu_01")
     hits = [
-        {"type": "web_search_result", "url": url, "title": title, "encrypted_content": "EqgfCioIARgB" + title, "page_age": None}
+        {
+            "type": "web_search_result",
+            "url": url,
+            "title": title,
+            "encrypted_content": "EqgfCioIARgB" + title,
+            "page_age": None,
+        }
         for url, title in part.hits
     ]
     result: dict[str, Any] = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": hits}

@@ -80,15 +80,14 @@ def usage(answer: Answer) -> Json:
     }
 
 
-def error_events(refused: Refused, asked: Asked, ids: Ids, *, started: bool) -> list[bytes]:
-    """An `error`, then `response.failed`. Numbers go on after the events that were sent."""
-    number = 5 if started else 0
+def error_events(refused: Refused, asked: Asked, ids: Ids, sent: int) -> list[bytes]:
+    """An `error`, then `response.failed`, numbered after the events that were sent; `ids` starts anew."""
+    number = sent
     frames: list[bytes] = []
     snapshot = _snapshot(asked, ids.make("resp_"))
-    if not started:
-        for name in ("response.created", "response.in_progress"):
-            frames.append(_frame({"type": name, "response": snapshot, "sequence_number": number}))
-            number += 1
+    for name in ("response.created", "response.in_progress")[sent:]:
+        frames.append(_frame({"type": name, "response": snapshot, "sequence_number": number}))
+        number += 1
     kind, code = refused.openai
     error = {"type": kind, "code": code, "message": refused.message, "param": None}
     frames.append(_frame({"type": "error", "error": error, "sequence_number": number}))
@@ -157,7 +156,13 @@ def _message(texts: list[Say], status: str, ids: Ids) -> Item:
             events.append({**delta, "obfuscation": "q8Zt"})
         end = position + len(say.text)
         for cite in say.cites:
-            note = {"type": "url_citation", "start_index": position, "end_index": end, "title": cite.title, "url": cite.url}
+            note = {
+                "type": "url_citation",
+                "start_index": position,
+                "end_index": end,
+                "title": cite.title,
+                "url": cite.url,
+            }
             added = {"type": "response.output_text.annotation.added", **where, "annotation_index": len(annotations)}
             events.append({**added, "annotation": note})
             annotations.append(note)
@@ -219,7 +224,9 @@ def _function_call(call: Call, _: Asked, ids: Ids) -> Item:
         "name": call.name,
     }
     kind = "response.function_call_arguments"
-    events = [{"type": f"{kind}.delta", "item_id": item_id, "delta": piece, "obfuscation": "w"} for piece in call.pieces]
+    events = [
+        {"type": f"{kind}.delta", "item_id": item_id, "delta": piece, "obfuscation": "w"} for piece in call.pieces
+    ]
     return item, [*events, {"type": f"{kind}.done", "item_id": item_id, "arguments": call.text, "name": call.name}]
 
 
@@ -246,7 +253,11 @@ def _item_events(index: int, item: Item) -> list[Json]:
     added = {name: _EMPTY.get(name, value) for name, value in done.items()}
     if "encrypted_content" in done:
         added["encrypted_content"] = encrypt(done["id"], "added")[:40]
-    events = [{"type": "response.output_item.added", "item": added}, *inner, {"type": "response.output_item.done", "item": done}]
+    events = [
+        {"type": "response.output_item.added", "item": added},
+        *inner,
+        {"type": "response.output_item.done", "item": done},
+    ]
     return [{**event, "output_index": index} for event in events]
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import cycle
 
 TOOL_LOOP_STEPS = 3
-ANSWER_TEXT = ("Hello", " from", " the", " scripted", " upstream:", " na\u00efve caf\u00e9", " \u65e5\u672c\u8a9e", " \U0001f600.")
+ANSWER_TEXT = (
+    "Hello",
+    " from",
+    " the",
+    " scripted",
+    " upstream:",
+    " na\u00efve caf\u00e9",
+    " \u65e5\u672c\u8a9e",
+    " \U0001f600.",
+)
 THOUGHT = ("The user", " wants an answer.", " I will give one.")
 
 
@@ -144,7 +155,10 @@ CITES = (
 )
 SEARCH = Answer(
     (
-        Search("weather in Paris", (("https://example.org/weather", "Weather today"), ("https://example.org/climate", "Climate"))),
+        Search(
+            "weather in Paris",
+            (("https://example.org/weather", "Weather today"), ("https://example.org/climate", "Climate")),
+        ),
         Say(("It is ", "21 degrees"), CITES[:1]),
         Say((" and", " mild."), CITES[1:]),
     )
@@ -163,16 +177,10 @@ def _after_results(first: Answer) -> Callable[[Seen], Answer]:
 
 
 def _named(answer: Answer, seen: Seen) -> Answer:
-    tools = seen.tools or ("get_weather",)
-    parts: list[Part] = []
-    for part in answer.parts:
-        named = replace(part, name=tools[len(parts) % len(tools)] if _several(answer) else tools[0]) if isinstance(part, Call) else part
-        parts.append(named)
+    """The calls go to the tools on offer, one after the other."""
+    names = cycle(seen.tools or ("get_weather",))
+    parts = [replace(part, name=next(names)) if isinstance(part, Call) else part for part in answer.parts]
     return replace(answer, parts=tuple(parts))
-
-
-def _several(answer: Answer) -> bool:
-    return len(answer.calls) > 1
 
 
 def _loop(seen: Seen) -> Answer:
@@ -206,6 +214,9 @@ ANSWERS: dict[str, Callable[[Seen], Answer]] = {
     "huge-event": _fixed(Answer((Say(("x" * (9 * 1024 * 1024),)),))),
 }
 
+SLOW = re.compile(r"slow(?:-(\d+)-(\d+))?")
+"""`slow-30-50`: 30 pieces of text, 50 ms apart."""
+
 FAULTS: dict[str, Fault] = {
     "stream-error-first": Fault.ERROR_FIRST,
     "stream-error-mid": Fault.ERROR_MID,
@@ -223,12 +234,13 @@ FAULTS: dict[str, Fault] = {
 
 
 def plan(model: str, seen: Seen) -> Plan | None:
-    """What to do for a model name. `slow-30-50`: 30 events of text, 50 ms apart. None: there is no such model."""
+    """What to do for a model name. None: there is no such model."""
     if model in ANSWERS:
         return Plan(ANSWERS[model](seen))
     if model in FAULTS:
         return Plan(TEXT, FAULTS[model])
-    if model == "slow" or model.startswith("slow-"):
-        count, milliseconds = ([int(word) for word in model.split("-")[1:]] + [20, 50])[:2] if model != "slow" else (20, 50)
-        return Plan(Answer((Say(tuple(f"word{number} " for number in range(count))),)), pause=milliseconds / 1000)
+    if slow := SLOW.fullmatch(model):
+        count, milliseconds = int(slow[1] or 20), int(slow[2] or 50)
+        words = tuple(f"word{number} " for number in range(count))
+        return Plan(Answer((Say(words),)), pause=milliseconds / 1000)
     return None

@@ -1,4 +1,4 @@
-"""Ids and opaque values of the scripted upstream: always the same for the same request, and recognised when they return."""
+"""Ids and opaque values of the scripted upstream: the same for the same request, and recognised when they return."""
 
 from __future__ import annotations
 

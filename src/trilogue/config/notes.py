@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from trilogue.config.endpoint import OFFICIAL
 from trilogue.config.exposure import is_loopback
 from trilogue.config.secret import Secret
 from trilogue.config.types import Config
@@ -20,6 +21,8 @@ def warnings(config: Config) -> Iterator[tuple[str, str]]:
     for name, provider in config.providers.items():
         if not provider.verify_tls:
             yield f"providers.{name}.verify_tls", "its certificate is not checked: anyone on the way can read the key"
+        if provider.base_url in OFFICIAL.values() and not provider.accounts and not provider.headers:
+            yield f"providers.{name}.accounts", "there are none, and the vendor's own API wants a key"
         if provider.base_url.startswith("http://") and provider.accounts and not _is_near(provider.base_url):
             yield f"providers.{name}.base_url", "http:// sends the key in clear"
 

@@ -12,6 +12,8 @@ from trilogue.errors import TrilogueError
 _LONGEST_SHOWN = 24
 """longer names are not shown: they may be a secret in the wrong place"""
 
+_LONGEST_PART = 300
+
 
 class Problem(Struct, frozen=True):
     """One problem. `line` counts from 1; None = not known."""
@@ -21,8 +23,8 @@ class Problem(Struct, frozen=True):
     line: int | None = None
 
     def __str__(self) -> str:
-        where = f"{self.path}: " if self.path else ""
-        return f"{where}{self.text}" + (f" (line {self.line})" if self.line else "")
+        where = f"{_one_line(self.path)}: " if self.path else ""
+        return f"{where}{_one_line(self.text)}" + (f" (line {self.line})" if self.line else "")
 
 
 class ConfigError(TrilogueError):
@@ -31,6 +33,12 @@ class ConfigError(TrilogueError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def _one_line(text: str) -> str:
+    """Names come from the file: they must not forge a line or move the cursor of a terminal."""
+    bounded = text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}…"
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in bounded)
 
 
 def join(path: str, name: str) -> str:

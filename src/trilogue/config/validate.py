@@ -54,7 +54,7 @@ def check(config: Config, *, providers_known: bool = True) -> Found:
 
 def _is_host(host: str) -> bool:
     try:
-        ip_address(host.strip("[]"))
+        ip_address(host)
     except ValueError:
         return _HOST.fullmatch(host) is not None
     return True

@@ -114,9 +114,7 @@ class Gateway:
         if refusal is not None:
             await visit.refuse(refusal)
             return
-        task = asyncio.current_task()
-        assert task is not None
-        with self.running.watch(task):
+        with self.running.watch(asyncio.current_task()):
             await self._handle(visit, handler)
 
     def _refusal(self, visit: Visit) -> Failure | None:

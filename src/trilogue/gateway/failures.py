@@ -48,9 +48,7 @@ def failure_from(error: TrilogueError, protocol: Protocol) -> Failure:
     """Any of our own errors as data."""
     if isinstance(error, ClientError):
         kind = FailureKind.MODEL_NOT_FOUND if error.code == "model_not_found" else _KINDS[error.status]
-        return Failure(
-            kind=kind, message=error.message, status=error.status, code=error.code, param=error.path or None
-        )
+        return Failure(kind=kind, message=error.message, status=error.status, code=error.code, param=error.path or None)
     if isinstance(error, UpstreamError):
         return upstream_failure(failure_of(error, protocol))
     return Failure(kind=FailureKind.SERVER, message="internal error", status=500, code="internal_error")

@@ -10,7 +10,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trilogue.gateway.call import Call, with_model
-from trilogue.gateway.services import Account, Provider, Services
+from trilogue.gateway.provider import Account, Provider, credentials
+from trilogue.gateway.services import Services
 from trilogue.model import Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump
@@ -21,11 +22,19 @@ from trilogue.upstream import UpstreamRequest
 
 PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
 
-_HOP_BY_HOP = frozenset(
-    "connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade "
-    "proxy-connection expect".split()
-)
-_PRIVATE = frozenset("authorization x-api-key api-key cookie host content-length accept-encoding origin referer".split())
+_HOP_BY_HOP = {
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "proxy-connection",
+}
+_PRIVATE = {"authorization", "x-api-key", "api-key", "proxy-authorization", "cookie", "origin", "referer"}
+_REWRITTEN = {"host", "content-length", "accept-encoding", "accept", "content-type"}
+_NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
 
 
@@ -42,7 +51,8 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
     if provider.protocol is call.client:
         body = call.body if model == call.model else with_model(call.body, model)
         headers = forwarded_headers(call.headers)
-        return Outbound(_request(call, provider, account, headers, body), None, [])
+        version = headers.get("anthropic-version") or provider.profile(model).version
+        return Outbound(_request(call, provider, account, headers | _version(provider, version), body), None, [])
     target = Target(
         protocol=provider.protocol,
         model=model,
@@ -58,22 +68,18 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
         repair=services.config.repair_history,
         sealer=services.sealer,
     )
-    extra = extra_headers(up.body) if provider.protocol is Protocol.MESSAGES else {}
+    extra = _version(provider, target.profile.version)
+    if provider.protocol is Protocol.MESSAGES:
+        extra |= extra_headers(up.body)
     return Outbound(_request(call, provider, account, extra, dump(up.body)), up.exchange, up.losses)
 
 
 def forwarded_headers(headers: dict[str, str]) -> dict[str, str]:
     """The client's headers that the upstream may see."""
-    return {
-        name: value
-        for name, value in headers.items()
-        if name not in _HOP_BY_HOP and name not in _PRIVATE and not name.startswith(_OURS)
-    }
+    return {name: value for name, value in headers.items() if name not in _NOT_FORWARDED and not name.startswith(_OURS)}
 
 
-def _request(
-    call: Call, provider: Provider, account: Account, headers: dict[str, str], body: bytes
-) -> UpstreamRequest:
+def _request(call: Call, provider: Provider, account: Account, headers: dict[str, str], body: bytes) -> UpstreamRequest:
     url = provider.url(PATHS[provider.protocol])
     if call.query and provider.protocol is call.client:
         url += ("&" if "?" in url else "?") + call.query.decode("latin-1")
@@ -82,21 +88,12 @@ def _request(
         "content-type": "application/json",
         "accept": "text/event-stream" if call.stream else "application/json",
         **provider.headers,
-        **credentials(provider, account, headers),
+        **credentials(provider, account),
     }
     return UpstreamRequest(
         method="POST", url=url, headers=list(complete.items()), body=body, timeouts=provider.timeouts
     )
 
 
-def credentials(provider: Provider, account: Account, headers: dict[str, str]) -> dict[str, str]:
-    """How each kind of upstream wants its key."""
-    version = {}
-    if provider.protocol is Protocol.MESSAGES:
-        version = {"anthropic-version": headers.get("anthropic-version", provider.version)}
-    secret = account.secret()
-    if not secret:
-        return version
-    if provider.auth == "bearer":
-        return {**version, "authorization": f"Bearer {secret}"}
-    return {**version, provider.auth: secret}
+def _version(provider: Provider, version: str) -> dict[str, str]:
+    return {"anthropic-version": version} if provider.protocol is Protocol.MESSAGES else {}

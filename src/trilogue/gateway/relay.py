@@ -100,9 +100,7 @@ class Relay:
         if out:
             await self.responder.write(out)
 
-    async def _finish(
-        self, passage: Passage, held: list[bytes], response: UpstreamResponse, attempt: Outbound
-    ) -> None:
+    async def _finish(self, passage: Passage, held: list[bytes], response: UpstreamResponse, attempt: Outbound) -> None:
         if not self.responder.started:
             if passage.failed is not None:
                 raise UpstreamFailure(passage.failed.failure)
@@ -141,9 +139,7 @@ class Relay:
     def _passage_for(self, upstream: Protocol, attempt: Outbound) -> Passage:
         if attempt.exchange is None:
             return PassThrough(upstream, self._reply())
-        return StreamTranslator(
-            source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp
-        )
+        return StreamTranslator(source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp)
 
     def _reply(self) -> Reply:
         return Reply(

@@ -20,13 +20,14 @@ class Running:
         return len(self._tasks)
 
     @contextmanager
-    def watch(self, task: asyncio.Task[object]) -> Iterator[None]:
+    def watch(self, task: asyncio.Task[object] | None) -> Iterator[None]:
         """Count this task while it runs."""
-        self._tasks.add(task)
+        tasks = {task} if task else set()
+        self._tasks |= tasks
         try:
             yield
         finally:
-            self._tasks.discard(task)
+            self._tasks -= tasks
 
     def stop_all(self) -> None:
         """Out of time: every request still running is told to end with an error of its own."""

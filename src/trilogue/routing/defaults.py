@@ -51,7 +51,7 @@ FAMILIES = (
     _family("gpt-*", ("openai",), Protocol.RESPONSES),
     _family("chatgpt-*", ("openai",), Protocol.RESPONSES),
     _family("codex-*", ("openai",), Protocol.RESPONSES),
-    _family("o1, o3, …", ("openai",), Protocol.RESPONSES, r"o\d+(-.*)?"),
+    _family("o[0-9]*", ("openai",), Protocol.RESPONSES, r"o\d+(-.*)?"),
     _family("gemini-*", ("google", "gemini")),
     _family("grok-*", ("xai", "grok")),
     _family("demo*", ("demo",)),

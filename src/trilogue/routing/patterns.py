@@ -93,6 +93,8 @@ _COMPILE: dict[Kind, Callable[[str], re.Pattern[str]]] = {
 
 def check_template(template: str, pattern: re.Pattern[str]) -> None:
     """Raise BadPattern for a template that names a group which the pattern does not have."""
+    if not template:
+        raise BadPattern("must not be empty")
     if len(template) > MAX_PATTERN:
         raise BadPattern(f"must have at most {MAX_PATTERN} characters")
     for reference in _REFERENCE.finditer(template):

@@ -321,7 +321,7 @@ def test_cut_streams_are_failures(parts: tuple[bytes, ...]) -> None:
         (b'data: {"error": "boom"}\n\n', "server"),
         (b'data: {"detail": "Not authenticated"}\n\n', "server"),
         (b'data: {"object": "error", "message": "x", "code": 400}\n\n', "invalid_request"),
-        (b'{"error": {"message": "x", "type": "server_error"}}\n', "server"),
+        (b'{"error": {"message": "x", "type": "server_error"}}\n\n', "server"),
         (chunk({}, "insufficient_system_resource") + DONE, "overloaded"),
         (b"data: {not json}\n\n", "upstream_protocol"),
         (b"data: [1]\n\n", "upstream_protocol"),

@@ -67,7 +67,7 @@ class ToolReader:
             self.tools.append(_CLIENT_TOOLS[inner.text("type") or "function"](inner, name, added_at))
         rest = fields.rest()
         if rest and len(self.tools) > start:
-            self.tools[start] = _with_extras(self.tools[start], {"namespace": rest})
+            self.tools[start] = _with_extras(self.tools[start], {"namespace_fields": rest})
 
 
 def _with_extras(tool: Tool, extras: dict[str, Json]) -> Tool:
@@ -238,8 +238,8 @@ class ToolWriter:
 
     def _namespace(self, name: str, first: Tool) -> dict[str, Json]:
         entry: dict[str, Json] = {"type": "namespace", "name": name, "description": self._namespaces.get(name) or ""}
-        if self.own and first.extras and isinstance(first.extras.get("namespace"), dict):
-            entry |= first.extras["namespace"]
+        if self.own and first.extras and isinstance(first.extras.get("namespace_fields"), dict):
+            entry |= first.extras["namespace_fields"]
         return {**entry, "tools": []}
 
     def _tool(self, tool: Tool) -> dict[str, Json] | None:
@@ -278,7 +278,7 @@ class ToolWriter:
         return write(tool, self._ledger)
 
 
-_OWN_MARKS = frozenset({"item_id", "namespace"})
+_OWN_MARKS = frozenset({"item_id", "namespace_fields"})
 
 
 def _parameters(schema: dict[str, Json] | None) -> dict[str, Json]:
