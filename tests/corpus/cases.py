@@ -75,15 +75,16 @@ def exchange(client: Protocol, upstream: Protocol, tools: tuple[tuple[str, str],
 
 def asked(recording: Recording, client: Protocol) -> trilogue.Exchange:
     """What a client must have asked to get a recorded stream as its answer."""
-    return exchange(client, recording.protocol, _called(recording.id))
+    calls = said(recording.id).calls
+    return exchange(client, recording.protocol, tuple(dict.fromkeys((call.name, call.kind) for call in calls)))
 
 
 @cache
-def _called(name: str) -> tuple[tuple[str, str], ...]:
+def said(name: str) -> Answer:
+    """What a recorded stream means."""
     recording = load(name)
     assert recording.stream is not None
-    calls = meaning.of_stream(recording.protocol, recording.stream).calls
-    return tuple(dict.fromkeys((call.name, call.kind) for call in calls))
+    return meaning.of_stream(recording.protocol, recording.stream)
 
 
 def translate_stream(recording: Recording, target: Protocol, pieces: list[bytes]) -> tuple[bytes, list[trilogue.Loss]]:
@@ -99,9 +100,10 @@ def judge_stream(recording: Recording, target: Protocol) -> Verdict:
     assert stream is not None
     out, losses = translate_stream(recording, target, [stream])
     verdict = Verdict(losses=[str(loss) for loss in losses])
-    before = meaning.of_stream(recording.protocol, stream)
-    after = meaning.of_stream(target, out)
-    verdict.problems += form_problems(recording, target, out, before)
+    before, after = said(recording.id), meaning.of_stream(target, out)
+    verdict.problems += rule_problems(recording, target, out, before)
+    if recording.protocol is not target:
+        verdict.problems += type_problems(target, out)
     verdict.problems += compare.answers(_pair(recording.protocol, target, (before, after), losses))
     verdict.problems += sdk_problems(target, out, after)
     return verdict
@@ -118,18 +120,29 @@ UNTYPED = re.compile(
 )
 
 
-def form_problems(recording: Recording, target: Protocol, out: bytes, before: Answer) -> list[str]:
-    """Broken rules of the protocol, of what Trilogue promises beyond it, and of the SDK's event types.
+def rule_problems(recording: Recording, target: Protocol, out: bytes, before: Answer) -> list[str]:
+    """Broken rules of the protocol, and of what Trilogue promises beyond it.
 
     Within one protocol everything of the upstream is kept by intent, its own faults too; then only new ones count.
     """
     if recording.protocol is target:
-        assert recording.stream is not None
-        old = {finding.rule for finding in lint.lint_stream(target, recording.stream)}
+        old = _broken(recording.id)
         return lint_lines([f for f in lint.lint_stream(target, out, own=False) if f.rule not in old], before)
-    findings = lint.lint_stream(target, out, request=asked(recording, target).body, own=True)
+    return lint_lines(lint.lint_stream(target, out, request=asked(recording, target).body, own=True), before)
+
+
+@cache
+def _broken(name: str) -> frozenset[str]:
+    """The rules that a recorded stream breaks itself."""
+    recording = load(name)
+    assert recording.stream is not None
+    return frozenset(finding.rule for finding in lint.lint_stream(recording.protocol, recording.stream))
+
+
+def type_problems(target: Protocol, out: bytes) -> list[str]:
+    """What the SDK's event types find wrong with a stream."""
     types = [problem for problem in sdk.event_problems(target, out) if not UNTYPED.search(problem)]
-    return [*lint_lines(findings, before), *(f"sdk event {problem}" for problem in types[:3])]
+    return [f"sdk event {problem}" for problem in types[:3]]
 
 
 def lint_lines(findings: list[lint.Finding], before: Answer) -> list[str]:

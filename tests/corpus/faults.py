@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from tests.corpus.cases import MESSAGES, Verdict, form_problems, translate_stream
+from tests.corpus.cases import MESSAGES, Verdict, rule_problems, said, translate_stream
 from tests.corpus.load import Recording
 from tests.judges import compare, meaning, sdk, sse
 from tests.judges.answers import Answer, error_of
@@ -109,11 +109,11 @@ def judge_cut(recording: Recording, target: Protocol, offset: int) -> list[str]:
     """A stream that ends early: the complete answer if all of it was there, else an error; never a quiet success."""
     stream = recording.stream
     assert stream is not None
-    whole = meaning.of_stream(recording.protocol, stream)
+    whole = said(recording.id)
     arrived = meaning.of_stream(recording.protocol, stream[:offset])
     out, losses = translate_stream(recording, target, [stream[:offset]])
     after = meaning.of_stream(target, out)
-    problems = form_problems(recording, target, out, arrived)
+    problems = rule_problems(recording, target, out, arrived)
     if after.error is not None:
         # The end of an event that is cut in two may have been anything, so there an error is right as well.
         whole_events = offset in (0, len(stream), *sse.boundaries(stream))

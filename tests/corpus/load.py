@@ -94,9 +94,14 @@ def everything() -> tuple[Recording, ...]:
     return tuple(load(path.stem) for path in recordings())
 
 
+CONTRADICTS_ITSELF = frozenset({"resp-s-openai-ai-fixtures-openai-shell-container-1-chunks-0-6ef06094"})
+"""Edited by hand: the text in its deltas is not the text in its done events."""
+
+
 def streams() -> list[str]:
     """The ids of recorded streams."""
-    return [recording.id for recording in everything() if recording.stream is not None]
+    every = [recording.id for recording in everything() if recording.stream is not None]
+    return [name for name in every if name not in CONTRADICTS_ITSELF]
 
 
 def bodies() -> list[str]:

@@ -49,6 +49,7 @@ INTERLEAVED_CHAT = data_lines(
     fragment(0, ":1}"),
     fragment(1, ":2}"),
     chunk({}, "tool_calls"),
+    {**chunk({}), "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 9, "total_tokens": 10}},
 )
 
 
@@ -114,6 +115,15 @@ def piece(index: int, call_id: str, text: str) -> dict[str, Any]:
     return {"type": kind, "output_index": index, "item_id": f"fc_{call_id}", "delta": text}
 
 
+USAGE = {
+    "input_tokens": 1,
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens": 9,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 10,
+}
+
+
 def response(status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
     """A Responses snapshot."""
     return {
@@ -125,7 +135,7 @@ def response(status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
         "incomplete_details": None,
         "model": "m",
         "output": output,
-        "usage": None,
+        "usage": USAGE if status == "completed" else None,
     }
 
 
@@ -152,6 +162,10 @@ def translated(stream: bytes, source: Protocol, target: Protocol) -> tuple[bytes
     return out, meaning.of_stream(target, out)
 
 
+LACKING = frozenset({"D55"})
+"""Rules that the streams above break themselves: they echo no request."""
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("source", "stream"),
@@ -167,9 +181,9 @@ def test_interleaved_calls(source: Protocol, stream: bytes, target: Protocol) ->
     assert answer.calls == CALLS
     assert answer.stop == "tool_calls"
     assert sdk_problems(target, out, answer) == []
-    request = exchange(target, source, (("one", "function"), ("two", "function"))).body
-    findings = lint.lint_stream(target, out, request=request, own=True)
-    assert [finding for finding in findings if finding.severity == "error"] == []
+    findings = lint.lint_stream(target, out, own=source is not target)
+    new = [finding for finding in findings if finding.severity == "error" and finding.rule not in LACKING]
+    assert new == []
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from trilogue.model import (
     CallKind,
@@ -26,8 +27,10 @@ from trilogue.translate.names import Namer, ToolNames, legal_name
 def renamed(*tools: Tool, custom: bool = True, limit: int = 64, **fields: object) -> tuple[Request, ToolNames, Ledger]:
     ledger = Ledger()
     request = Request(protocol=Protocol.RESPONSES, model="m", tools=tools, **fields)  # type: ignore[arg-type]
-    out, names = Namer(limit=limit, custom_tools=custom, ledger=ledger).request(request)
-    return out, names, ledger
+    namer = Namer(limit=limit, custom_tools=custom, ledger=ledger)
+    out, names = namer.request(request)
+    turns = tuple(replace(turn, blocks=tuple(namer.block(block) for block in turn.blocks)) for turn in request.turns)
+    return replace(out, turns=turns), names, ledger
 
 
 @pytest.mark.parametrize("name", ["f", "a-b_C9", "x" * 64])

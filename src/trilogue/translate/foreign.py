@@ -47,7 +47,7 @@ class Foreign(Struct, frozen=True):
     ledger: Ledger
 
     def request(self, request: Request) -> Request:
-        """The request with nothing in it that only its source knows, except what the target can write."""
+        """The request, but for its turns, with nothing in it that only its source knows and the target cannot write."""
         if request.previous_response is not None:
             raise Unsupported(
                 request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier answers"
@@ -58,8 +58,7 @@ class Foreign(Struct, frozen=True):
             self._extras(tool.extras, tool.path, _TOOL_OPTION)
         if request.tool_choice is not None:
             self._extras(request.tool_choice.extras, request.tool_choice.path, DROP)
-        turns = tuple(self._turn(turn) for turn in request.turns)
-        return self._choice(replace(request, tools=tools, turns=tuple(turn for turn in turns if turn.blocks)))
+        return self._choice(replace(request, tools=tools))
 
     def _extras(self, extras: Extras, path: str, default: Fate) -> None:
         if extras is not None:
@@ -87,12 +86,12 @@ class Foreign(Struct, frozen=True):
         self.ledger.add("tool_choice.dropped", choice.path or "tool_choice")
         return replace(request, tool_choice=None)
 
-    def _turn(self, turn: Turn) -> Turn:
+    def turn(self, turn: Turn) -> None:
+        """Declare what only the source knows about a turn as such."""
         self._extras(turn.extras, turn.path, DROP)
-        blocks = tuple(kept for block in turn.blocks if (kept := self._block(block)) is not None)
-        return turn if blocks == turn.blocks else replace(turn, blocks=blocks)
 
-    def _block(self, block: Block) -> Block | None:
+    def block(self, block: Block) -> Block | None:
+        """The block as the target can write it; None if it has no form there."""
         self._extras(block.extras, block.path, DROP)
         if isinstance(block, HostedCall | HostedResult):
             return self._hosted(block)

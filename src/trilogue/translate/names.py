@@ -24,7 +24,6 @@ from trilogue.model import (
     ToolChoice,
     ToolRef,
     ToolResult,
-    Turn,
 )
 from trilogue.protocols.ids import digest
 from trilogue.protocols.jsontext import dump_text
@@ -74,15 +73,13 @@ class Namer:
         self._offered: dict[str, Offered] = {}
 
     def request(self, request: Request) -> tuple[Request, ToolNames]:
-        """The request as the target can take it, and the way back."""
+        """The request, but for its turns, as the target can take it, and the way back."""
         tools = tuple(self._tool(tool) for tool in request.tools)
         for namespace, description in (request.namespaces or {}).items():
             if description:
                 self._ledger.add("tool.namespace_description", f"tools[{namespace}].description")
         choice = request.tool_choice and self._choice(request.tool_choice)
-        turns = tuple(self._turn(turn) for turn in request.turns)
-        renamed = replace(request, tools=tools, namespaces=None, tool_choice=choice, turns=turns)
-        return renamed, ToolNames(self._offered)
+        return replace(request, tools=tools, namespaces=None, tool_choice=choice), ToolNames(self._offered)
 
     def _tool(self, tool: Tool) -> Tool:
         if not isinstance(tool, FunctionTool | CustomTool):
@@ -122,12 +119,8 @@ class Namer:
         kind = ref.kind if self._custom_tools else CallKind.FUNCTION
         return replace(ref, name=self._legal(ref.namespace, ref.name), namespace=None, kind=kind)
 
-    def _turn(self, turn: Turn) -> Turn:
-        if not any(isinstance(block, ToolCall | ToolResult) for block in turn.blocks):
-            return turn
-        return replace(turn, blocks=tuple(self._block(block) for block in turn.blocks))
-
-    def _block(self, block: Block) -> Block:
+    def block(self, block: Block) -> Block:
+        """A call or result of the history under the name that the target knows the tool by."""
         if isinstance(block, ToolResult):
             return block if self._custom_tools else replace(block, kind=CallKind.FUNCTION)
         if not isinstance(block, ToolCall):

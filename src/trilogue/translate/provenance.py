@@ -22,9 +22,7 @@ from trilogue.model import (
     Protocol,
     Provenance,
     Reasoning,
-    Request,
     Text,
-    Turn,
 )
 from trilogue.protocols.codec import Target
 from trilogue.translate.seal import Sealer
@@ -56,17 +54,8 @@ class Opener(Struct, frozen=True):
     target: Target
     ledger: Ledger
 
-    def request(self, request: Request) -> Request:
-        """The request with every opaque value native to the target, or without it."""
-        return replace(request, turns=tuple(self._turn(turn) for turn in request.turns))
-
-    def _turn(self, turn: Turn) -> Turn:
-        if not any(isinstance(block, Reasoning | HostedResult | Text) for block in turn.blocks):
-            return turn
-        blocks = tuple(opened for block in turn.blocks if (opened := self._block(block)) is not None)
-        return replace(turn, blocks=blocks)
-
-    def _block(self, block: Block) -> Block | None:
+    def block(self, block: Block) -> Block | None:
+        """The block with every opaque value native to the target, or without it; None if nothing is left of it."""
         if isinstance(block, Reasoning):
             return self._reasoning(block)
         if isinstance(block, HostedResult):

@@ -8,6 +8,7 @@ The same protocol on both sides is not translated at all: the body stays as it i
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Loss, Protocol, Request
 from trilogue.protocols.codec import Target
@@ -15,6 +16,7 @@ from trilogue.protocols.jsontext import parse_request
 from trilogue.protocols.registry import codec
 from trilogue.translate.exchange import Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
+from trilogue.translate.history import History
 from trilogue.translate.names import Namer, ToolNames
 from trilogue.translate.provenance import Opener
 from trilogue.translate.repair import repair_history
@@ -77,10 +79,12 @@ def translate_request(
 def _adapt(request: Request, target: Target, sealer: Sealer, ledger: Ledger) -> tuple[Request, ToolNames]:
     """The request as the target's encoder wants it: see docs/codecs.md, "Encoding declares or refuses"."""
     ours, theirs = codec(request.protocol), codec(target.protocol)
-    opened = Opener(sealer, target, ledger).request(request)
-    known = Foreign(ours, theirs, ledger).request(opened)
+    foreign = Foreign(ours, theirs, ledger)
     custom = theirs.custom_tools and target.profile.custom_tools
-    return Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger).request(known)
+    namer = Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger)
+    adapted, names = namer.request(foreign.request(request))
+    history = History(Opener(sealer, target, ledger), foreign, namer)
+    return replace(adapted, turns=history.turns(request.turns)), names
 
 
 def _emulated_stop(request: Request, target: Target) -> tuple[str, ...]:

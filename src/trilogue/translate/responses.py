@@ -36,6 +36,7 @@ from trilogue.translate.exchange import Exchange, default_sealer
 from trilogue.translate.names import ToolNames
 from trilogue.translate.provenance import Closer
 from trilogue.translate.stages import NameStage, ParallelStage, SealStage, Stage, StopStage
+from trilogue.translate.think import ThinkStage
 
 
 class ResponseTranslation(Struct, frozen=True):
@@ -187,6 +188,8 @@ class _Pipeline:
                 _origin(source, exchange),
                 target in self._DEMANDS_TOKENS,
             )
+            if exchange and exchange.target.profile.think_tags:
+                before.append(ThinkStage())
             before.append(ParallelStage(names))
             if names.offered:
                 before.append(NameStage(names))

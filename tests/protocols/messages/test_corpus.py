@@ -1,7 +1,6 @@
 """Recorded Messages traffic through the codec: everything decodes, and the same protocol gives it back."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,23 +12,21 @@ from trilogue.model import Collector, Event, Failed, FailureKind, Protocol, Sequ
 from trilogue.protocols.messages import CODEC
 from trilogue.protocols.reply import Reply
 
-RECORDINGS = recordings("msgs-*.json")
+RECORDINGS: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text("utf-8")) for path in recordings("msgs-*.json")
+}
 if not RECORDINGS:
     pytest.skip("no recorded Messages traffic here; set TRILOGUE_CORPUS to its directory", allow_module_level=True)
+
+REQUESTS = [name for name, recording in RECORDINGS.items() if recording["request"]]
+BODIES = [name for name, recording in RECORDINGS.items() if "content" in (recording["response"] or {})]
+STREAMS = [name for name, recording in RECORDINGS.items() if recording["sse"]]
+ERRORS = [name for name, recording in RECORDINGS.items() if recording["status"] not in (200, None)]
 
 SPLICED = "spliced-message-start"
 """a second message inside the stream: the one recording that must fail"""
 LATE_FIGURES = "gateway-message-delta-metadata"
 """a reseller that adds usage fields at the end, which the SDK does not collect"""
-
-
-def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
-
-
-def named(path: Path) -> str:
-    return path.stem
 
 
 def normal_request(body: dict[str, Any]) -> Any:
@@ -58,36 +55,29 @@ def events_of(recording: dict[str, Any]) -> list[Event]:
     return Sequencer().feed([*events, *decoder.close()])
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=named)
-def test_requests_come_back(path: Path) -> None:
+@pytest.mark.parametrize("name", REQUESTS)
+def test_requests_come_back(name: str) -> None:
     """Nothing that a real client sent is lost or changed, and nothing is declared lost."""
-    body = read(path)["request"]
-    if body is None:
-        pytest.skip("only the answer was recorded")
+    body = RECORDINGS[name]["request"]
     written, losses = native({"model": "claude-opus-5", **body})
     assert normal_request(written) == normal_request(body)
     assert not losses
 
 
-@pytest.mark.parametrize("path", [path for path in RECORDINGS if path.name.startswith("msgs-n")], ids=named)
-def test_bodies_come_back(path: Path) -> None:
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_come_back(name: str) -> None:
     """Nothing that a real upstream answered is lost or changed."""
-    recording = read(path)
-    body = recording["response"]
-    if not isinstance(body, dict) or "content" not in body:
-        pytest.skip("not an answer")
+    body = RECORDINGS[name]["response"]
     reply = Reply(source=Protocol.MESSAGES)
     written = CODEC.encode_response(CODEC.decode_response(body), reply)
     assert without_nulls(written) == without_nulls(body)
     assert not reply.ledger.losses
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=named)
-def test_errors_have_a_kind_and_a_message(path: Path) -> None:
-    """Real error bodies are understood."""
-    recording = read(path)
-    if recording["status"] in (200, None):
-        pytest.skip("not an error")
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_have_a_kind_and_a_message(name: str) -> None:
+    """Real error bodies are understood, and answered with the status that they came with."""
+    recording = RECORDINGS[name]
     body = recording["raw_body"] if recording.get("raw_body") else json.dumps(recording["response"])
     failure = CODEC.decode_error(recording["status"], recording["response_headers"] or {}, body.encode())
     assert failure.message
@@ -95,18 +85,15 @@ def test_errors_have_a_kind_and_a_message(path: Path) -> None:
     assert CODEC.encode_error(failure, "r").status == recording["status"]
 
 
-@pytest.mark.parametrize("path", [path for path in RECORDINGS if path.name.startswith("msgs-s")], ids=named)
+@pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("source", [Protocol.MESSAGES, Protocol.CHAT], ids=["native", "foreign"])
-def test_streams_are_what_the_sdk_collects(path: Path, source: Protocol) -> None:
+def test_streams_are_what_the_sdk_collects(name: str, source: Protocol) -> None:
     """Written again, every real stream gives the official SDK the object that the whole answer is.
 
     Written as if it came from another protocol, it must hold all the more to the rules.
     """
-    recording = read(path)
-    if not recording["sse"]:
-        pytest.skip("not a stream")
-    events = events_of(recording)
-    if SPLICED in path.name:
+    events = events_of(RECORDINGS[name])
+    if SPLICED in name:
         assert isinstance(events[-1], Failed)
         return
     collector = Collector()
@@ -114,6 +101,6 @@ def test_streams_are_what_the_sdk_collects(path: Path, source: Protocol) -> None
         collector.feed(event)
     whole = without_nulls(CODEC.encode_response(collector.response(), Reply(source=source)))
     collected = accumulated(CODEC.encoder(Reply(source=source)).encode(events))
-    if LATE_FIGURES in path.name:
+    if LATE_FIGURES in name:
         whole.pop("usage"), collected.pop("usage")
     assert collected == whole

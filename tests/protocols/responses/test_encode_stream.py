@@ -7,7 +7,7 @@ import pytest
 
 from tests.judges import sdk
 from tests.protocols.responses.streams import parse
-from trilogue.lint import Severity, lint_stream
+from trilogue.lint import lint_stream
 from trilogue.model import (
     Block,
     BlockStart,
@@ -67,7 +67,7 @@ def stream(response: Response, **more: Any) -> tuple[list[dict[str, Any]], Reply
     """The events sent for an answer, after the linter and the SDK have agreed with them."""
     reply = Reply(body=BODY, model="alias", created=9, source=Protocol.MESSAGES, **more)
     sent = CODEC.encoder(reply).encode(events_of(response))
-    findings = [finding for finding in lint_stream(Protocol.RESPONSES, sent) if finding.severity is Severity.ERROR]
+    findings = [finding for finding in lint_stream(Protocol.RESPONSES, sent) if finding.severity == "error"]
     assert findings == []
     assert sdk.event_problems(Protocol.RESPONSES, sent) == []
     assert sdk.accumulate(Protocol.RESPONSES, sent).error is None

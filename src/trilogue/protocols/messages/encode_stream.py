@@ -139,6 +139,7 @@ class MessagesEncoder(StreamEncoder):
             self._open({**wire, "input": {}}, b"input_json_delta", b"partial_json")
             if wire.get("input"):
                 self._append(dump(wire["input"]).decode())
+                self._prefix = b""
 
     def _whole(self, wire: Wire | None) -> None:
         """A block that comes complete, or not at all."""
@@ -154,7 +155,7 @@ class MessagesEncoder(StreamEncoder):
         block = self._block
         if type(block) is ToolCall and block.kind is CallKind.CUSTOM:
             self._append(dumps(event.text)[1:-1].decode())
-        elif type(block) is not HostedCall and self._prefix and event.text:
+        elif self._prefix and event.text:
             self.out.append(self._prefix + dumps(event.text) + _SUFFIX)
 
     def on_reasoning(self, event: ReasoningDelta) -> None:

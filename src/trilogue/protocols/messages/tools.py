@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from trilogue.errors import BadRequest, TrilogueError, Unsupported, UpstreamProtocolError
+from trilogue.errors import BadRequest, InternalError, TrilogueError, Unsupported, UpstreamProtocolError
 from trilogue.model import (
     ChoiceMode,
     FunctionTool,
@@ -209,7 +209,7 @@ def encode_tools(request: Request, marks: Marks, ledger: Ledger) -> list[Json]:
     for tool in _offered(request, ledger):
         if native and (tool.added_at is not None or (isinstance(tool, HostedTool) and tool.type == MCP_SERVER)):
             continue  # written where it came from: in a message, or in mcp_servers
-        wire = tool.native if native and isinstance(tool, HostedTool) else _WRITERS[type(tool)](tool, request, ledger)
+        wire = tool.native if native and isinstance(tool, HostedTool) else _write(tool, request, ledger)
         if wire is None:
             continue
         if isinstance(tool, FunctionTool) and tool.deferred:
@@ -333,6 +333,13 @@ _WRITERS: dict[type[Tool], Callable[[Any, Request, Ledger], dict[str, Json] | No
     FunctionTool: _write_function,
     HostedTool: _write_hosted,
 }
+
+
+def _write(tool: Tool, request: Request, ledger: Ledger) -> dict[str, Json] | None:
+    writer = _WRITERS.get(type(tool))
+    if writer is None:
+        raise InternalError(f"{type(tool).__name__} should have become a function before")
+    return writer(tool, request, ledger)
 
 
 def encode_servers(request: Request, tools: list[Json]) -> list[Json]:

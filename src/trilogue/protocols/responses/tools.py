@@ -75,9 +75,9 @@ def _with_extras(tool: Tool, extras: dict[str, Json]) -> Tool:
 
 
 def _only_client_tools(value: Json) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(tool, dict) and (tool.get("type") or "function") in _CLIENT_TOOLS for tool in value
-    )
+    if not isinstance(value, list):
+        return False
+    return all((LooseFields(tool).text("type") or "function") in _CLIENT_TOOLS for tool in value)
 
 
 def _function(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:

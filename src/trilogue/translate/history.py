@@ -1,0 +1,45 @@
+"""The turns of a request on their way to another protocol: every block passes the same steps, once.
+
+Most blocks of a long conversation are plain text that no step touches; they and their turns are passed on as they are.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.model import Block, Text, Turn
+from trilogue.translate.foreign import Foreign
+from trilogue.translate.names import Namer
+from trilogue.translate.provenance import Opener
+
+
+class History(Struct, frozen=True):
+    """Opens sealed values, leaves out what only the source knows, makes tool names legal: in this order."""
+
+    opener: Opener
+    foreign: Foreign
+    namer: Namer
+
+    def turns(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        """The turns as the target can take them. A turn of which nothing is left is left out."""
+        return tuple(adapted for turn in turns if (adapted := self._turn(turn)) is not None)
+
+    def _turn(self, turn: Turn) -> Turn | None:
+        if turn.extras is not None:
+            self.foreign.turn(turn)
+        blocks = turn.blocks
+        adapted = [block if _is_plain(block) else self._block(block) for block in blocks]
+        if all(new is old for new, old in zip(adapted, blocks, strict=True)):
+            return turn
+        kept = tuple(block for block in adapted if block is not None)
+        return replace(turn, blocks=kept) if kept else None
+
+    def _block(self, block: Block) -> Block | None:
+        opened = self.opener.block(block)
+        known = None if opened is None else self.foreign.block(opened)
+        return None if known is None else self.namer.block(known)
+
+
+def _is_plain(block: Block) -> bool:
+    return type(block) is Text and block.extras is None and not block.citations
