@@ -8,29 +8,30 @@ A = {"role": "system", "content": "A"}
 B = {"role": "system", "content": "B"}
 DEV = {"role": "developer", "content": "B"}
 SAID = {"role": "assistant", "content": "Yes"}
+HI = like(role="user", content=texts("Hi"))
 BLOCKS = [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]
 MARKED = [{"type": "text", "text": "A", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "B"}]
 
 LEADING = (
-    Ask("two prompts are two blocks", "C>M", {"messages": [A, B, USER]}, {"system": BLOCKS, "messages": [USER]}),
+    Ask("two prompts are two blocks", "C>M", {"messages": [A, B, USER]}, {"system": BLOCKS, "messages[0]": HI}),
     Ask(
         "instructions and an item",
         "R>M",
         {"instructions": "A", "input": [{"role": "system", "content": "B"}, USER]},
-        {"system": BLOCKS, "messages[0]": like(role="user", content=texts("Hi"))},
+        {"system": BLOCKS, "messages[0]": HI},
     ),
     Ask("instructions alone", "R>M", {"instructions": "A"}, {"system": texts("A")}),
     Ask(
         "blocks are parts of one message",
         "M>C",
         {"system": BLOCKS},
-        {"messages[0]": {"role": "developer", "content": BLOCKS}, "messages[1]": USER},
+        {"messages[0]": {"role": "developer", "content": BLOCKS}, "messages[1]": HI},
     ),
     Ask(
         "blocks are joined where parts are not taken",
         "M>C",
         {"system": BLOCKS},
-        {"messages[0]": {"role": "system", "content": "A\n\nB"}, "messages[1]": USER},
+        {"messages[0]": {"role": "system", "content": "A\n\nB"}, "messages[1]": HI},
         model=COMPAT,
     ),
     Ask("plain text", "M>C", {"system": "A"}, {"messages[0]": like(role="developer", content=texts("A"))}),
@@ -52,7 +53,7 @@ LEADING = (
         "instructions lead",
         "R>C",
         {"instructions": "A"},
-        {"messages[0]": like(role=one_of("developer", "system"), content=texts("A")), "messages[1]": USER},
+        {"messages[0]": like(role=one_of("developer", "system"), content=texts("A")), "messages[1]": HI},
     ),
 )
 

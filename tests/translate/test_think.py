@@ -46,7 +46,7 @@ def split(pieces: list[str]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("<think>\nhm\n</think>\n\nanswer", [("think", "hm"), ("text", "answer")]),
+        ("<think>\nhm\n</think>\n\nanswer", [("think", "\nhm\n"), ("text", "\n\nanswer")]),
         ("<think></think>answer", [("think", ""), ("text", "answer")]),
         ("answer", [("text", "answer")]),
         ("a <think>b</think>", [("text", "a <think>b</think>")]),

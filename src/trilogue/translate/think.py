@@ -60,7 +60,7 @@ class ThinkStage:
         if self._phase is Phase.BEFORE:
             start = self._held.lstrip()
             if start.startswith(OPEN):
-                self._phase, self._held = Phase.THINKING, start[len(OPEN) :].lstrip("\n")
+                self._phase, self._held = Phase.THINKING, start[len(OPEN) :]
                 self._index += 1
                 out.append(BlockStart(self._index, Reasoning()))
             elif not OPEN.startswith(start):
@@ -71,12 +71,12 @@ class ThinkStage:
     def _think(self, block: BlockStart, out: list[Event]) -> None:
         thought, found, rest = self._held.partition(CLOSE)
         if found:
-            self._give(thought.rstrip("\n"), out)
+            self._give(thought, out)
             out.append(BlockStop(self._index))
-            self._held = rest.lstrip("\n")
+            self._held = rest
             self._begin_text(block, out)
             return
-        # The last characters may be the beginning of the closing tag, or line breaks that belong to it.
+        # The last characters may be the beginning of the closing tag.
         keep = len(self._held) - len(CLOSE)
         if keep > 0:
             self._give(self._held[:keep], out)

@@ -283,8 +283,9 @@ def _write_document(writer: PartWriter, block: Document) -> list[dict[str, Json]
         writer.ledger.add("document.as_text", block.path)
         text = source.value if source else ""
         intro = "\n".join(line for line in (block.title, block.context) if line)
-        parts = [part for part in writer.write(block.parts) if part.get("text") != ""]
-        return [{"type": "input_text", "text": "\n\n".join(t for t in (intro, text) if t)}, *parts]
+        said = "\n\n".join(piece for piece in (intro, text) if piece)
+        parts = writer.write(block.parts)
+        return [{"type": "input_text", "text": said}, *parts] if said or not parts else parts
     for name in ("context", "citations"):
         if getattr(block, name):
             writer.ledger.add("param.dropped", f"{block.path}.{name}")

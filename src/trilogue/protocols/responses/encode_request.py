@@ -127,9 +127,9 @@ def _include(request: Request, target: Target, ledger: Ledger) -> dict[str, Json
 
 
 def _stream(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
-    """Padding against traffic analysis is kept only between a client and a server of this protocol."""
+    """Padding against traffic analysis is switched as the client asked; it exists in streams only."""
     body: dict[str, Json] = {"stream": True} if request.stream else {}
-    if request.obfuscation is not None and request.stream:
+    if request.obfuscation is not None and (request.stream or request.protocol is PROTOCOL):
         body["stream_options"] = {"include_obfuscation": request.obfuscation}
     return body
 

@@ -109,19 +109,17 @@ class History:
         turn = self._turn
         role = Role.DEVELOPER if turn.leading else Role.USER if turn.role is Role.TOOL else turn.role
         item: dict[str, Json] = {"type": "message", "role": role.value}
-        if role is Role.ASSISTANT:
-            if not self.own:
-                blocks = [block for block in blocks if not (isinstance(block, Text) and not block.text)]
-                if not blocks:
-                    return
-                item |= {"id": mint("msg_", blocks[0].path or turn.path), "status": "completed"}
-            item["content"] = self._plain(blocks) if self.own else None
-            if item["content"] is None:
-                item["content"] = self._parts.write_output(blocks)
+        if role is Role.ASSISTANT and not self.own:
+            # Output messages need an id and a status; an empty one would be an error.
+            blocks = [block for block in blocks if not (isinstance(block, Text) and not block.text)]
+            if not blocks:
+                return
+            item |= {"id": mint("msg_", blocks[0].path or turn.path), "status": "completed"}
+            item["content"] = self._parts.write_output(blocks)
         else:
-            item["content"] = self._plain(blocks)
-            if item["content"] is None:
-                item["content"] = self._parts.write(blocks)
+            write = self._parts.write_output if role is Role.ASSISTANT else self._parts.write
+            plain = self._plain(blocks)
+            item["content"] = write(blocks) if plain is None else plain
         yield item | self._marks(turn)
 
     def _plain(self, blocks: list[Block]) -> str | None:
