@@ -99,6 +99,7 @@ class Tally:
     wrong: list[tuple[str, str]] = field(default_factory=list)
     """reason and name"""
     refused: dict[str, list[str]] = field(default_factory=dict)
+    losses: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
     def add(self, case: Case) -> None:
         """Judge one case and count it."""
@@ -113,6 +114,8 @@ class Tally:
             self.wrong.append((f"CRASH {error!r:.90} in {Path(where.filename).name}:{where.lineno}", label))
             return
         row[verdict.word] += 1
+        codes = self.losses.setdefault((source.short, target.short), Counter())
+        codes.update({loss.partition(" at ")[0] for loss in verdict.losses})
         self.wrong += [(problem, label) for problem in verdict.problems]
         if verdict.refused:
             reason = f"{source.short} to {target.short}: {re.sub(r'[0-9]+', '#', verdict.refused)}"
@@ -133,6 +136,8 @@ def show(kind: str, tally: Tally, shown: int) -> None:
         print(f"{len(members):>5} x {members[0][0][:220]}")
         for reason, label in members[: shown // SHOWN]:
             print(f"        {label}" + (f"  ({reason[:120]})" if reason != members[0][0] else ""))
+    for (source, target), codes in sorted(tally.losses.items()):
+        print(f"  losses {source} to {target}: " + ", ".join(f"{code} {n}" for code, n in codes.most_common(12)))
     for reason, names in sorted(tally.refused.items(), key=lambda item: -len(item[1])):
         print(f"{len(names):>5} refused {reason[:160]}  [{names[0]}]")
 

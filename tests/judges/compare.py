@@ -16,9 +16,7 @@ CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 SEAL_PREFIX = "trl1."
 
 EXCUSES: dict[str, frozenset[str]] = {
-    "reasoning": frozenset({"reasoning.foreign_dropped"}),
-    "opaque": frozenset({"reasoning.foreign_dropped", "reasoning.nonstandard"}),
-    "citations": frozenset({"citation.dropped", "citation.document"}),
+    "citations": frozenset({"citation.dropped"}),
     "searches": frozenset({"hosted.result_dropped", "native.dropped", "hosted.history_as_text", "web_search.replay"}),
     "natives": frozenset(
         {
@@ -31,7 +29,6 @@ EXCUSES: dict[str, frozenset[str]] = {
             "web_search.replay",
         }
     ),
-    "text": frozenset({"audio.dropped"}),
     "arguments": frozenset({"arguments.invalid_json"}),
     "usage": frozenset({"usage.estimated"}),
     "stop": frozenset({"stop.pause_turn", "stop.detail", "native.dropped"}),
@@ -65,7 +62,7 @@ def _text(pair: Pair) -> list[str]:
     if pair.target is MESSAGES is not pair.source:
         # Messages has no refusal part: the model's words for declining are text.
         wanted, found = _letters(wanted + _words(pair)), _letters(found)
-    if found == wanted or pair.excused("text"):
+    if found == wanted:
         return []
     return [f"text differs: {_around(wanted, found)}"]
 
@@ -84,7 +81,7 @@ def _refusal(pair: Pair) -> list[str]:
 
 def _reasoning(pair: Pair) -> list[str]:
     wanted, found = _letters(pair.before.reasoning), _letters(pair.after.reasoning)
-    if wanted == found or pair.excused("reasoning"):
+    if wanted == found:
         return []
     return [f"reasoning differs: {_around(wanted, found)}"]
 
@@ -96,8 +93,8 @@ def _opaque(pair: Pair) -> list[str]:
     if leaked:
         return [f"an opaque value of the upstream reaches the client: {leaked[0][:20]}"]
     kept = len([value for value in pair.after.opaque if value])
-    if kept < len([value for value in pair.before.opaque if value]) and not pair.excused("opaque"):
-        return ["opaque reasoning is gone and not declared"]
+    if kept < len([value for value in pair.before.opaque if value]):
+        return ["opaque reasoning is gone"]
     return []
 
 

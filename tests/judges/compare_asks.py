@@ -43,7 +43,6 @@ EXCUSES: dict[str, frozenset[str]] = {
             "hosted.result_dropped",
             "web_search.replay",
             "tool_result.part",
-            "param.dropped",
         }
     ),
     "hosted": frozenset(
@@ -55,11 +54,11 @@ EXCUSES: dict[str, frozenset[str]] = {
     "choice": frozenset(
         {"tool_choice.dropped", "tool_choice.allowed_filtered", "tool.name_mangled", "tool.custom_emulated"}
     ),
-    "parallel": frozenset({"param.dropped", "tool_choice.dropped"}),
+    "parallel": frozenset({"tool_choice.dropped"}),
     "max_tokens": frozenset({"max_tokens.defaulted", "max_tokens.raised"}),
-    "temperature": frozenset({"temperature.clamped", "sampling.dropped", "param.dropped"}),
-    "top_p": frozenset({"sampling.dropped", "param.dropped"}),
-    "top_k": frozenset({"sampling.dropped", "param.dropped"}),
+    "temperature": frozenset({"temperature.clamped", "sampling.dropped"}),
+    "top_p": frozenset({"sampling.dropped"}),
+    "top_k": frozenset({"sampling.dropped"}),
     "stop": frozenset({"stop.emulated"}),
     "effort": frozenset(
         {
@@ -71,16 +70,27 @@ EXCUSES: dict[str, frozenset[str]] = {
             "thinking.mode",
             "thinking.dropped_forced_tool",
             "thinking.replay_missing",
-            "param.dropped",
         }
     ),
     "format": frozenset({"format.json_object", "schema.transformed"}),
-    "user": frozenset({"user.hashed", "param.dropped"}),
-    "metadata": frozenset({"metadata.kept", "param.dropped"}),
+    "user": frozenset({"user.hashed"}),
+    "metadata": frozenset({"metadata.kept"}),
     "arguments": frozenset({"arguments.invalid_json"}),
     "is_error": frozenset({"tool_result.is_error"}),
     "reasoning": frozenset({"reasoning.foreign_dropped"}),
     "order": frozenset({"system.position"}),
+}
+
+# The names of a field in the source document, for losses that only say where.
+PATHS: dict[str, tuple[str, ...]] = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "top_k": ("top_k",),
+    "stop": ("stop", "stop_sequences"),
+    "user": ("user", "safety_identifier", "metadata.user_id"),
+    "metadata": ("metadata",),
+    "parallel": ("parallel_tool_calls", "tool_choice"),
+    "effort": ("reasoning_effort", "reasoning", "thinking", "output_config", "enable_thinking"),
 }
 
 TOOL_ERROR = "[tool error]"
@@ -124,8 +134,8 @@ class Pair:
         object.__setattr__(self, "codes", frozenset(code for code, _ in self.losses))
 
     def excused(self, name: str) -> bool:
-        """A declared loss explains a difference in this field."""
-        return bool(EXCUSES[name] & self.codes)
+        """A declared loss explains a difference in this field, by its code or by its path."""
+        return bool(EXCUSES[name] & self.codes) or any(_declared(self, path) for path in PATHS.get(name, ()))
 
 
 def requests(pair: Pair) -> list[str]:

@@ -157,7 +157,6 @@ def test_a_changed_answer_is_noticed(change: dict[str, Any]) -> None:
     [
         ({"citations": []}, "citation.dropped"),
         ({"searches": []}, "hosted.result_dropped"),
-        ({"reasoning": "", "opaque": []}, "reasoning.foreign_dropped"),
         ({"usage": Usage(5, 0, 0, 5, 0)}, "usage.estimated"),
     ],
 )

@@ -1,6 +1,6 @@
 """Mapping §3: text, images, files and audio in the input."""
 
-from tests.mapping.cases import ABSENT, Ask, Body, check_ask, holds, like, one_of, rows
+from tests.mapping.cases import ABSENT, Ask, Body, check_ask, like, one_of, rows, texts
 
 URL = "https://example.com/cat.png"
 DATA = "iVBORw0KGgo="
@@ -16,6 +16,11 @@ def user(protocol: str, *parts: Body) -> Body:
 def part(protocol: str, number: int = 0) -> str:
     """Where a part of that turn is."""
     return f"input[0].content[{number}]" if protocol == "R" else f"messages[0].content[{number}]"
+
+
+def turn(protocol: str) -> str:
+    """Where the content of that turn is."""
+    return part(protocol).removesuffix("[0]")
 
 
 TEXT = {
@@ -156,7 +161,7 @@ LIMITS = (
                     "context": "from the archive",
                 },
             ),
-            {part(p): lambda value: holds("Paper", "the words")(value) and holds("from the archive")(value)},
+            {turn(p): lambda content: all(word in str(content) for word in ("Paper", "from the archive", "the words"))},
             lost="document.as_text",
         )
         for p in "CR"
@@ -169,12 +174,10 @@ LIMITS = (
                 "M",
                 {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "the words"}]}},
             ),
-            {part(p): holds("the words")},
-            lost=code,
+            {turn(p): texts("the words")},
             may="document.as_text search_result.as_text",
         )
         for p in "CR"
-        for code in ("",)
     ),
     *(
         Ask(
@@ -189,7 +192,7 @@ LIMITS = (
                     "content": [{"type": "text", "text": "the words"}],
                 },
             ),
-            {part(p): lambda v: all(word in str(v) for word in ("Paper", "https://example.com/s", "the words"))},
+            {turn(p): lambda v: all(word in str(v) for word in ("Paper", "https://example.com/s", "the words"))},
             lost="search_result.as_text",
         )
         for p in "CR"
@@ -202,7 +205,7 @@ PICTURE = {"id": "ig_1", "type": "image_generation_call", "result": "AAAA", "sta
 SAID = {"role": "user", "content": "Hi"}
 REFUSED = (
     *(Ask("audio in", f"C>{p}", user("C", SOUND), refused=part("C")) for p in "MR"),
-    *(Ask("audio out", f"C>{p}", VOICE, refused=key) for p in "MR" for key in ("",)),
+    *(Ask("audio out", f"C>{p}", VOICE, refused="modalities") for p in "MR"),
     *(Ask("text only", f"C>{p}", {"modalities": ["text"]}) for p in "MR"),
     *(
         Ask("container upload", f"M>{p}", user("M", {"type": "container_upload", "file_id": "file_1"}), refused=part("M"))

@@ -140,7 +140,7 @@ def test_hidden_thinking_leaves_no_gap_in_the_indices() -> None:
         Delta(1, "x"),
         BlockStop(1),
         FINISH,
-        body={"model": "m"},
+        body={"model": "m", "thinking": {"type": "disabled"}},
     )
     assert [event["index"] for event in blocks(events)] == [0, 0, 0]
     assert losses == ["reasoning.visibility"]

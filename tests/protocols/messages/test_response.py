@@ -161,13 +161,21 @@ def test_reasoning_without_a_value_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("thinking", "shown"),
-    [(None, False), ({"type": "disabled"}, False), ({"type": "adaptive"}, True), ({"type": "enabled"}, True)],
+    [(None, True), ({"type": "disabled"}, False), ({"type": "adaptive"}, True), ({"type": "enabled"}, True)],
 )
 def test_thinking_is_shown_to_those_who_asked(thinking: Any, shown: bool) -> None:
-    """Clients that did not enable thinking break on it."""
+    """A client that switched thinking off gets none; one that says nothing gets what there is to read."""
     wire, losses = write(Reasoning(raw=("c",), opaque=opaque()), body={"model": "m", "thinking": thinking})
     assert (wire["content"][0]["type"] == "thinking") == shown
     assert losses == ([] if shown else ["reasoning.visibility"])
+
+
+@pytest.mark.parametrize(("thinking", "shown"), [(None, False), ({"type": "adaptive"}, True)])
+def test_thinking_without_text_is_shown_to_those_who_asked(thinking: Any, shown: bool) -> None:
+    """A block with nothing to read is in the way of clients that look at the first one."""
+    wire, losses = write(Reasoning(opaque=opaque(OpaqueKind.ENCRYPTED)), body={"model": "m", "thinking": thinking})
+    assert any(block["type"] == "redacted_thinking" for block in wire["content"]) == shown
+    assert ("reasoning.visibility" in losses) == (not shown)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ class AnswerWriter:
         self.reply = reply
         self.ledger = reply.ledger
         self.native = reply.source is PROTOCOL
-        self.shows_thinking = self.native or _wants_thinking(reply.body)
+        self.shows_thinking, self._shows_redacted = (True, True) if self.native else _wants_thinking(reply.body)
         self.called = False
         """a tool_use block was written"""
         self.refused = False
@@ -192,7 +192,7 @@ class AnswerWriter:
     def reasoning(self, block: Reasoning) -> Wire | None:
         """Thinking with its signature, or redacted thinking."""
         text, opaque = SEPARATOR.join(block.summary + block.raw), block.opaque
-        if not self.shows_thinking:
+        if not (self.shows_thinking if text else self._shows_redacted):
             return self.left_out(block, "reasoning.visibility", "the client did not ask for thinking")
         if opaque is None and not self.native:
             return self.left_out(block, "reasoning.foreign_dropped") if text else None
@@ -264,11 +264,14 @@ _WITH_EXTRAS = (Text, Reasoning)
 _THINKING = ("adaptive", "enabled", "between_tools")
 
 
-def _wants_thinking(request: dict[str, Json]) -> bool:
-    """Whether the client expects thinking blocks. Where its request is not known, it may get them."""
-    if not request:
-        return True
-    return LooseFields(request.get("thinking")).text("type") in _THINKING
+def _wants_thinking(request: dict[str, Json]) -> tuple[bool, bool]:
+    """Whether the client gets thinking that it can read, and thinking that it can only send back.
+
+    Where its request is not known, it may get both. A client that says nothing about thinking gets what there is to
+    read; blocks with nothing in them would only be in the way of clients that look at the first one.
+    """
+    mode = LooseFields(request.get("thinking")).text("type")
+    return mode != "disabled", not request or mode in _THINKING
 
 
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)

@@ -1,0 +1,6 @@
+"""The built-in provider: a deterministic scripted model in process, so that everything can be tried without a key."""
+
+from trilogue.demo.model import PACE, DemoModel
+from trilogue.demo.scripts import MODELS
+
+__all__ = ["MODELS", "PACE", "DemoModel"]

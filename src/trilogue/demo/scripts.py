@@ -1,0 +1,93 @@
+"""What the demo model says, as data. Which of it is chosen is decided in `behave`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from trilogue.model import Failure, FailureKind, SearchHit
+
+
+class Act(StrEnum):
+    """What an answer shows."""
+
+    TEXT = "text"
+    THINK = "think"
+    TOOLS = "tools"
+    PARALLEL = "parallel"
+    SEARCH = "search"
+    REFUSE = "refuse"
+    LONG = "long"
+    LENGTH = "length"
+    ERROR = "error"
+    ERROR_MIDSTREAM = "error_midstream"
+
+
+MODELS: dict[str, Act | None] = {
+    "demo": None,
+    "demo-text": Act.TEXT,
+    "demo-reasoning": Act.THINK,
+    "demo-tools": Act.TOOLS,
+    "demo-parallel-tools": Act.PARALLEL,
+    "demo-search": Act.SEARCH,
+    "demo-refusal": Act.REFUSE,
+    "demo-length": Act.LENGTH,
+    "demo-error": Act.ERROR,
+    "demo-error-midstream": Act.ERROR_MIDSTREAM,
+}
+"""The models by name. `demo` does what it is asked for; the others always do the same."""
+
+KEYWORDS: tuple[tuple[str, Act], ...] = (
+    ("error", Act.ERROR),
+    ("refuse", Act.REFUSE),
+    ("search", Act.SEARCH),
+    ("think", Act.THINK),
+    ("long", Act.LONG),
+)
+"""Words of the user that choose what `demo` shows; the first that occurs counts."""
+
+GREETING = (
+    "Hello! I am the demo model that is built into Trilogue: a script, not a real model, and I need no key and no "
+    "network. "
+)
+QUOTE = "You said: “{text}”. "
+SILENCE = "You said nothing. "
+HINT = (
+    "Try one of the words think, search, refuse, long or error, offer me a tool and ask for it, or choose another of "
+    "my models, such as demo-tools."
+)
+THOUGHTS = (
+    "The user would like to see how reasoning looks. ",
+    "I have no thoughts of my own, so I count to three: one, two, three. That will do.",
+)
+THOUGHT_ANSWER = "I have thought about it. What you see above or beside this text is how my reasoning reaches you. "
+LONG_SENTENCE = "This is sentence number {number} of {count}, and it is here to give you time to watch the stream. "
+LONG_SENTENCES = 25
+LENGTH = "This answer stops in the middle because it has reached its"
+REFUSAL = "I am sorry, but I cannot help with that. You asked me to refuse, and I do so politely."
+OFFER = "I would call a tool now, but you have not offered me one. "
+RESULT = "Your tool {name} answered: “{text}”. "
+RESULT_FAILED = "Your tool {name} failed and said: “{text}”. "
+RESULT_END = "That is all I wanted to know, thank you."
+BEFORE_ERROR = "This answer begins well, but in a moment the stream will break, because you chose the model for that. "
+
+SEARCH_HITS = (
+    SearchHit(url="https://example.org/three-protocols", title="Three protocols, one conversation"),
+    SearchHit(url="https://example.org/demo", title="What a demo model can do"),
+)
+SEARCH_ANSWER: tuple[tuple[str, int | None], ...] = (
+    ("I have searched, though not the real web. ", None),
+    ("Trilogue lets every client of one protocol use every backend of another", 0),
+    (", and ", None),
+    ("its demo model shows each feature without a key", 1),
+    (".", None),
+)
+"""Pieces of the answer, and which hit each of them cites."""
+
+FAILURE = Failure(
+    kind=FailureKind.SERVER,
+    message="The demo model fails because it was asked to.",
+    status=500,
+    code="demo_error",
+    type="server_error",
+)
+UNKNOWN = "There is no demo model of that name; there are: {names}."
