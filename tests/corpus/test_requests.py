@@ -18,7 +18,7 @@ JUSTIFIED = (
     r"(messages|input).*: .*(file id|file is kept|file that another|must be a link or data|as data, not as a link|PDF)",
     r"(messages|input|turns).*: .*(begin with a user turn|continue an assistant|begun for the model)",
     r"(messages|input).*: .*(history would be lost|earlier response left|what it stands for would be lost)",
-    r"(modalities|n|background|conversation|previous_response_id|prompt|truncation|container): ",
+    r"to \w+: (modalities|n|background|conversation|previous_response_id|prompt|truncation|container): ",
     r"to messages: (logprobs|include|moderation): ",
     r"tools.*: .*has no tool (openrouter|apply_patch|file_search|image_generation|computer|memory|advisor|web_fetch)",
     r"to chat: (tools|mcp_servers).*: .*(no web search|has no tool (mcp|code_execution|code_interpreter))",

@@ -49,7 +49,8 @@ def answer(body: dict[str, Any]) -> Answer:
         found.error = error_of(choice)
     message = mapping(choice.get("message"))
     _message(message, found)
-    found.reasoning = found.reasoning or _details(message, found)
+    details = _details(message, found)
+    found.reasoning = found.reasoning or details
     found.stop = STOPS.get(string(choice.get("finish_reason"))) or _old_stop(choice)
     found.usage = usage(body.get("usage"))
     return found.settle()

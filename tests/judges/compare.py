@@ -93,7 +93,9 @@ def _opaque(pair: Pair) -> list[str]:
     if leaked:
         return [f"an opaque value of the upstream reaches the client: {leaked[0][:20]}"]
     kept = len([value for value in pair.after.opaque if value])
-    if kept < len([value for value in pair.before.opaque if value]):
+    wanted = len([value for value in pair.before.opaque if value])
+    # Chat has one list of opaque values per message, which goes back as a whole and so may be sealed as a whole.
+    if kept < (min(wanted, 1) if pair.source is CHAT else wanted):
         return ["opaque reasoning is gone"]
     return []
 
@@ -126,7 +128,7 @@ def same_arguments(before: Call, after: Call, pair: Pair) -> bool:
     if before.arguments == after.arguments:
         return True
     if before.kind == "custom" and after.arguments == {"input": before.arguments}:
-        return True
+        return pair.target is MESSAGES or "tool.custom_emulated" in pair.losses
     if isinstance(before.arguments, dict):
         return False
     return pair.before.stop == LENGTH or pair.excused("arguments")

@@ -53,7 +53,7 @@ _EVENTS: dict[Protocol, tuple[Any, ...]] = {
 # The newest SDK has no sampling parameters, but the older API version takes them. Compatible servers take top_k, and
 # some demand earlier reasoning back.
 _EXTENSIONS: dict[Protocol, frozenset[str]] = {
-    CHAT: frozenset({"top_k", "reasoning_content"}),
+    CHAT: frozenset({"top_k", "reasoning_content", "reasoning_details"}),
     MESSAGES: frozenset({"temperature", "top_p", "top_k"}),
     RESPONSES: frozenset(),
 }

@@ -66,7 +66,7 @@ SOME = (
 )
 
 HOSTED = tuple(
-    Ask(f"hosted {kind}", f"R>{p}", {"tools": [*TOOLS["R"], {"type": kind}], "tool_choice": {"type": kind}}, declared="tool")
+    Ask(f"hosted {kind}", f"R>{p}", {"tools": [*TOOLS["R"], {"type": kind}], "tool_choice": {"type": kind}}, declared="tool_choice")
     for kind in ("apply_patch", "shell", "image_generation")
     for p in "CM"
 )

@@ -2,5 +2,6 @@
 
 from trilogue.demo.model import PACE, DemoModel
 from trilogue.demo.scripts import MODELS
+from trilogue.demo.transport import DemoTransport
 
-__all__ = ["MODELS", "PACE", "DemoModel"]
+__all__ = ["MODELS", "PACE", "DemoModel", "DemoTransport"]

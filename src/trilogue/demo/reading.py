@@ -72,9 +72,9 @@ def plain_text(blocks: tuple[Block, ...]) -> str:
 
 def words(text: str) -> list[str]:
     """A text in pieces of one word, with the space before it. Joined they are the text."""
-    pieces = _WORD.findall(text)
-    rest = text[sum(map(len, pieces)) :]
-    return [*pieces, rest] if rest else pieces
+    pieces = _WORD.findall(text) or [""]
+    pieces[-1] += text[sum(map(len, pieces)) :]
+    return pieces if text else []
 
 
 def count_words(request: Request) -> int:

@@ -56,7 +56,7 @@ HINT = (
     "my models, such as demo-tools."
 )
 THOUGHTS = (
-    "The user would like to see how reasoning looks. ",
+    "The user would like to see how reasoning looks.",
     "I have no thoughts of my own, so I count to three: one, two, three. That will do.",
 )
 THOUGHT_ANSWER = "I have thought about it. What you see above or beside this text is how my reasoning reaches you. "

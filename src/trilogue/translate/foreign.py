@@ -45,6 +45,8 @@ class Foreign(Struct, frozen=True):
     source: Codec
     target: Codec
     ledger: Ledger
+    searches: frozenset[str] = frozenset()
+    """ids of the searches whose results still have the target's own tokens"""
 
     def request(self, request: Request) -> Request:
         """The request, but for its turns, with nothing in it that only its source knows and the target cannot write."""
@@ -111,10 +113,10 @@ class Foreign(Struct, frozen=True):
         return Text(text=note, path=block.path) if note else None
 
     def _replayable(self, block: HostedCall | HostedResult) -> bool:
-        """Messages takes search results back only with the provider's own token, and a call only with its result."""
+        """Messages takes a search back only together with its results, and those only with the provider's own token."""
         if self.target.protocol is not Protocol.MESSAGES or block.tool is not HostedKind.WEB_SEARCH:
             return True
-        return isinstance(block, HostedResult) and bool(block.hits) and all(hit.content for hit in block.hits)
+        return (block.id if isinstance(block, HostedCall) else block.call_id) in self.searches
 
     def _native(self, block: Native) -> None:
         fate = self.source.fates.get(block.type, Fate(loss="native.dropped"))

@@ -22,6 +22,7 @@ from trilogue.model import (
     Protocol,
     Provenance,
     Reasoning,
+    Request,
     Text,
 )
 from trilogue.protocols.codec import Target
@@ -53,6 +54,13 @@ class Opener(Struct, frozen=True):
     sealer: Sealer
     target: Target
     ledger: Ledger
+
+    def searches(self, request: Request) -> frozenset[str]:
+        """Ids of the hosted searches in the history whose every result is the target's own."""
+        results = (block for turn in request.turns for block in turn.blocks if isinstance(block, HostedResult))
+        return frozenset(
+            result.call_id for result in results if result.hits and all(self._open(hit.content) for hit in result.hits)
+        )
 
     def block(self, block: Block) -> Block | None:
         """The block with every opaque value native to the target, or without it; None if nothing is left of it."""

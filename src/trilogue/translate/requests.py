@@ -79,11 +79,12 @@ def translate_request(
 def _adapt(request: Request, target: Target, sealer: Sealer, ledger: Ledger) -> tuple[Request, ToolNames]:
     """The request as the target's encoder wants it: see docs/codecs.md, "Encoding declares or refuses"."""
     ours, theirs = codec(request.protocol), codec(target.protocol)
-    foreign = Foreign(ours, theirs, ledger)
+    opener = Opener(sealer, target, ledger)
+    foreign = Foreign(ours, theirs, ledger, opener.searches(request))
     custom = theirs.custom_tools and target.profile.custom_tools
     namer = Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger)
     adapted, names = namer.request(foreign.request(request))
-    history = History(Opener(sealer, target, ledger), foreign, namer)
+    history = History(opener, foreign, namer)
     return replace(adapted, turns=history.turns(request.turns)), names
 
 

@@ -11,6 +11,7 @@ import socket
 import ssl
 from itertools import chain, zip_longest
 
+from trilogue.errors import InternalError
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.failures import connect_failure
 from trilogue.upstream.origin import Origin, Proxy
@@ -32,9 +33,11 @@ def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
     return context
 
 
-async def dial(origin: Origin, context: ssl.SSLContext, proxy: Proxy | None) -> Connection:
+async def dial(origin: Origin, context: ssl.SSLContext | None, proxy: Proxy | None) -> Connection:
     """A fresh connection to the origin, ready for a request. Raises UpstreamConnect."""
     peer = proxy or origin
+    if context is None and (origin.tls or peer.tls):
+        raise InternalError("TLS is asked for, and there is no context for it")
     try:
         sock = await open_socket(peer.host, peer.port)
         if proxy is None:
@@ -48,7 +51,7 @@ async def dial(origin: Origin, context: ssl.SSLContext, proxy: Proxy | None) -> 
         raise connect_failure(error, proxy=False) from error
 
 
-async def _direct(sock: socket.socket, origin: Origin, context: ssl.SSLContext) -> Connection:
+async def _direct(sock: socket.socket, origin: Origin, context: ssl.SSLContext | None) -> Connection:
     loop = asyncio.get_running_loop()
     tls, name = (context, origin.host) if origin.tls else (None, None)
     with _closing_on_error(sock):
@@ -56,7 +59,7 @@ async def _direct(sock: socket.socket, origin: Origin, context: ssl.SSLContext) 
     return connection
 
 
-async def _to_proxy(sock: socket.socket, proxy: Proxy, context: ssl.SSLContext) -> Tunnel:
+async def _to_proxy(sock: socket.socket, proxy: Proxy, context: ssl.SSLContext | None) -> Tunnel:
     loop = asyncio.get_running_loop()
     tls, name = (context, proxy.host) if proxy.tls else (None, None)
     with _closing_on_error(sock):
@@ -64,7 +67,7 @@ async def _to_proxy(sock: socket.socket, proxy: Proxy, context: ssl.SSLContext) 
     return tunnel
 
 
-async def _through(tunnel: Tunnel, origin: Origin, proxy: Proxy, context: ssl.SSLContext) -> Connection:
+async def _through(tunnel: Tunnel, origin: Origin, proxy: Proxy, context: ssl.SSLContext | None) -> Connection:
     connection = Connection()
     try:
         if proxy.socks or origin.tls:

@@ -40,7 +40,7 @@ class UpstreamRequest(Struct):
 
 
 class UpstreamResponse(Protocol):
-    """An answer whose headers are here and whose body may still be coming.
+    """An answer whose headers are here and whose body may still be coming. Read it to its end, or close it.
 
     Cancelling a task that awaits `read` or `chunk` closes the upstream connection, as `aclose` does.
     """

@@ -7,6 +7,7 @@ goes out, and where it says is where it goes. Not for use from several event loo
 from __future__ import annotations
 
 import asyncio
+import ssl
 from urllib.request import getproxies_environment, proxy_bypass
 
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
@@ -66,7 +67,7 @@ class HttpTransport:
     ) -> None:
         self._proxy = parse_proxy(proxy) if proxy else None
         self._env_proxies = env_proxies
-        self._context = tls_context(ca_file)
+        self._context = tls_context(ca_file) if ca_file else None
         self._idle = Idle() if idle is None else idle
         self._open: set[Connection] = set()
 
@@ -107,13 +108,20 @@ class HttpTransport:
     async def _dial(self, origin: Origin, proxy: Proxy | None, seconds: float) -> Connection:
         try:
             async with asyncio.timeout(seconds):
-                connection = await dial(origin, self._context, proxy)
+                needed = origin.tls or (proxy is not None and proxy.tls)
+                connection = await dial(origin, await self._tls() if needed else None, proxy)
         except TimeoutError:
             raise UpstreamTimeout(f"no connection to the upstream within {seconds:g} s") from None
         self._open.add(connection)
         connection.on_idle = lambda done: self._idle.put(origin, done)
         connection.on_lost = lambda lost: self._forget(origin, lost)
         return connection
+
+    async def _tls(self) -> ssl.SSLContext:
+        """Reading the system's roots takes some 40 ms: when they are first needed, and beside the event loop."""
+        if self._context is None:
+            self._context = await asyncio.to_thread(tls_context)
+        return self._context
 
     def _forget(self, origin: Origin, connection: Connection) -> None:
         self._open.discard(connection)

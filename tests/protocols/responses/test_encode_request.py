@@ -279,7 +279,8 @@ def test_cache_warming_request() -> None:
             {"effort": "medium", "summary": "auto"},
             ["thinking.budget"],
         ),
-        (Thinking(mode=ThinkingMode.DISABLED, effort=Effort.HIGH), {"effort": "none"}, []),
+        (Thinking(mode=ThinkingMode.DISABLED), {"effort": "none"}, []),
+        (Thinking(mode=ThinkingMode.DISABLED, effort=Effort.HIGH), {"effort": "high"}, ["thinking.mode"]),
         (Thinking(mode=ThinkingMode.BETWEEN_TOOLS), {"effort": "none"}, ["thinking.mode"]),
     ],
 )

@@ -9,6 +9,7 @@ from tests.judges import sdk
 from tests.protocols.responses.streams import parse
 from trilogue.lint import lint_stream
 from trilogue.model import (
+    Audio,
     Block,
     BlockStart,
     BlockStop,
@@ -230,6 +231,13 @@ def test_what_the_protocol_cannot_say_is_declared() -> None:
     events, reply = stream(answer(native, hosted, orphan, Text(text="x")))
     assert [event["output_index"] for event in events if event["type"] == "response.output_item.added"] == [0]
     assert codes(reply) == ["native.dropped", "native.dropped", "hosted.result_dropped"]
+
+
+def test_sound_is_said_in_words() -> None:
+    """The transcript is all that this protocol can give."""
+    events, reply = stream(answer(Audio(id="a", transcript="Hello")))
+    assert items(events)[0]["content"][0]["text"] == "Hello"
+    assert codes(reply) == ["audio.dropped"]
 
 
 @pytest.mark.parametrize(

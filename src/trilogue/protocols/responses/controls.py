@@ -188,14 +188,16 @@ def encode_thinking(request: Request, target: Target, ledger: Ledger) -> dict[st
 
 
 def _effort(thinking: Thinking, request: Request, ledger: Ledger) -> Effort | None:
+    """A given effort counts; else it follows from the mode. Without thinking there is none."""
     path = request.where("thinking")
-    if thinking.mode is ThinkingMode.BETWEEN_TOOLS:
+    if thinking.mode is ThinkingMode.BETWEEN_TOOLS or (thinking.mode is ThinkingMode.DISABLED and thinking.effort):
         ledger.add("thinking.mode", path, thinking.mode.value)
-        return thinking.effort or Effort.NONE
-    if thinking.mode is ThinkingMode.DISABLED:
-        return Effort.NONE
-    if thinking.effort is not None or thinking.budget is None:
+    if thinking.effort is not None:
         return thinking.effort
+    if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
+        return Effort.NONE
+    if thinking.budget is None:
+        return None
     ledger.add("thinking.budget", path, str(thinking.budget))
     return next((effort for most, effort in _BUDGETS if thinking.budget <= most), Effort.MAX)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trilogue.model import (
+    Audio,
     Block,
     BlockStart,
     BlockStop,
@@ -84,11 +85,17 @@ class ResponsesStreamEncoder(StreamEncoder):
     def on_block_start(self, event: BlockStart) -> None:
         """The block goes into the open item if it belongs there; else that is done and another begins."""
         self._in_block = True
-        if self._item is not None and self._item.accepts(event.block):
-            self._item.start(event.block)
+        block = self._spoken(event.block) if isinstance(event.block, Audio) else event.block
+        if self._item is not None and self._item.accepts(block):
+            self._item.start(block)
             return
         self._close(False)
-        self._item = _OPENERS.get(type(event.block), _open_unsaid)(self, event.block)
+        self._item = _OPENERS.get(type(block), _open_unsaid)(self, block)
+
+    def _spoken(self, block: Audio) -> Block:
+        """Sound is said in words."""
+        self.reply.ledger.add("audio.dropped", block.path)
+        return Text(text=block.transcript or "", path=block.path)
 
     def on_delta(self, event: Delta) -> None:
         """More text: prepared bytes around one JSON string."""

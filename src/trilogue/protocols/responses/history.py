@@ -203,7 +203,7 @@ class History:
         item = encode_hosted(block, mint(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
         if item is None:
             self._ledger.add("native.dropped", block.path, block.name or block.tool.value)
-        elif result is not None and any(hit.content is not None for hit in result.hits):
+        elif result is not None and result.hits:
             self._ledger.add("web_search.replay", result.path)
         return item
 

@@ -162,6 +162,8 @@ class MessageItem(OutputItem):
     def stop(self, event: BlockStop) -> None:
         """A part ends."""
         final = self.open.close(event)
+        if not isinstance(final, (Text, Refusal)):
+            final = self.open.close(BlockStop(event.index))
         text = self.say_missing(_text_of(final), _text_of(self.open.block) + self.open.text())
         self._status = (final.extras or {}).get("item_status") if self.stream.own else None
         at = {**self.at, "content_index": len(self._parts)}

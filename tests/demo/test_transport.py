@@ -1,0 +1,110 @@
+"""The demo behind the seam of upstreams: it looks like a Responses API, to the linter and to the translation."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from trilogue.demo import MODELS, DemoTransport
+from trilogue.lint import lint_error, lint_response, lint_stream
+from trilogue.model import Protocol
+from trilogue.translate.responses import StreamTranslator, translate_response
+from trilogue.upstream import Transport, UpstreamRequest
+
+TOOLS = [
+    {
+        "type": "function",
+        "name": name,
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    }
+    for name in ("get_weather", "get_time")
+]
+FAILING = ("demo-error", "demo-error-midstream")
+GOOD = [model for model in MODELS if model not in FAILING]
+
+
+def send(path: str, body: Any, method: str = "POST") -> tuple[int, bytes]:
+    """Ask a demo without a pace; its status and its bytes."""
+
+    async def main() -> tuple[int, bytes]:
+        transport: Transport = DemoTransport(pace=0, clock=lambda: 1_790_000_000)
+        payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+        response = await transport.send(UpstreamRequest(method, f"demo:/v1{path}", [], payload))
+        data = await response.read(1_000_000)
+        await response.aclose()
+        assert await response.chunk() == b""
+        await transport.aclose()
+        return response.status, data
+
+    return asyncio.run(main())
+
+
+def body(model: str, *, stream: bool, text: str = "Hi") -> dict[str, Any]:
+    return {"model": model, "input": text, "stream": stream, "tools": TOOLS}
+
+
+@pytest.mark.parametrize("model", GOOD)
+def test_answers_keep_the_rules(model: str) -> None:
+    """Streamed and whole, without a finding."""
+    asked = body(model, stream=True)
+    status, data = send("/responses", asked)
+    assert status == 200
+    assert [str(finding) for finding in lint_stream(Protocol.RESPONSES, data, request=asked, own=False)] == []
+    asked = body(model, stream=False)
+    status, data = send("/responses", asked)
+    assert status == 200
+    findings = lint_response(Protocol.RESPONSES, json.loads(data), request=asked, own=False)
+    assert [str(finding) for finding in findings] == []
+
+
+@pytest.mark.parametrize("model", GOOD)
+@pytest.mark.parametrize("target", [Protocol.CHAT, Protocol.MESSAGES])
+def test_answers_translate(model: str, target: Protocol) -> None:
+    """Every client can show every feature: the translated stream keeps the rules of its protocol."""
+    _, data = send("/responses", body(model, stream=True))
+    translator = StreamTranslator(source=Protocol.RESPONSES, target=target)
+    out = translator.feed(data) + translator.close()
+    assert [str(finding) for finding in lint_stream(target, out) if finding.severity == "error"] == []
+    _, data = send("/responses", body(model, stream=False))
+    translated = translate_response(data, source=Protocol.RESPONSES, target=target)
+    assert [str(finding) for finding in lint_response(target, translated.body) if finding.severity == "error"] == []
+
+
+def test_failures() -> None:
+    """Before content an HTTP error, afterwards an error in the stream; whole answers only know the first."""
+    for model, stream in (("demo-error", True), ("demo-error", False), ("demo-error-midstream", False)):
+        status, data = send("/responses", body(model, stream=stream))
+        assert status == 500
+        assert lint_error(Protocol.RESPONSES, json.loads(data)) == []
+    status, data = send("/responses", body("demo-error-midstream", stream=True))
+    assert status == 200
+    assert b"response.failed" in data
+    assert b"response.completed" not in data
+
+
+@pytest.mark.parametrize(
+    ("path", "payload", "status"),
+    [
+        ("/responses", b"{", 400),
+        ("/responses", b"[]", 400),
+        ("/responses", {"model": "demo", "input": 3}, 400),
+        ("/responses", {"model": "none", "input": "Hi"}, 404),
+        ("/other", {"model": "demo", "input": "Hi"}, 404),
+    ],
+)
+def test_bad_requests(path: str, payload: Any, status: int) -> None:
+    """Told in the protocol's shape."""
+    got, data = send(path, payload)
+    assert got == status
+    assert lint_error(Protocol.RESPONSES, json.loads(data)) == []
+
+
+def test_models_and_tokens() -> None:
+    """The list, one of it, none of it, and the count of words."""
+    listed = json.loads(send("/models", b"", "GET")[1])
+    assert [model["id"] for model in listed["data"]] == list(MODELS)
+    assert json.loads(send("/models/demo-tools", b"", "GET")[1])["id"] == "demo-tools"
+    assert send("/models/none", b"", "GET")[0] == 404
+    counted = json.loads(send("/responses/input_tokens", {"model": "demo", "input": "one two three"})[1])
+    assert counted == {"object": "response.input_tokens", "input_tokens": 3}

@@ -1,0 +1,233 @@
+"""Mapping §7: how hard the model thinks, and how much of it is shown."""
+
+from typing import Any
+
+import pytest
+
+from tests.mapping.cases import ABSENT, COMPAT, OLD, Ask, Body, Test, at, check_ask, codes, like, one_of, rows
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+OPUS_45, OPUS_46, FABLE = "claude-opus-4-5", "claude-opus-4-6", "claude-fable-5"
+ROOM = 64000
+
+
+def effort(protocol: str, level: str, room: int = ROOM) -> Body:
+    """A request with that effort and that much room for output."""
+    if protocol == "C":
+        return {"reasoning_effort": level, "max_completion_tokens": room}
+    return {"reasoning": {"effort": level}, "max_output_tokens": room}
+
+
+def thought(kind: str, level: str | None = None, **fields: Any) -> Body:
+    """What a Messages request says then."""
+    return {"thinking": like(type=kind, **fields), "output_config.effort": ABSENT if level is None else level}
+
+
+ADAPTIVE: dict[str, tuple[Body, str]] = {
+    "none": ({"thinking": {"type": "disabled"}, "output_config.effort": ABSENT}, ""),
+    "minimal": (thought("adaptive", "low"), "effort.minimal"),
+    "low": (thought("adaptive", "low"), ""),
+    "medium": (thought("adaptive", "medium"), ""),
+    "high": (thought("adaptive", "high"), ""),
+    "xhigh": (thought("adaptive", "xhigh"), ""),
+    "max": (thought("adaptive", "max"), ""),
+}
+BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 32768, "max": ROOM - 1}
+
+TO_ADAPTIVE = tuple(
+    Ask(f"effort {level}", f"{p}>M", effort(p, level), *ADAPTIVE[level]) for level in EFFORTS for p in "CR"
+)
+TO_BUDGET = (
+    *(
+        Ask(
+            f"budget {level}",
+            f"{p}>M",
+            effort(p, level),
+            {"thinking": like(type="enabled", budget_tokens=budget), "output_config": ABSENT},
+            model=OLD,
+        )
+        for level, budget in BUDGETS.items()
+        for p in "CR"
+    ),
+    *(
+        Ask("budget none", f"{p}>M", effort(p, "none"), {"thinking": one_of({"type": "disabled"}, ABSENT)}, model=OLD)
+        for p in "CR"
+    ),
+    *(Ask("absent", f"{p}>M", {}, {"thinking": ABSENT, "output_config": ABSENT}) for p in "CR"),
+    *(
+        Ask(
+            "effort and budget",
+            f"{p}>M",
+            effort(p, "medium"),
+            {"thinking": like(type="enabled", budget_tokens=8192), "output_config.effort": "medium"},
+            model=OPUS_45,
+        )
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            "always on",
+            f"{p}>M",
+            effort(p, "none"),
+            {"thinking": one_of(ABSENT, like(type="adaptive")), "output_config.effort": "low"},
+            lost="effort.none",
+            model=FABLE,
+        )
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            "level that the model lacks",
+            f"{p}>M",
+            effort(p, "xhigh"),
+            thought("adaptive", "high"),
+            lost="effort.clamped",
+            model=OPUS_46,
+        )
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            "clamped to the limit",
+            f"{p}>M",
+            effort(p, "high", 9000),
+            {"thinking.budget_tokens": 8999, "max_tokens": 9000},
+            may="effort.clamped thinking.budget",
+            model=OLD,
+        )
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            "no room",
+            f"{p}>M",
+            effort(p, "high", 1024),
+            {"thinking": one_of(ABSENT, {"type": "disabled"})},
+            lost="thinking.no_room",
+            model=OLD,
+        )
+        for p in "CR"
+    ),
+)
+
+SAID = {"C": "reasoning_effort", "R": "reasoning.effort"}
+LEVELS = ((1024, "minimal"), (1536, "minimal"), (4096, "low"), (16384, "medium"), (28672, "high"), (49152, "xhigh"))
+FROM_MESSAGES = (
+    *(
+        Ask(f"effort {level}", f"M>{p}", {"output_config": {"effort": level}}, {SAID[p]: level})
+        for level in ("low", "medium", "high", "xhigh", "max")
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            f"budget {budget}",
+            f"M>{p}",
+            {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": 128000},
+            {SAID[p]: level},
+            lost="thinking.budget",
+            may="reasoning.visibility",
+        )
+        for budget, level in (*LEVELS, (49153, "max"))
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            "effort wins over budget",
+            f"M>{p}",
+            {
+                "thinking": {"type": "enabled", "budget_tokens": 2048},
+                "output_config": {"effort": "high"},
+                "max_tokens": 9000,
+            },
+            {SAID[p]: "high"},
+            may="thinking.budget reasoning.visibility",
+        )
+        for p in "CR"
+    ),
+    *(Ask("adaptive", f"M>{p}", {"thinking": {"type": "adaptive"}}, {SAID[p]: ABSENT}) for p in "CR"),
+    *(Ask("disabled", f"M>{p}", {"thinking": {"type": "disabled"}}, {SAID[p]: "none"}) for p in "CR"),
+    *(
+        Ask(
+            "between tools",
+            f"M>{p}",
+            {"thinking": {"type": "between_tools"}},
+            {SAID[p]: one_of("none", "minimal", "low")},
+            lost="thinking.mode",
+        )
+        for p in "CR"
+    ),
+    Ask("effort is exact", "C>R", effort("C", "minimal"), {"reasoning.effort": "minimal"}),
+    Ask("effort is exact", "R>C", effort("R", "minimal"), {"reasoning_effort": "minimal"}),
+)
+
+SHOWN: tuple[tuple[str, Test | object], ...] = (
+    ("summarized", one_of("auto", "concise", "detailed")),
+    ("omitted", ABSENT),
+)
+VISIBLE = (
+    *(
+        Ask(
+            f"shown {display}",
+            "M>R",
+            {"thinking": {"type": "adaptive", "display": display}},
+            {"reasoning.summary": summary},
+            may="reasoning.visibility",
+        )
+        for display, summary in SHOWN
+    ),
+    Ask("shown", "M>C", {"thinking": {"type": "adaptive", "display": "summarized"}}, declared="thinking.display"),
+    *(
+        Ask(
+            f"summary {summary}",
+            "R>M",
+            {"reasoning": {"effort": "high", "summary": summary}},
+            {"thinking": like(type="adaptive", display="summarized")},
+            may="reasoning.visibility",
+        )
+        for summary in ("auto", "concise", "detailed")
+    ),
+    Ask("summary", "R>C", {"reasoning": {"summary": "auto"}}, lost="reasoning.visibility"),
+    *(
+        Ask("context", f"R>{p}", {"reasoning": {"context": "all_turns"}}, {"reasoning": ABSENT}, lost="reasoning.context")
+        for p in "CM"
+    ),
+    *(Ask("pro", f"R>{p}", {"reasoning": {"mode": "pro"}}, refused="reasoning.mode") for p in "CM"),
+    *(Ask("standard", f"R>{p}", {"reasoning": {"mode": "standard"}}, may="param.dropped") for p in "CM"),
+    Ask("verbosity", "C>M", {"verbosity": "low"}, lost="verbosity"),
+    Ask("verbosity", "R>M", {"text": {"verbosity": "low"}}, lost="verbosity"),
+    Ask("verbosity", "C>R", {"verbosity": "low"}, {"text.verbosity": "low"}),
+    Ask("verbosity", "R>C", {"text": {"verbosity": "low"}}, {"verbosity": "low"}),
+    *(
+        Ask(
+            "task budget",
+            f"M>{p}",
+            {"output_config": {"task_budget": {"type": "tokens", "total": 90000}}},
+            declared="output_config.task_budget",
+        )
+        for p in "CR"
+    ),
+    *(Ask("tool calls at most", f"R>{p}", {"max_tool_calls": 3}, declared="max_tool_calls") for p in "CM"),
+)
+
+CASES = (*TO_ADAPTIVE, *TO_BUDGET, *FROM_MESSAGES, *VISIBLE)
+
+
+@rows(CASES)
+def test_row(case: Ask) -> None:
+    """Effort is carried by name where the target has names, and by the fixed table where it has budgets."""
+    check_ask(case)
+
+
+@pytest.mark.parametrize("level", [level for level in EFFORTS if level not in ("none", "max")])
+@pytest.mark.parametrize("protocol", ["C", "R"])
+def test_effort_to_budget_and_back_is_the_same_effort(protocol: str, level: str) -> None:
+    """The table is its own inverse (E04), so a second hop does not drift."""
+    there = Ask("there", f"{protocol}>M", effort(protocol, level), model=OLD).run().body
+    back = Ask("back", f"M>{protocol}", {"thinking": there["thinking"], "max_tokens": ROOM}).run()
+    assert at(back.body, SAID[protocol]) == level
+
+
+def test_compatible_servers_get_no_effort_they_may_not_know() -> None:
+    """Whatever happens to the effort of an unknown model, it is on the wire or in the ledger."""
+    translated = Ask("effort", "M>C", {"output_config": {"effort": "high"}}, model=COMPAT).run()
+    assert translated.body.get("reasoning_effort") == "high" or codes(translated.losses)

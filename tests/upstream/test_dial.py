@@ -1,0 +1,68 @@
+"""How connections are opened: which address wins, and that TLS is never left out."""
+
+import asyncio
+import socket
+
+import pytest
+
+from tests.upstream.raw import LOOPS, OK, Peer, run, serving
+from trilogue.errors import InternalError
+from trilogue.upstream.dial import dial, open_socket
+from trilogue.upstream.origin import Origin, parse_proxy
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+async def answer(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(OK)
+
+
+def test_no_tls_without_a_context(loop: str) -> None:
+    """Better no connection than a plain one."""
+
+    async def test() -> None:
+        with pytest.raises(InternalError):
+            await dial(Origin("https", "127.0.0.1", 1), None, None)
+        with pytest.raises(InternalError):
+            await dial(Origin("http", "127.0.0.1", 1), None, parse_proxy("https://127.0.0.1:1"))
+
+    run(loop, test)
+
+
+def test_a_dead_address_costs_a_moment(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first address neither answers nor refuses; the second one gets its try soon."""
+
+    async def test() -> None:
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.2", 0))
+            silent.listen(0)
+            dead = silent.getsockname()
+            async with serving(answer) as port:
+                with socket.create_connection(dead):
+                    found = [dead, ("127.0.0.1", port)]
+
+                    async def resolve(*_: object, **__: object) -> list[tuple[object, ...]]:
+                        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", address) for address in found]
+
+                    running = asyncio.get_running_loop()
+                    monkeypatch.setattr(type(running), "getaddrinfo", resolve, raising=True)
+                    start = running.time()
+                    sock = await open_socket("twice.example", port)
+                    assert sock.getpeername() == ("127.0.0.1", port)
+                    assert 0.2 < running.time() - start < 1
+                    sock.close()
+
+    if loop == "uvloop":
+        pytest.skip("the methods of uvloop's loop cannot be replaced")
+    run(loop, test)
+
+
+def test_every_address_refuses(loop: str) -> None:
+    """The error of the first one is told."""
+
+    async def test() -> None:
+        with pytest.raises(ConnectionRefusedError):
+            await open_socket("localhost", 1)
+
+    run(loop, test)
