@@ -18,15 +18,8 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-run: $(STAMP) ## Show three conversions of the examples
-	@echo "== A Messages request as a Responses request"
-	@$(BIN)/trilogue convert --from messages --to responses examples/messages-request.json
-	@echo
-	@echo "== The same request as a Chat Completions request"
-	@$(BIN)/trilogue convert --from messages --to chat examples/messages-request.json
-	@echo
-	@echo "== A Chat Completions stream as a Messages stream"
-	@$(BIN)/trilogue convert --from chat --to messages examples/chat-stream.sse
+run: $(STAMP) ## Start the gateway and print how to connect
+	@$(BIN)/trilogue serve
 
 test: lint ## Lint, check the types and run the tests
 	$(BIN)/python -m pytest -n auto

@@ -232,7 +232,8 @@ def echoed(loop: Loop, said: Body) -> Body:
 
 def first(loop: Loop, account: str = "a1") -> tuple[Body, trilogue.RequestTranslation]:
     """The first turn: what the client got, and its request."""
-    asked = request(loop.client, tools=TOOLS["R" if loop.client is R else "M"])
+    shown: Body = {} if loop.client is R else {"thinking": {"type": "adaptive"}}
+    asked = request(loop.client, tools=TOOLS["R" if loop.client is R else "M"], **shown)
     up = trilogue.translate_request(
         asked, source=loop.client, target=target(loop.upstream, account=account), sealer=SEALER
     )
@@ -319,6 +320,14 @@ def test_a_sealed_value_never_reaches_an_upstream(loop: Loop, other: Protocol) -
         return
     up = trilogue.translate_request(body, source=loop.client, target=target(other), sealer=SEALER)
     assert "trl1." not in json.dumps(up.body)
+
+
+def test_hidden_reasoning_for_a_client_that_did_not_ask_is_given_or_declared() -> None:
+    """Without thinking in the request no thinking block need come (C39), but nothing goes in silence."""
+    up = trilogue.translate_request(request(M), source=M, target=target(R), sealer=SEALER)
+    given = answer(R, output=[HIDDEN, message_item(output_text("Hi"))])
+    down = trilogue.translate_response(given, source=R, target=M, exchange=up.exchange)
+    assert down.body["content"][0]["type"] == "redacted_thinking" or down.losses
 
 
 def with_profile(**fields: Any) -> Target:

@@ -7,8 +7,10 @@ import sys
 import click
 
 from trilogue import LOSSES, TrilogueError, __version__
+from trilogue.cli.check import check
 from trilogue.cli.convert import collect, convert
 from trilogue.cli.lint import lint
+from trilogue.cli.serve import serve
 
 BAD_INPUT = 2
 
@@ -16,9 +18,10 @@ BAD_INPUT = 2
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trilogue")
 def app() -> None:
-    """Translate between OpenAI Chat Completions, Anthropic Messages and OpenAI Responses.
+    """Every client of one LLM protocol, every backend of another.
 
-    Protocols are named chat, messages and responses. Every command reads a file, or standard input for "-".
+    `serve` runs the gateway; the other commands work on files, offline. Protocols are named chat, messages and
+    responses (OpenAI Chat Completions, Anthropic Messages, OpenAI Responses).
     """
 
 
@@ -41,7 +44,7 @@ def losses_table() -> str:
     return "\n".join(["| code | when | instead |", "|---|---|---|", *rows])
 
 
-for command in (convert, collect, lint):
+for command in (serve, check, convert, collect, lint):
     app.add_command(command)
 
 

@@ -1,0 +1,320 @@
+"""Mapping §9: tools that the provider runs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.mapping.cases import ABSENT, USER, Answer, Ask, Body, check_answer, check_ask, codes, holds, like, message_item
+from tests.mapping.cases import output_text, rows
+
+PLACE = {"type": "approximate", "city": "Rome", "country": "IT"}
+SEARCH: dict[str, Body] = {
+    "M": {"type": "web_search_20250305", "name": "web_search"},
+    "R": {"type": "web_search"},
+}
+
+
+def hosted(kind: str) -> Any:
+    """One of the tools has a type that starts so."""
+    return lambda tools: any(str(tool.get("type", "")).startswith(kind) for tool in tools)
+
+
+SEARCHES = (
+    Ask("web search", "M>R", {"tools": [SEARCH["M"]]}, {"tools": hosted("web_search")}, may="web_search.params"),
+    Ask("web search", "R>M", {"tools": [SEARCH["R"]]}, {"tools": hosted("web_search_2")}, may="web_search.params"),
+    Ask(
+        "allowed domains",
+        "M>R",
+        {"tools": [{**SEARCH["M"], "allowed_domains": ["a.com"]}]},
+        {"tools[0].filters.allowed_domains": ["a.com"]},
+        may="web_search.params",
+    ),
+    Ask(
+        "allowed domains",
+        "R>M",
+        {"tools": [{**SEARCH["R"], "filters": {"allowed_domains": ["a.com"]}}]},
+        {"tools[0].allowed_domains": ["a.com"]},
+        may="web_search.params",
+    ),
+    Ask("blocked domains", "M>R", {"tools": [{**SEARCH["M"], "blocked_domains": ["a.com"]}]}, declared="tools[0]"),
+    Ask(
+        "place",
+        "M>R",
+        {"tools": [{**SEARCH["M"], "user_location": PLACE}]},
+        {"tools[0].user_location": like(city="Rome", country="IT")},
+        may="web_search.params",
+    ),
+    Ask(
+        "place",
+        "R>M",
+        {"tools": [{**SEARCH["R"], "user_location": PLACE}]},
+        {"tools[0].user_location": like(city="Rome", country="IT")},
+        may="web_search.params",
+    ),
+    Ask(
+        "uses at most",
+        "M>R",
+        {"tools": [{**SEARCH["M"], "max_uses": 3}]},
+        {"max_tool_calls": 3},
+        lost="web_search.params",
+    ),
+    Ask(
+        "size of the search",
+        "R>M",
+        {"tools": [{**SEARCH["R"], "search_context_size": "high"}]},
+        {"tools[0].search_context_size": ABSENT},
+        lost="web_search.params",
+    ),
+    Ask(
+        "options",
+        "C>R",
+        {"web_search_options": {"search_context_size": "low"}},
+        {"tools[0]": like(type="web_search", search_context_size="low")},
+    ),
+    Ask(
+        "options",
+        "C>M",
+        {"web_search_options": {"search_context_size": "low"}},
+        {"tools": hosted("web_search_2")},
+        lost="web_search.params",
+    ),
+    Ask("web search", "M>C", {"tools": [SEARCH["M"]]}, declared="tools[0]"),
+    Ask("web search", "R>C", {"tools": [SEARCH["R"]]}, declared="tools[0]"),
+)
+
+MCP_SERVER = {
+    "type": "url",
+    "name": "files",
+    "url": "https://mcp.example.com",
+    "authorization_token": "tok",
+}
+MCP_TOOLSET = {"type": "mcp_toolset", "mcp_server_name": "files"}
+MCP = {
+    "type": "mcp",
+    "server_label": "files",
+    "server_url": "https://mcp.example.com",
+    "authorization": "tok",
+    "require_approval": "never",
+}
+OTHERS = (
+    *(
+        Ask("web fetch", f"M>{p}", {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]}, declared="tools[0]")
+        for p in "CR"
+    ),
+    Ask(
+        "code execution",
+        "M>R",
+        {"tools": [{"type": "code_execution_20250825", "name": "code_execution"}]},
+        {"tools[0].type": "code_interpreter"},
+        lost="code_exec.container",
+    ),
+    Ask(
+        "code execution",
+        "R>M",
+        {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]},
+        {"tools": hosted("code_execution_")},
+        lost="code_exec.container",
+    ),
+    Ask(
+        "files of a container",
+        "R>M",
+        {"tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file_1"]}}]},
+        declared="tools[0]",
+    ),
+    *(Ask("file search", f"R>{p}", {"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}, declared="tools[0]") for p in "CM"),
+    Ask(
+        "remote tools",
+        "M>R",
+        {"mcp_servers": [MCP_SERVER], "tools": [MCP_TOOLSET]},
+        {
+            "tools[0]": like(
+                type="mcp", server_label="files", server_url="https://mcp.example.com", authorization="tok"
+            )
+        },
+    ),
+    Ask(
+        "remote tools",
+        "R>M",
+        {"tools": [MCP]},
+        {
+            "mcp_servers[0]": like(type="url", name="files", url="https://mcp.example.com", authorization_token="tok"),
+            "tools[0]": like(type="mcp_toolset", mcp_server_name="files"),
+        },
+    ),
+    Ask("remote tools with approval", "R>M", {"tools": [{**MCP, "require_approval": "always"}]}, declared="tools[0]"),
+    Ask("remote tools", "R>C", {"tools": [MCP]}, declared="tools[0]"),
+    Ask("remote tools", "M>C", {"mcp_servers": [MCP_SERVER], "tools": [MCP_TOOLSET]}, declared="mcp_servers"),
+    *(Ask("pictures", f"R>{p}", {"tools": [{"type": "image_generation"}]}, declared="tools[0]") for p in "CM"),
+    *(Ask("computer", f"R>{p}", {"tools": [{"type": "computer"}]}, declared="tools[0]") for p in "CM"),
+)
+
+USED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "cats"}}
+FOUND = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [
+        {"type": "web_search_result", "url": "https://cats.com", "title": "Cats", "encrypted_content": "SECRET=="}
+    ],
+}
+TEXT = {"type": "text", "text": "Cats."}
+LOOKED = {
+    "id": "ws_1",
+    "type": "web_search_call",
+    "status": "completed",
+    "action": {
+        "type": "search",
+        "query": "cats",
+        "queries": ["cats"],
+        "sources": [{"type": "url", "url": "https://cats.com"}],
+    },
+}
+HISTORY = (
+    Ask(
+        "search in the history",
+        "M>R",
+        {"messages": [USER, {"role": "assistant", "content": [USED, FOUND, TEXT]}, USER], "tools": [SEARCH["M"]]},
+        {"input": lambda items: "SECRET==" not in str(items)},
+        declared="messages[1].content",
+    ),
+    Ask(
+        "search in the history",
+        "M>C",
+        {"messages": [USER, {"role": "assistant", "content": [USED, FOUND, TEXT]}, USER]},
+        {"messages": lambda turns: "SECRET==" not in str(turns)},
+        declared="messages[1].content[0]",
+    ),
+    Ask(
+        "search in the history",
+        "R>C",
+        {"input": [USER, LOOKED, message_item(output_text("Cats.")), USER]},
+        {"messages[1].content": holds("cats")},
+        declared="input[1]",
+    ),
+    Ask(
+        "search in the history",
+        "R>M",
+        {"input": [USER, LOOKED, message_item(output_text("Cats.")), USER], "tools": [SEARCH["R"]]},
+        {"messages[1].content": holds("cats")},
+        declared="input[1]",
+    ),
+)
+
+CASES = (*SEARCHES, *OTHERS, *HISTORY)
+
+
+@rows(CASES)
+def test_row(case: Ask) -> None:
+    """The nearest tool of the other provider, or a word that there is none."""
+    check_ask(case)
+
+
+REMOTE_USE = {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "read", "server_name": "files", "input": {"p": 1}}
+REMOTE_RESULT = {
+    "type": "mcp_tool_result",
+    "tool_use_id": "mcptoolu_1",
+    "is_error": False,
+    "content": [{"type": "text", "text": "done"}],
+}
+REMOTE_CALL = {
+    "id": "mcp_1",
+    "type": "mcp_call",
+    "name": "read",
+    "server_label": "files",
+    "arguments": '{"p":1}',
+    "output": "done",
+    "error": None,
+    "status": "completed",
+}
+ANSWERS = (
+    Answer(
+        "web search",
+        "M>R",
+        {"content": [USED, FOUND, TEXT]},
+        {
+            "output[0]": like(type="web_search_call", status="completed"),
+            "output[0].action": like(type="search", query="cats"),
+            "output[1].type": "message",
+        },
+        may="web_search.replay",
+    ),
+    Answer(
+        "web search",
+        "R>M",
+        {"output": [LOOKED, message_item(output_text("Cats."))]},
+        {
+            "content[0]": like(type="server_tool_use", name="web_search", input=like(query="cats")),
+            "content[1]": like(type="web_search_tool_result"),
+            "content[1].content[0]": like(url="https://cats.com", encrypted_content=lambda e: e.startswith("trl1.")),
+            "content[2]": like(type="text", text="Cats."),
+            "stop_reason": "end_turn",
+        },
+    ),
+    Answer(
+        "web search",
+        "M>C",
+        {"content": [USED, FOUND, TEXT]},
+        {"choices[0].message.content": "Cats.", "choices[0].message.tool_calls": ABSENT, "choices[0].finish_reason": "stop"},
+        lost="hosted.result_dropped",
+        may="native.dropped web_search.replay hosted.history_as_text",
+    ),
+    Answer(
+        "web search",
+        "R>C",
+        {"output": [LOOKED, message_item(output_text("Cats."))]},
+        {"choices[0].message.content": "Cats.", "choices[0].message.tool_calls": ABSENT, "choices[0].finish_reason": "stop"},
+        lost="hosted.result_dropped",
+        may="native.dropped web_search.replay hosted.history_as_text",
+    ),
+    Answer(
+        "remote tools",
+        "M>R",
+        {"content": [REMOTE_USE, REMOTE_RESULT, TEXT]},
+        {
+            "output[0]": like(
+                type="mcp_call", name="read", server_label="files", arguments='{"p":1}', output="done", error=ABSENT
+            )
+        },
+    ),
+    Answer(
+        "remote tools",
+        "R>M",
+        {"output": [REMOTE_CALL, message_item(output_text("Cats."))]},
+        {
+            "content[0]": like(type="mcp_tool_use", name="read", server_name="files", input={"p": 1}),
+            "content[1]": like(type="mcp_tool_result", is_error=False),
+            "stop_reason": "end_turn",
+        },
+    ),
+    Answer(
+        "paused turn",
+        "M>C",
+        {"content": [TEXT], "stop_reason": "pause_turn"},
+        {"choices[0].finish_reason": "stop"},
+        lost="stop.pause_turn",
+    ),
+    Answer(
+        "paused turn",
+        "M>R",
+        {"content": [TEXT], "stop_reason": "pause_turn"},
+        {"status": "completed"},
+        lost="stop.pause_turn",
+    ),
+)
+
+
+@rows(ANSWERS)
+def test_answer_row(case: Answer) -> None:
+    """What a hosted tool did is shown in the client's own items, and no token of one provider leaves as it is."""
+    check_answer(case)
+    assert "SECRET==" not in json.dumps(case.run().body)
+
+
+@pytest.mark.parametrize("target", ["C", "R"])
+def test_a_search_in_the_history_is_told_in_words_or_as_an_item(target: str) -> None:
+    """An upstream without that tool gets a short note; its results are never sent as the model's own prose."""
+    turns = [USER, {"role": "assistant", "content": [USED, FOUND, TEXT]}, USER]
+    translated = Ask("history", f"M>{target}", {"messages": turns}).run()
+    assert "cats" in json.dumps(translated.body)
+    assert codes(translated.losses) <= {"hosted.history_as_text", "web_search.replay", "hosted.result_dropped"}
+    assert translated.losses

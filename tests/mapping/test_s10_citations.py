@@ -1,0 +1,164 @@
+"""Mapping §10: citations and annotations."""
+
+from tests.mapping.cases import ABSENT, USER, Answer, Ask, Body, check_answer, check_ask, choice, like, message_item
+from tests.mapping.cases import one_of, output_text, rows
+
+WEB = {
+    "type": "web_search_result_location",
+    "url": "https://cats.com",
+    "title": "Cats",
+    "cited_text": "cats purr",
+    "encrypted_index": "INDEX==",
+}
+CHAR = {
+    "type": "char_location",
+    "cited_text": "x",
+    "document_index": 0,
+    "document_title": "Paper",
+    "start_char_index": 0,
+    "end_char_index": 1,
+}
+CITED = [{"type": "text", "text": "Só: "}, {"type": "text", "text": "cats purr", "citations": [WEB]}]
+LINK = {"start_index": 4, "end_index": 13, "url": "https://cats.com", "title": "Cats"}
+NATIVE = {"type": "url_citation", **LINK}
+FILED = {"type": "file_citation", "file_id": "file_1", "filename": "a.txt", "index": 3}
+PURR = output_text("Só: cats purr", annotations=[NATIVE])
+
+ANSWERS = (
+    Answer(
+        "web",
+        "M>C",
+        {"content": CITED},
+        {
+            "choices[0].message.content": "Só: cats purr",
+            "choices[0].message.annotations": [{"type": "url_citation", "url_citation": LINK}],
+        },
+        lost="citation.source_span",
+        may="text.blocks_joined",
+    ),
+    Answer(
+        "web",
+        "M>R",
+        {"content": CITED},
+        {
+            "output[0].content[0].text": "Só: ",
+            "output[0].content[1].annotations": [{**NATIVE, "start_index": 0, "end_index": 9}],
+        },
+        lost="citation.source_span",
+    ),
+    *(
+        Answer(
+            "document",
+            f"M>{p}",
+            {"content": [{"type": "text", "text": "x", "citations": [CHAR]}]},
+            {path: one_of([], ABSENT)},
+            lost="citation.document",
+        )
+        for p, path in (("C", "choices[0].message.annotations"), ("R", "output[0].content[0].annotations"))
+    ),
+    Answer(
+        "web",
+        "R>M",
+        {"output": [message_item(PURR)]},
+        {
+            "content[0].citations[0]": like(
+                type="web_search_result_location",
+                url="https://cats.com",
+                title="Cats",
+                cited_text="",
+                encrypted_index=lambda value: value.startswith("trl1."),
+            )
+        },
+        may="citation.source_span",
+    ),
+    Answer(
+        "web",
+        "C>M",
+        {"choices": choice(content="Só: cats purr", annotations=[{"type": "url_citation", "url_citation": LINK}])},
+        {"content[0].citations[0]": like(type="web_search_result_location", url="https://cats.com", title="Cats")},
+        may="citation.source_span",
+    ),
+    Answer(
+        "web",
+        "C>R",
+        {"choices": choice(content="Só: cats purr", annotations=[{"type": "url_citation", "url_citation": LINK}])},
+        {"output[0].content[0].annotations": [NATIVE]},
+    ),
+    Answer(
+        "web",
+        "R>C",
+        {"output": [message_item(PURR)]},
+        {"choices[0].message.annotations": [{"type": "url_citation", "url_citation": LINK}]},
+    ),
+    *(
+        Answer(
+            "file",
+            f"R>{p}",
+            {"output": [message_item(output_text("x", annotations=[FILED]))]},
+            {path: one_of([], ABSENT)},
+            lost="citation.document",
+        )
+        for p, path in (("C", "choices[0].message.annotations"), ("M", "content[0].citations"))
+    ),
+)
+
+
+@rows(ANSWERS)
+def test_answer_row(case: Answer) -> None:
+    """A link keeps its place in the text; what a client cannot use is not sent."""
+    check_answer(case)
+    assert "INDEX==" not in str(case.run().body)
+
+
+def history(protocol: str) -> Body:
+    """A history with a citation of the provider."""
+    if protocol == "M":
+        return {"messages": [USER, {"role": "assistant", "content": CITED}, USER]}
+    return {"input": [USER, message_item(PURR), USER]}
+
+
+CASES = (
+    Ask(
+        "in the history",
+        "M>C",
+        history("M"),
+        {"messages[1].content": lambda content: "INDEX==" not in str(content)},
+        lost="citation.dropped",
+        may="text.blocks_joined",
+    ),
+    Ask("in the history", "R>M", history("R"), {"messages[1].content[0].citations": ABSENT}, lost="citation.dropped"),
+    Ask("in the history", "R>C", history("R"), lost="citation.dropped"),
+    Ask(
+        "in the history",
+        "M>R",
+        history("M"),
+        {"input[1].content": lambda content: "INDEX==" not in str(content)},
+        lost="citation.dropped",
+        may="citation.source_span",
+    ),
+    Ask(
+        "asked for",
+        "M>R",
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "document",
+                            "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"},
+                            "citations": {"enabled": True},
+                        }
+                    ],
+                }
+            ]
+        },
+        declared="messages[0].content[0].citations",
+    ),
+)
+
+
+@rows(CASES)
+def test_row(case: Ask) -> None:
+    """Citations in a history are said to be gone."""
+    check_ask(case)

@@ -1,0 +1,185 @@
+"""Mapping §12: limits and sampling."""
+
+from typing import Any
+
+import pytest
+
+import trilogue
+from tests.mapping.cases import ABSENT, COMPAT, C, M, OLD, R, Ask, Body, answer, check_ask, choice, codes, request, rows
+from trilogue import Protocol, Target
+
+STOPS = ["END", "STOP"]
+TOKENS = (
+    Ask("limit", "C>M", {"max_completion_tokens": 500}, {"max_tokens": 500}),
+    Ask("old limit", "C>M", {"max_completion_tokens": ABSENT, "max_tokens": 500}, {"max_tokens": 500}),
+    Ask("limit", "C>R", {"max_completion_tokens": 500}, {"max_output_tokens": 500}),
+    Ask("limit", "M>C", {"max_tokens": 500}, {"max_completion_tokens": 500, "max_tokens": ABSENT}),
+    Ask(
+        "limit of a compatible server",
+        "M>C",
+        {"max_tokens": 500},
+        {"max_tokens": 500, "max_completion_tokens": ABSENT},
+        model=COMPAT,
+    ),
+    Ask("limit", "M>R", {"max_tokens": 500}, {"max_output_tokens": 500}),
+    Ask("limit", "R>C", {"max_output_tokens": 500}, {"max_completion_tokens": 500}),
+    Ask("limit", "R>M", {"max_output_tokens": 500}, {"max_tokens": 500}),
+    Ask(
+        "no limit",
+        "C>M",
+        {"max_completion_tokens": ABSENT},
+        {"max_tokens": lambda n: n >= 1024},
+        lost="max_tokens.defaulted",
+    ),
+    Ask(
+        "no limit",
+        "R>M",
+        {"max_output_tokens": ABSENT},
+        {"max_tokens": lambda n: n >= 1024},
+        lost="max_tokens.defaulted",
+    ),
+    Ask("no limit", "C>R", {"max_completion_tokens": ABSENT}, {"max_output_tokens": ABSENT}),
+    Ask("small limit", "C>R", {"max_completion_tokens": 5}, {"max_output_tokens": 16}, lost="max_tokens.raised"),
+    Ask("small limit", "M>R", {"max_tokens": 5}, {"max_output_tokens": 16}, lost="max_tokens.raised"),
+    Ask("small limit", "R>C", {"max_output_tokens": 16}, {"max_completion_tokens": 16}),
+    Ask("warm the cache", "M>R", {"max_tokens": 0}, {"prompt_cache_options.prewarm": lambda v: bool(v)}, may="max_tokens.raised"),
+    Ask("warm the cache", "M>C", {"max_tokens": 0}, refused="max_tokens"),
+)
+
+SAMPLING = (
+    Ask("temperature", "C>M", {"temperature": 0.5}, {"temperature": 0.5}, model=OLD),
+    Ask("temperature", "R>M", {"temperature": 0.5}, {"temperature": 0.5}, model=OLD),
+    Ask("hot", "C>M", {"temperature": 1.5}, {"temperature": lambda t: t == 1}, lost="temperature.clamped", model=OLD),
+    Ask("hot", "R>M", {"temperature": 1.5}, {"temperature": lambda t: t == 1}, lost="temperature.clamped", model=OLD),
+    *(
+        Ask(f"{name} of newer models", f"{p}>M", {name: 0.5}, {name: ABSENT}, lost="sampling.dropped")
+        for name in ("temperature", "top_p")
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            "both",
+            f"{p}>M",
+            {"temperature": 0.5, "top_p": 0.9},
+            {"temperature": 0.5, "top_p": ABSENT},
+            lost="sampling.dropped",
+            model=OLD,
+        )
+        for p in "CR"
+    ),
+    *(
+        Ask(name, f"M>{p}", {name: 0.5}, {name: 0.5}, model=model)
+        for name in ("temperature", "top_p")
+        for p, model in (("C", "gpt-4o"), ("R", "gpt-4o"))
+    ),
+    Ask("temperature", "C>R", {"temperature": 0.5}, {"temperature": 0.5}),
+    Ask("temperature", "R>C", {"temperature": 0.5}, {"temperature": 0.5}),
+    Ask("top_p", "C>R", {"top_p": 0.5}, {"top_p": 0.5}),
+    Ask("top_k", "M>C", {"top_k": 5}, {"top_k": 5}, model=COMPAT),
+    Ask("top_k", "M>C", {"top_k": 5}, {"top_k": ABSENT}, lost="sampling.dropped"),
+    Ask("top_k", "M>R", {"top_k": 5}, {"top_k": ABSENT}, lost="sampling.dropped"),
+    *(
+        Ask(name, f"C>{p}", {name: value}, declared=name)
+        for name, value in {
+            "frequency_penalty": 0.5,
+            "presence_penalty": 0.5,
+            "logit_bias": {"5": 1},
+            "seed": 7,
+        }.items()
+        for p in "MR"
+    ),
+    *(
+        Ask(f"{name} without effect", f"C>{p}", {name: value})
+        for name, value in {"frequency_penalty": 0, "presence_penalty": 0, "n": 1}.items()
+        for p in "MR"
+    ),
+    *(Ask("choices", f"C>{p}", {"n": 2}, refused="n") for p in "MR"),
+    Ask(
+        "logprobs",
+        "C>R",
+        {"logprobs": True, "top_logprobs": 3},
+        {"top_logprobs": 3, "include": lambda i: "message.output_text.logprobs" in i},
+    ),
+    Ask(
+        "logprobs",
+        "R>C",
+        {"top_logprobs": 3, "include": ["message.output_text.logprobs"]},
+        {"logprobs": True, "top_logprobs": 3},
+    ),
+    Ask("logprobs", "C>M", {"logprobs": True}, declared="logprobs"),
+    Ask("logprobs", "R>M", {"top_logprobs": 3}, declared="top_logprobs"),
+)
+
+STOP = (
+    Ask("stop", "C>M", {"stop": STOPS}, {"stop_sequences": STOPS}),
+    Ask("one stop", "C>M", {"stop": "END"}, {"stop_sequences": ["END"]}),
+    Ask("stop", "M>C", {"stop_sequences": STOPS}, {"stop": STOPS}, model="gpt-4o"),
+    Ask("five stops", "M>C", {"stop_sequences": list("abcde")}, refused="stop_sequences"),
+    Ask("stop", "C>R", {"stop": STOPS}, {"stop": ABSENT}, lost="stop.emulated"),
+    Ask("stop", "M>R", {"stop_sequences": STOPS}, {"stop": ABSENT}, lost="stop.emulated"),
+)
+
+OWN = (
+    *(
+        Ask("prediction", f"C>{p}", {"prediction": {"type": "content", "content": "x"}}, declared="prediction")
+        for p in "MR"
+    ),
+    Ask("moderation", "C>M", {"moderation": {"model": "m"}}, declared="moderation"),
+    Ask("moderation", "R>M", {"moderation": {"model": "m"}}, declared="moderation"),
+    Ask("moderation", "C>R", {"moderation": {"model": "m"}}, {"moderation": {"model": "m"}}),
+    Ask("moderation", "R>C", {"moderation": {"model": "m"}}, {"moderation": {"model": "m"}}),
+    *(Ask("programs", f"R>{p}", {"access_programs": {"cyber": "standard"}}, declared="access_programs") for p in "CM"),
+    *(Ask("image", f"R>{p}", {"image": {"context_compression": "auto"}}, declared="image") for p in "CM"),
+    *(Ask("residency", f"M>{p}", {"inference_geo": "eu"}, declared="inference_geo") for p in "CR"),
+    *(Ask("container", f"M>{p}", {"container": "c_1"}, declared="container") for p in "CR"),
+    *(Ask("template", f"R>{p}", {"prompt": {"id": "pmpt_1"}}, refused="prompt") for p in "CM"),
+    *(Ask("truncation", f"R>{p}", {"truncation": "auto"}, declared="truncation") for p in "CM"),
+    *(Ask("no truncation", f"R>{p}", {"truncation": "disabled"}) for p in "CM"),
+    Ask("obfuscation", "C>R", {"stream": True, "stream_options": {"include_obfuscation": False}}),
+    Ask("obfuscation", "R>C", {"stream": True, "stream_options": {"include_obfuscation": False}}),
+)
+
+CASES = (*TOKENS, *SAMPLING, *STOP, *OWN)
+
+
+@rows(CASES)
+def test_row(case: Ask) -> None:
+    """Limits are kept within what the target takes; what it does not take is said."""
+    check_ask(case)
+
+
+UPSTREAM: dict[Protocol, Any] = {
+    C: lambda text: answer(C, choices=choice(content=text)),
+    R: lambda text: answer(
+        R,
+        output=[
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
+            }
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("client", [C, M], ids=["C", "M"])
+@pytest.mark.parametrize(
+    ("text", "left", "sequence"),
+    [("one END two", "one ", "END"), ("none", "none", None), ("STOP", "", "STOP"), ("EN STO", "EN STO", None)],
+)
+def test_stop_sequences_cut_the_answer(client: Protocol, text: str, left: str, sequence: str | None) -> None:
+    """Responses has no stop sequences, so the text is cut on its way to the client."""
+    fields: Body = {"stop": STOPS} if client is C else {"stop_sequences": STOPS}
+    up = trilogue.translate_request(request(client, **fields), source=client, target=Target.of(R, "gpt-5.6"))
+    assert codes(up.losses) == {"stop.emulated"}
+    down = trilogue.translate_response(UPSTREAM[R](text), source=R, target=client, exchange=up.exchange).body
+    if client is C:
+        assert down["choices"][0]["message"]["content"] == left
+        assert down["choices"][0]["finish_reason"] == "stop"
+    else:
+        assert "".join(block["text"] for block in down["content"]) == left
+        assert down["stop_sequence"] == sequence
+        assert down["stop_reason"] == ("stop_sequence" if sequence else "end_turn")
