@@ -11,7 +11,8 @@ import click
 import pytest
 
 from trilogue import LOSSES
-from trilogue.cli.app import app, losses_table
+from trilogue.cli.app import COMMANDS, app
+from trilogue.cli.losses import losses_table
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -44,11 +45,12 @@ EXAMPLES = [(page.name, number, code) for page in PAGES for number, code in enum
 
 
 @pytest.mark.parametrize(("page", "number", "code"), EXAMPLES, ids=[f"{page}-{n}" for page, n, _ in EXAMPLES])
-def test_examples_run(page: str, number: int, code: str) -> None:
+def test_examples_run(page: str, number: int, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python example is run as a user would paste it, unless it needs a server (marked so in its first line)."""
     if code.startswith("# needs a running gateway"):
         compile(code, f"{page} example {number}", "exec")
         return
+    monkeypatch.chdir(ROOT / "examples")
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(code, f"{page} example {number}", "exec"), {"__name__": "__example__"})
 
@@ -63,7 +65,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 def flags() -> list[tuple[str, str]]:
     """Every command with every long option it has."""
     found = []
-    for name, command in app.commands.items():
+    for name in COMMANDS:
+        command = app.get_command(click.Context(app), name)
+        assert command is not None
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 found += [(name, option) for option in parameter.opts if option.startswith("--")]

@@ -111,6 +111,13 @@ def test_name_in_a_repeated_block_is_restored_too() -> None:
     assert stop.block == ToolCall(id="1", name="read", namespace="fs", arguments="{}")
 
 
+def test_free_text_call_of_a_function_stays_free_text() -> None:
+    """Its input is no JSON, whatever was offered."""
+    names = ToolNames({"f": Offered("f", None, CallKind.FUNCTION, False)})
+    events: list[Event] = [BlockStart(0, ToolCall(id="1", name="f", kind=CallKind.CUSTOM))]
+    assert NameStage(names)(events) == events
+
+
 def test_unknown_tool_names_pass() -> None:
     """Models make names up; that is for the client to see."""
     events: list[Event] = [BlockStart(0, ToolCall(id="1", name="made_up")), Delta(0, "{}"), BlockStop(0)]

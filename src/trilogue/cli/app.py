@@ -1,21 +1,51 @@
-"""The commands put together, and what an error looks like to a user: one line on stderr, exit code 2."""
+"""The commands put together, and what an error looks like to a user: one line on stderr, exit code 2.
+
+Commands are imported when they are called: `trilogue convert` does not wait for a web server to load.
+"""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
-from trilogue import LOSSES, TrilogueError, __version__
-from trilogue.cli.check import check
-from trilogue.cli.convert import collect, convert
-from trilogue.cli.lint import lint
-from trilogue.cli.serve import serve
+from trilogue import TrilogueError, __version__
 
 BAD_INPUT = 2
 
+COMMANDS = {
+    "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
+    "check": ("trilogue.cli.check", "Check a configuration file, or print its JSON Schema."),
+    "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),
+    "collect": ("trilogue.cli.convert", "Turn a recorded stream into the whole response it stands for."),
+    "lint": ("trilogue.cli.lint", "Report every broken rule of a protocol in a stream or body."),
+    "losses": ("trilogue.cli.losses", "List what a translation can lose."),
+}
+"""where each command is, and its line in the overview"""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class Commands(click.Group):
+    """A group that imports a command when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The overview, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trilogue")
 def app() -> None:
     """Every client of one LLM protocol, every backend of another.
@@ -23,29 +53,6 @@ def app() -> None:
     `serve` runs the gateway; the other commands work on files, offline. Protocols are named chat, messages and
     responses (OpenAI Chat Completions, Anthropic Messages, OpenAI Responses).
     """
-
-
-@app.command()
-@click.option("--markdown", is_flag=True, help="As the table of the documentation.")
-def losses(markdown: bool) -> None:
-    """List what a translation can lose: code, when it happens, what is done instead."""
-    click.echo(losses_table() if markdown else losses_text())
-
-
-def losses_text() -> str:
-    """The list for a terminal."""
-    width = max(len(code) for code in LOSSES)
-    return "\n".join(f"{code:<{width}}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items())
-
-
-def losses_table() -> str:
-    """The list for the documentation."""
-    rows = [f"| `{code}` | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
-    return "\n".join(["| code | when | instead |", "|---|---|---|", *rows])
-
-
-for command in (serve, check, convert, collect, lint):
-    app.add_command(command)
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | No
     if kind == "request":
         return lint_request(protocol, body)
     if kind == "error":
-        return lint_error(protocol, body)
+        return lint_error(protocol, body, own=own)
     return lint_response(protocol, body, request=request, own=own)
 
 

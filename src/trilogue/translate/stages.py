@@ -148,7 +148,9 @@ class NameStage:
 
 
 def _restored(call: ToolCall, offered: Offered, arguments: str) -> ToolCall:
-    return replace(call, name=offered.name, namespace=offered.namespace, kind=offered.kind, arguments=arguments)
+    # A free-text call of a tool that was offered as a function is an upstream's mistake: its input stays free text.
+    kind = CallKind.CUSTOM if offered.kind is CallKind.CUSTOM else call.kind
+    return replace(call, name=offered.name, namespace=offered.namespace, kind=kind, arguments=arguments)
 
 
 class ParallelStage:

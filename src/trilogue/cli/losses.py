@@ -1,0 +1,26 @@
+"""`trilogue losses`: the closed list of what a translation can lose."""
+
+from __future__ import annotations
+
+import click
+
+from trilogue import LOSSES
+
+
+@click.command()
+@click.option("--markdown", is_flag=True, help="As the table of the documentation.")
+def losses(markdown: bool) -> None:
+    """List what a translation can lose: code, when it happens, what is done instead."""
+    click.echo(losses_table() if markdown else losses_text())
+
+
+def losses_text() -> str:
+    """The list for a terminal."""
+    width = max(len(code) for code in LOSSES)
+    return "\n".join(f"{code:<{width}}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items())
+
+
+def losses_table() -> str:
+    """The list for the documentation."""
+    rows = [f"| `{code}` | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
+    return "\n".join(["| code | when | instead |", "|---|---|---|", *rows])

@@ -1,0 +1,60 @@
+"""History repair: opt-in, declared, and nothing else is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trilogue import Protocol, translate_request
+from trilogue.translate.repair import UNAVAILABLE
+
+TOOLS = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+
+
+def messages(*turns: dict[str, Any]) -> dict[str, Any]:
+    return {"model": "claude-opus-5", "max_tokens": 100, "messages": list(turns), "tools": [TOOLS]}
+
+
+USER = {"role": "user", "content": "go"}
+CALLS = {
+    "role": "assistant",
+    "content": [
+        {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}},
+        {"type": "tool_use", "id": "toolu_2", "name": "f", "input": {}},
+    ],
+}
+ONE_RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "one"}]}
+ORPHAN = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_9", "content": "late"}]}
+
+
+@pytest.mark.parametrize("target", list(Protocol))
+def test_call_without_result_is_answered(target: Protocol) -> None:
+    """Every protocol refuses an unanswered call, so each target gets the made-up error result."""
+    up = translate_request(messages(USER, CALLS, ONE_RESULT), source=Protocol.MESSAGES, target=target, repair=True)
+    text = str(up.body)
+    assert text.count(UNAVAILABLE) == 1
+    assert "toolu_2" in text.split(UNAVAILABLE, maxsplit=1)[0]
+    assert ("tool_result.synthetic", "messages[1].content[1]") in [(loss.code, loss.path) for loss in up.losses]
+
+
+@pytest.mark.parametrize("target", list(Protocol))
+def test_result_without_call_is_dropped(target: Protocol) -> None:
+    """And said so."""
+    up = translate_request(messages(USER, ORPHAN, USER), source=Protocol.MESSAGES, target=target, repair=True)
+    assert "late" not in str(up.body)
+    assert [loss.code for loss in up.losses if loss.code.startswith("tool_result")] == ["tool_result.orphan_dropped"]
+
+
+def test_nothing_is_repaired_unless_asked() -> None:
+    """The default is what the client said."""
+    body = messages(USER, CALLS, ONE_RESULT)
+    up = translate_request(body, source=Protocol.MESSAGES, target=Protocol.CHAT)
+    assert UNAVAILABLE not in str(up.body)
+    assert translate_request(body, source=Protocol.MESSAGES, target=Protocol.MESSAGES).body == body
+
+
+def test_whole_history_stays_untouched() -> None:
+    """Repair of a history that needs none changes no byte."""
+    body = messages(USER)
+    assert translate_request(body, source=Protocol.MESSAGES, target=Protocol.MESSAGES, repair=True).body == body
