@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
 import click
 import uvloop
@@ -14,10 +17,11 @@ from msgspec.structs import replace
 
 from trilogue import Sealer
 from trilogue.cli.welcome import welcome
-from trilogue.config import Config, ConfigError, find, load, refuse_exposure, state_directory, zero_config
+from trilogue.config import Config, ConfigError, Problem, find, load, refuse_exposure, state_directory, zero_config
 from trilogue.config import Provider as ProviderConfig
 from trilogue.demo import DemoTransport
-from trilogue.gateway.server import Worker, configure_logging
+from trilogue.gateway.logs import configure_logging
+from trilogue.gateway.server import Worker, load_or_none
 from trilogue.gateway.services import Services
 from trilogue.gateway.supervisor import Supervisor
 from trilogue.upstream import HttpTransport, Transport
@@ -43,35 +47,64 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
 
     SIGHUP reloads the configuration and keeps the old one if the new one is bad. SIGTERM lets running answers finish.
     """
-    file = find(Path(path) if path else None)
-
-    def configured() -> Config:
-        config = load(file, os.environ) if file else zero_config(os.environ)
-        given = {"host": host, "port": port, "workers": workers}
-        server = replace(config.server, **{name: value for name, value in given.items() if value is not None})
-        return replace(config, server=server)
-
+    # Until there is something to reload, the signal must not end the process.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    settings = Settings(find(Path(path) if path else None), {"host": host, "port": port, "workers": workers})
     try:
-        config = configured()
+        config = settings.load()
     except ConfigError as error:
-        raise click.UsageError("\n".join(str(problem) for problem in error.problems)) from None
-    refusal = refuse_exposure(config)
-    if refusal:
-        raise click.UsageError(refusal)
+        raise NotStarted("\n".join(str(problem) for problem in error.problems)) from None
     configure_logging(config.server.log)
     listener = _listen(config.server.host, config.server.port)
     sealer = _sealer(config)
     if not quiet:
         click.echo(welcome(config, listener.getsockname()[1]))
 
-    def run(sock: socket.socket) -> None:
-        worker = Worker(configured, lambda new: Services(new, _transports(), sealer))
+    def run(sock: socket.socket, parent: int | None = None) -> None:
+        worker = Worker(settings.config, settings.load, lambda new: Services(new, _transports(), sealer), parent)
         uvloop.run(worker.serve(sockets=[sock]))
 
     if config.server.workers == 1:
         run(listener)
     else:
-        Supervisor(run, listener, config.server.workers).run()
+        here = os.getpid()
+        Supervisor(lambda sock: run(sock, here), settings.reload, listener, config.server.workers).run()
+
+
+class NotStarted(click.ClickException):
+    """Why the gateway does not start: the message alone, as every problem has its own line."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """On standard error."""
+        click.echo(f"trilogue: {self.message}", err=True, file=file)
+
+
+class Settings:
+    """The configuration as it is now: the file, or none, and what the command line says."""
+
+    def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:
+        self._file = file
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._bound: str | None = None
+        self.config = Config()
+
+    def load(self) -> Config:
+        """Read it anew. Raises ConfigError."""
+        config = load(self._file, os.environ) if self._file else zero_config(os.environ)
+        server = replace(config.server, **self._given)
+        # The address stays what it was at the start, whatever a later version of the file says.
+        self._bound = self._bound or server.host
+        refusal = refuse_exposure(replace(config, server=replace(server, host=self._bound)))
+        if refusal:
+            raise ConfigError([Problem("", refusal)])
+        self.config = replace(config, server=server)
+        return self.config
+
+    def reload(self) -> bool:
+        """As `load`, telling the log."""
+        return load_or_none(self.load) is not None
 
 
 def _transports() -> Callable[[ProviderConfig], Transport]:
@@ -94,11 +127,17 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as error:
-        raise click.UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
-    listener.listen(BACKLOG)
+        listener.listen(BACKLOG)
+    except (OSError, UnicodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not an address"
+        hint = "; stop what uses it, or choose another with --port" if _in_use(error) else ""
+        raise NotStarted(f"cannot listen on {host}:{port}: {reason}{hint}") from None
     listener.set_inheritable(True)
     return listener
+
+
+def _in_use(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
 
 
 def _sealer(config: Config) -> Sealer:

@@ -14,12 +14,23 @@ import structlog
 
 from trilogue.errors import TrilogueError
 from trilogue.gateway import complete, models, tokens
-from trilogue.gateway.auth import ClientKey, is_local_host, is_local_origin, presented_key
+from trilogue.gateway.auth import ClientKey, is_local_host, is_local_origin, presented_keys
 from trilogue.gateway.cors import cors_headers, preflight_headers
 from trilogue.gateway.failures import failure_from, plain_failure
-from trilogue.gateway.http import BodyTooLarge, ClientGone, Receive, Request, Responder, Scope, Send
+from trilogue.gateway.http import (
+    BodyEncoded,
+    BodyTooLarge,
+    BodyTooSlow,
+    ClientGone,
+    Receive,
+    Request,
+    Responder,
+    Scope,
+    Send,
+)
+from trilogue.gateway.paths import owner, versionless
 from trilogue.gateway.record import Record
-from trilogue.gateway.running import Running
+from trilogue.gateway.running import DRAINING, Running
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
 from trilogue.model import Failure, Protocol
@@ -40,6 +51,16 @@ ROUTES: dict[tuple[str, str], tuple[Handler, Protocol | None]] = {
     ("GET", "/models"): (models.handle_list, None),
 }
 """None: the shape goes by the client's headers"""
+
+_REFUSED: dict[type[Exception], tuple[int, str, str]] = {
+    BodyTooLarge: (413, "the body is larger than the limit of this gateway", "request_too_large"),
+    BodyTooSlow: (408, "the body came too slowly", "request_timeout"),
+    BodyEncoded: (
+        415,
+        "compressed bodies are not taken: send it without content-encoding",
+        "unsupported_encoding",
+    ),
+}
 
 _METHODS: dict[str, list[str]] = {}
 for _method, _path in ROUTES:
@@ -95,7 +116,7 @@ class Gateway:
         elif path == "/health" and request.method in ("GET", "HEAD"):
             await _json(responder, 200, b'{"status":"ok"}')
         elif path == "/ready" and request.method in ("GET", "HEAD"):
-            ready = not self.running.draining
+            ready = not self.running.leaving
             await _json(responder, 200 if ready else 503, b'{"ready":true}' if ready else b'{"ready":false}')
         elif path == "/" and request.method in ("GET", "HEAD"):
             await _json(responder, 200, b'{"name":"trilogue"}' if request.method == "GET" else b"")
@@ -110,11 +131,11 @@ class Gateway:
         return handler or _unknown, client or client_of(request, path)
 
     async def _admit(self, visit: Visit, handler: Handler) -> None:
-        refusal = self._refusal(visit)
+        refusal = _no_websocket(visit) or self._refusal(visit)
         if refusal is not None:
             await visit.refuse(refusal)
             return
-        with self.running.watch(asyncio.current_task()):
+        with self.running.watch(asyncio.current_task(), visit.services):
             await self._handle(visit, handler)
 
     def _refusal(self, visit: Visit) -> Failure | None:
@@ -122,7 +143,7 @@ class Gateway:
         if self.running.draining:
             return plain_failure(503, "the gateway is shutting down", "unavailable")
         if self.services.keys:
-            visit.key = self.services.keys.find(presented_key(headers))
+            visit.key = self.services.keys.find(presented_keys(headers))
             visit.record.key = visit.key.name if visit.key else ""
             return None if visit.key else plain_failure(401, "this key is not known here", "invalid_api_key")
         visit.key = ClientKey("")
@@ -138,16 +159,23 @@ class Gateway:
             await handler(visit)
         except ClientGone:
             visit.record.error = "client_gone"
-        except BodyTooLarge:
-            limit = visit.services.limits.max_body_bytes
-            await visit.refuse(plain_failure(413, f"the body is larger than {limit} bytes", "request_too_large"))
+        except tuple(_REFUSED) as error:
+            await visit.refuse(plain_failure(*_REFUSED[type(error)]))
+        except asyncio.CancelledError as cancelled:
+            await self._cancelled(visit, cancelled)
         except TrilogueError as error:
             await visit.refuse(failure_from(error, visit.client))
         except Exception as error:  # the request boundary: whatever it is, the client gets an answer
             log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
-            if visit.responder.started:
-                raise
             await visit.refuse(plain_failure(500, "internal error", "internal_error"))
+
+    async def _cancelled(self, visit: Visit, cancelled: asyncio.CancelledError) -> None:
+        """A shutdown does not wait for ever, but it says so."""
+        task = asyncio.current_task()
+        if task is None or str(cancelled) != DRAINING:
+            raise cancelled
+        task.uncancel()
+        await visit.refuse(plain_failure(503, "the gateway is shutting down", "unavailable"))
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -160,30 +188,24 @@ class Gateway:
                 return
 
 
-def versionless(path: str) -> str:
-    """The path without version prefix and trailing slash: /v1/messages/ and /messages are the same."""
-    path = path.removeprefix("/v1") if path.startswith("/v1/") or path == "/v1" else path
-    return path.rstrip("/") or "/"
-
-
 def client_of(request: Request, path: str) -> Protocol:
     """Whose client this is, where the path does not say it."""
-    if path.startswith("/messages"):
-        return Protocol.MESSAGES
-    if path.startswith("/responses"):
-        return Protocol.RESPONSES
     headers = request.headers
     anthropic = "anthropic-version" in headers or ("x-api-key" in headers and "authorization" not in headers)
-    return Protocol.MESSAGES if anthropic else Protocol.CHAT
+    return owner(path) or (Protocol.MESSAGES if anthropic else Protocol.CHAT)
+
+
+def _no_websocket(visit: Visit) -> Failure | None:
+    """Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once."""
+    if visit.request.method != "GET" or visit.request.headers.get("upgrade", "").lower() != "websocket":
+        return None
+    visit.responder.common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")]
+    return plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
 
 
 async def _unknown(visit: Visit) -> None:
-    """No such path, or no such method on it. Codex probes for a WebSocket and wants to hear 426 at once."""
+    """No such path, or no such method on it."""
     request = visit.request
-    if request.headers.get("upgrade", "").lower() == "websocket":
-        visit.responder.common.append((b"connection", b"close"))
-        await visit.refuse(plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required"))
-        return
     allowed = _METHODS.get(visit.path)
     if allowed:
         visit.responder.common.append((b"allow", ", ".join(allowed).encode()))

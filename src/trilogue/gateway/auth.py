@@ -33,30 +33,32 @@ class KeyRing:
     def __bool__(self) -> bool:
         return bool(self._digests)
 
-    def find(self, presented: str) -> ClientKey | None:
-        """The key that this is. Every key is compared, whichever matches."""
-        digest = self._digest(presented)
+    def find(self, presented: Sequence[str]) -> ClientKey | None:
+        """The key that is among these. Every key is compared, whichever matches."""
         found = None
-        for known, key in self._digests:
-            if hmac.compare_digest(known, digest):
-                found = key
+        for digest in map(self._digest, presented):
+            for known, key in self._digests:
+                if hmac.compare_digest(known, digest):
+                    found = key
         return found
 
     def _digest(self, secret: str) -> bytes:
         return hmac.digest(self._pepper, secret.encode("utf-8", "surrogateescape"), "sha256")
 
 
-def presented_key(headers: Mapping[str, str]) -> str:
-    """The key that the client shows, in either of the two headers that clients use; empty if none."""
+def presented_keys(headers: Mapping[str, str]) -> list[str]:
+    """The keys that the client shows. Some fill one header with a placeholder and put the key into another."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token:
-        return token.strip()
-    return headers.get("x-api-key", "") or headers.get("api-key", "")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    return [key for key in (bearer, headers.get("x-api-key", ""), headers.get("api-key", "")) if key]
 
 
 def is_local_host(host: str) -> bool:
     """A Host header that names this machine."""
-    name = urlsplit(f"//{host}").hostname or ""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
     return name == "localhost" or name.endswith(".localhost") or _is_loopback(name)
 
 

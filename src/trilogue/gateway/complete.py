@@ -10,10 +10,10 @@ import asyncio
 import time
 from collections.abc import Awaitable
 
-from trilogue.errors import InternalError, UpstreamConnect, UpstreamError, UpstreamTimeout
+from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
 from trilogue.gateway.call import Call, read_head
-from trilogue.gateway.failures import failure_from
-from trilogue.gateway.heart import Heart
+from trilogue.gateway.failures import failure_from, plain_failure
+from trilogue.gateway.heart import Heart, Progress, Total
 from trilogue.gateway.http import ClientGone
 from trilogue.gateway.outbound import outbound
 from trilogue.gateway.relay import Relay
@@ -23,7 +23,7 @@ from trilogue.routing import Upstream
 from trilogue.translate.responses import Stamp
 
 GONE = "client gone"
-TOTAL = "total"
+LATE = "out of time"
 
 
 async def handle(visit: Visit) -> None:
@@ -32,7 +32,10 @@ async def handle(visit: Visit) -> None:
     targets = visit.services.router.resolve(call.model, call.client).targets
     stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
     relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits)
-    await _guarded(visit, relay, _first_that_answers(visit, relay, targets))
+    visit.in_band = relay.fail_in_band
+    clocks = Clocks(visit)
+    relay.progress = clocks.progress
+    await _guarded(visit, relay, clocks, _first_that_answers(visit, relay, clocks, targets))
 
 
 async def _read(visit: Visit) -> Call:
@@ -52,17 +55,39 @@ async def _read(visit: Visit) -> Call:
     )
 
 
-async def _first_that_answers(visit: Visit, relay: Relay, targets: tuple[Upstream, ...]) -> None:
+class Clocks:
+    """What a call may take. When a clock runs out the call is cancelled, and `error` says which one it was."""
+
+    def __init__(self, visit: Visit) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise InternalError("not in a task")
+        self.task = task
+        self.error: UpstreamError | None = None
+        self.total = Total(self._expired)
+        self.progress = Progress(self._expired, lambda: visit.responder.busy)
+
+    def stop(self) -> None:
+        """The call is over."""
+        self.total.stop()
+        self.progress.stop()
+
+    def _expired(self, error: UpstreamError) -> None:
+        self.error = error
+        self.task.cancel(LATE)
+
+
+async def _first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: tuple[Upstream, ...]) -> None:
     for position, target in enumerate(targets, 1):
         try:
-            await _attempt(visit, relay, target)
+            await _attempt(visit, relay, clocks, target)
             return
         except UpstreamError:
             if visit.responder.started or position == len(targets):
                 raise
 
 
-async def _attempt(visit: Visit, relay: Relay, target: Upstream) -> None:
+async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, target: Upstream) -> None:
     provider = visit.services.providers[target.provider]
     account = provider.account()
     record = visit.record
@@ -70,38 +95,39 @@ async def _attempt(visit: Visit, relay: Relay, target: Upstream) -> None:
     record.upstream, record.upstream_model = provider.protocol.short, target.model
     attempt = outbound(relay.call, provider, account, target.model, visit.services)
     relay.request_losses = attempt.losses
+    clocks.total.limit(provider.clocks.total)
     response = await provider.transport.send(attempt.request)
+    if relay.call.stream:
+        clocks.progress.answering(provider.clocks.first_event, provider.clocks.between_events)
     try:
         await relay.answer(response, provider.protocol, attempt)
     finally:
+        clocks.progress.stop()
         await response.aclose()
 
 
-async def _guarded(visit: Visit, relay: Relay, work: Awaitable[None]) -> None:
+async def _guarded(visit: Visit, relay: Relay, clocks: Clocks, work: Awaitable[None]) -> None:
     """Run the work while watching the client and the clocks; end it in the client's own words if it fails."""
-    task = asyncio.current_task()
-    if task is None:
-        raise InternalError("not in a task")
-    watchers = [asyncio.create_task(_watch_client(visit, task))]
+    watchers = [asyncio.create_task(_watch_client(visit, clocks.task))]
     if relay.call.stream:
         heart = Heart(visit.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
         watchers.append(asyncio.create_task(heart.run()))
-    clock = asyncio.get_running_loop().call_later(visit.services.limits.total_seconds, task.cancel, TOTAL)
     try:
         await work
     except UpstreamError as error:
         await _failed(visit, relay, error)
     except asyncio.CancelledError as cancelled:
-        await _cancelled(visit, relay, task, str(cancelled))
+        await _cancelled(visit, relay, clocks, str(cancelled))
     finally:
-        clock.cancel()
+        clocks.stop()
         for watcher in watchers:
             watcher.cancel()
 
 
 async def _watch_client(visit: Visit, task: asyncio.Task[object]) -> None:
     await visit.request.gone()
-    task.cancel(GONE)
+    if not visit.responder.ended:
+        task.cancel(GONE)
 
 
 async def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
@@ -111,17 +137,15 @@ async def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
         await visit.refuse(failure_from(error, visit.client))
 
 
-async def _cancelled(visit: Visit, relay: Relay, task: asyncio.Task[object], why: str) -> None:
-    """Cancelled by one of our own: the client left, we are shutting down, or the clock ran out."""
-    reasons: dict[str, UpstreamError] = {
-        DRAINING: UpstreamConnect("the gateway is shutting down", code="unavailable"),
-        TOTAL: UpstreamTimeout(f"no complete answer within {visit.services.limits.total_seconds:g} s"),
-    }
+async def _cancelled(visit: Visit, relay: Relay, clocks: Clocks, why: str) -> None:
+    """Cancelled by one of our own: the client left, we are shutting down, or a clock ran out."""
+    reasons = {DRAINING: UpstreamFailure(plain_failure(503, "the gateway is shutting down", "unavailable"))}
     if why == GONE:
-        task.uncancel()
+        clocks.task.uncancel()
         raise ClientGone
-    if why not in reasons:
+    error = clocks.error if why == LATE else reasons.get(why)
+    if error is None:
         raise asyncio.CancelledError(why)
-    task.uncancel()
+    clocks.task.uncancel()
     if not visit.responder.ended:
-        await _failed(visit, relay, reasons[why])
+        await _failed(visit, relay, error)

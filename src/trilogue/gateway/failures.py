@@ -13,6 +13,9 @@ from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.registry import codec
 
+CREDENTIAL = "upstream_credential"
+"""the code of failures that only who runs the gateway can mend"""
+
 MAX_RETRY_AFTER = 60
 """Seconds. SDKs sleep whatever we say: one of them a hundred thousand seconds."""
 
@@ -28,12 +31,20 @@ _KINDS = {
     403: FailureKind.PERMISSION,
     404: FailureKind.NOT_FOUND,
     405: FailureKind.INVALID_REQUEST,
+    408: FailureKind.INVALID_REQUEST,
     413: FailureKind.TOO_LARGE,
+    415: FailureKind.INVALID_REQUEST,
+    426: FailureKind.INVALID_REQUEST,
     429: FailureKind.RATE_LIMIT,
+    431: FailureKind.TOO_LARGE,
     503: FailureKind.UNAVAILABLE,
 }
 
-_RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+_HOPELESS = frozenset({FailureKind.UPSTREAM_CONNECT, FailureKind.QUOTA, FailureKind.BILLING})
+"""what the gateway has already tried, and what waiting does not change"""
+OVERLOADED = 529
+"""a status that only Anthropic's clients know"""
+_RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, OVERLOADED})
 
 
 def upstream_failure(failure: Failure) -> Failure:
@@ -41,7 +52,7 @@ def upstream_failure(failure: Failure) -> Failure:
     if failure.kind not in _OURS:
         return failure
     kind, message = _OURS[failure.kind]
-    return Failure(kind=kind, message=message, code="upstream_credential", status=503, protocol=failure.protocol)
+    return Failure(kind=kind, message=message, code=CREDENTIAL, status=503, protocol=failure.protocol)
 
 
 def failure_from(error: TrilogueError, protocol: Protocol) -> Failure:
@@ -68,8 +79,13 @@ def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorRep
         headers["retry-after"] = str(clamped(failure.retry_after))
     else:
         headers.pop("retry-after", None)
-    headers["x-should-retry"] = "true" if reply.status in _RETRYABLE else "false"
-    return ErrorReply(reply.status, reply.body, headers)
+    # A failure of our own has a status of its own; that of an upstream goes by its kind.
+    status = failure.status if failure.protocol is None and failure.status else reply.status
+    if status == OVERLOADED and client is not Protocol.MESSAGES:
+        status = 503
+    again = status in _RETRYABLE and failure.kind not in _HOPELESS and failure.code != CREDENTIAL
+    headers["x-should-retry"] = "true" if again else "false"
+    return ErrorReply(status, reply.body, headers)
 
 
 def clamped(seconds: float) -> int:

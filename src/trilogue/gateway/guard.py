@@ -1,17 +1,59 @@
-"""What the HTTP server lets a client do before there is a request: a bounded head, within a bounded time.
+"""What the HTTP server lets a client do: a bounded and well-formed head, in a bounded time, one request at a time.
 
-uvicorn's fast parser takes header lines of any length and waits for them for ever; both are limited here.
+uvicorn's fast parser takes header lines of any length, waits for them for ever, and sees nothing wrong in two Host
+headers. It also takes the end of what a client sends for the end of the client; here that is found out first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
+from enum import Enum, auto
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import structlog
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from trilogue.gateway.failures import error_reply, plain_failure, raw_headers
+from trilogue.gateway.paths import owner, versionless
+from trilogue.model import Protocol
+from trilogue.protocols.jsontext import dump
 
 MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 100
 HEAD_SECONDS = 10.0
+LINGER_SECONDS = 2.0
+"""How long a client that was refused may go on sending: closed at once, it would not see why."""
+WRITE_SECONDS = 120.0
+"""How long a client may leave what it has been sent unread."""
+PROBE_SECONDS = 0.01
+
+_HOST = re.compile(rb"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?")
+_TCP_CLOSE = 7
+"""the first byte of Linux's tcp_info when the peer has reset the connection"""
+
+log = structlog.get_logger("trilogue.http")
+
+BAD = (400, "this is not a valid HTTP request", "bad_http")
+BAD_HOST = (400, "there must be one valid Host header", "bad_host")
+TOO_LARGE = (431, f"the head of a request may have {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers", "head_too_large")
+TOO_SLOW = (408, "the head of the request came too slowly", "request_timeout")
+
+
+class Inbound(Enum):
+    """What comes next from the client."""
+
+    NOTHING = auto()
+    """no request is under way"""
+    HEAD = auto()
+    BODY = auto()
+    IGNORED = auto()
+    """whatever comes does not count any more"""
+
+
+class _Stop(Exception):
+    """Ends the parser's work from within one of its callbacks."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -19,51 +61,152 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.url = b""
+        self._inbound = Inbound.NOTHING
         self._head_bytes = 0
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._refusal = BAD
+        self._timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait_for_head()
+        self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
+        self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._head_timer is None and self._answered():
-            self._wait_for_head()
-        if self._head_timer is not None:
+        if self._inbound is Inbound.IGNORED:
+            return
+        if self._inbound is not Inbound.BODY:
             self._head_bytes += len(data)
-            # Before the head is complete all bytes count; a body in the same read is cut off by the body limit.
-            if self._head_bytes > MAX_HEAD_BYTES and b"\r\n\r\n" not in data:
-                self._refuse(b"431 Request Header Fields Too Large")
-                return
         super().data_received(data)
+        if self._inbound in (Inbound.NOTHING, Inbound.HEAD):
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(TOO_LARGE)
+            elif self._timer is None and not self._is_answering():
+                self._await_head()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """The client sends no more. If it has asked for something it may still be there to read the answer."""
+        if self._inbound is not Inbound.NOTHING or not self._is_answering() or not hasattr(socket, "TCP_INFO"):
+            return None
+        self.cycle.keep_alive = False
+        if self.cycle.response_started and self.cycle.chunked_encoding:
+            self.transport.write(b"3\r\n:\n\n\r\n")  # an empty comment of an event stream
+        elif not self.cycle.response_started and self.scope["http_version"] == "1.1":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._look_for_reset(PROBE_SECONDS)
+        return True
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+        super().resume_writing()
+
+    def on_message_begin(self) -> None:
+        if self._is_answering():
+            # A second request before the first is answered: no client of these protocols does that.
+            raise _Stop
+        super().on_message_begin()
+        self._inbound = Inbound.HEAD
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._inbound is not Inbound.HEAD:
+            return  # a trailer must not pass for a header
+        if len(self.headers) >= MAX_HEADERS:
+            self._stop_parsing(TOO_LARGE)
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._stop_waiting()
-        if sum(name == b"host" for name, _ in self.headers) != 1:
-            self._refuse(b"400 Bad Request")
-            return
+        self._stop_timer()
+        size = sum(len(name) + len(value) for name, value in self.headers)
+        if size + len(self.url) > MAX_HEAD_BYTES:
+            self._stop_parsing(TOO_LARGE)
+        hosts = [value for name, value in self.headers if name == b"host"]
+        expected = (0, 1) if self.parser.get_http_version() == "1.0" else (1,)
+        if len(hosts) not in expected or not all(map(_HOST.fullmatch, hosts)):
+            self._stop_parsing(BAD_HOST)
+        self._inbound = Inbound.BODY
         super().on_headers_complete()
 
-    def _answered(self) -> bool:
-        """The request before is through: these bytes begin the next one."""
-        cycle = getattr(self, "cycle", None)
-        return cycle is not None and cycle.response_complete
-
-    def _wait_for_head(self) -> None:
+    def on_message_complete(self) -> None:
+        self._inbound = Inbound.NOTHING
         self._head_bytes = 0
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._refuse, b"408 Request Timeout")
+        super().on_message_complete()
 
-    def _stop_waiting(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._inbound is Inbound.BODY and not self.transport.is_closing():
+            self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def _refuse(self, status: bytes) -> None:
-        self._stop_waiting()
-        if not self.transport.is_closing():
-            self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn: the parser has given up. An answer that is under way is not disturbed, but it is the last one."""
+        if self._is_answering():
+            self._inbound = Inbound.IGNORED
+            self.cycle.keep_alive = False
+        else:
+            self._refuse(self._refusal)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """An upgrade is not taken, and that is all: the request itself gets its answer."""
+
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _await_head(self) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def _head_is_late(self) -> None:
+        if self._head_bytes:
+            self._refuse(TOO_SLOW)
+        else:
             self.transport.close()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _stop_parsing(self, refusal: tuple[int, str, str]) -> None:
+        self._refusal = refusal
+        raise _Stop
+
+    def _refuse(self, refusal: tuple[int, str, str]) -> None:
+        """Answer in the shape of whoever the path belongs to, and let the client read it before the end."""
+        self._stop_timer()
+        self._inbound = Inbound.IGNORED
+        if self.transport.is_closing():
+            return
+        log.info("refused", status=refusal[0], error=refusal[2])
+        self.transport.write(_reply(refusal, self.url))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _look_for_reset(self, seconds: float) -> None:
+        """A client that has closed answers what it gets with a reset; one that only stopped sending does not."""
+        if self.transport.is_closing() or not self._is_answering():
+            return
+        sock = self.transport.get_extra_info("socket")
+        if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_CLOSE:
+            self.transport.abort()
+        else:
+            self.loop.call_later(seconds, self._look_for_reset, min(2 * seconds, 1.0))
+
+
+def _reply(refusal: tuple[int, str, str], url: bytes) -> bytes:
+    client = owner(versionless(url.decode("latin-1").partition("?")[0])) or Protocol.CHAT
+    reply = error_reply(plain_failure(*refusal), client, "")
+    body = dump(reply.body)
+    headers = [*raw_headers(reply.headers), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+    lines = [b"%b: %b\r\n" % header for header in headers]
+    return b"".join([STATUS_LINE[reply.status], *lines, b"\r\n", body])

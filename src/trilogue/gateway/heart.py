@@ -1,6 +1,6 @@
 """Clocks of one streamed call: signs of life for the client, and limits for an upstream that makes no progress.
 
-One task per call, none per event: it wakes at the interval and looks at what happened since.
+Nothing is set up or torn down per event: whoever makes progress notes the time, and the clocks look when they fire.
 """
 
 from __future__ import annotations
@@ -8,6 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+
+from trilogue.errors import UpstreamTimeout
+
+Expired = Callable[[UpstreamTimeout], None]
 
 
 class Heart:
@@ -27,3 +31,76 @@ class Heart:
             if time.monotonic() >= due:
                 await self._beat()
                 due = time.monotonic() + self._interval
+
+
+class Progress:
+    """How long a streaming upstream may go on without an event. Bytes and pings are no events.
+
+    `busy`: it is the client that we wait for, so the upstream cannot be blamed.
+    """
+
+    def __init__(self, expired: Expired, busy: Callable[[], bool]) -> None:
+        self._expired = expired
+        self._busy = busy
+        self._since = 0.0
+        self._seconds = 0.0
+        self._between = 0.0
+        self._setting = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def answering(self, first_event: float, between_events: float) -> None:
+        """The headers are here: now the first event is due."""
+        self._between = between_events
+        self._wait("first_event", first_event)
+
+    def moved(self) -> None:
+        """An event has come."""
+        if self._setting == "first_event":
+            self._wait("between_events", self._between)
+        else:
+            self._since = time.monotonic()
+
+    def stop(self) -> None:
+        """Nothing is waited for any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wait(self, setting: str, seconds: float) -> None:
+        self.stop()
+        self._setting, self._seconds, self._since = setting, seconds, time.monotonic()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if self._busy():
+            self._since = now
+        left = self._since + self._seconds - now
+        if left > 0:
+            self._timer = asyncio.get_running_loop().call_later(left, self._look)
+        else:
+            self._timer = None
+            text = f"the upstream sent no event within {self._seconds:g} s (timeouts.{self._setting})"
+            self._expired(UpstreamTimeout(text))
+
+
+class Total:
+    """How long a whole call may take, from its start. Each target may have a limit of its own."""
+
+    def __init__(self, expired: Expired) -> None:
+        self._expired = expired
+        self._started = time.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def limit(self, seconds: float) -> None:
+        """This limit from now on, counted from the start of the call."""
+        self.stop()
+        left = max(0.0, self._started + seconds - time.monotonic())
+        error = UpstreamTimeout(f"there was no complete answer within {seconds:g} s (timeouts.total)")
+        self._timer = asyncio.get_running_loop().call_later(left, self._expired, error)
+
+    def stop(self) -> None:
+        """The call is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

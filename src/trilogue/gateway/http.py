@@ -5,6 +5,7 @@ Comes in: an ASGI scope with its two callables. Goes out: ASGI messages. Knows n
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -16,8 +17,24 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 
+BODY_SECONDS = 30.0
+BODY_BYTES_PER_SECOND = 1024
+"""A body may take half a minute, and longer only while it keeps this pace."""
+
+
+_LENGTH_DIGITS = 15
+
+
 class BodyTooLarge(Exception):
     """The client sent more than the limit."""
+
+
+class BodyTooSlow(Exception):
+    """The client sends so slowly that it looks like an attack."""
+
+
+class BodyEncoded(Exception):
+    """The body is compressed. What it unpacks to is not known, and no client of these protocols does it by default."""
 
 
 class ClientGone(Exception):
@@ -42,21 +59,28 @@ class Request:
     async def body(self, limit: int) -> bytes:
         """All of the body; BodyTooLarge as soon as it is clear that it is."""
         declared = self.headers.get("content-length", "0")
-        if declared.isdecimal() and int(declared) > limit:
+        if len(declared) > _LENGTH_DIGITS or int(declared) > limit:
             raise BodyTooLarge
-        message = await self._receive()
-        if message["type"] == "http.request" and not message.get("more_body"):
-            return self._within(message.get("body", b""), limit)
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            raise BodyEncoded
+        try:
+            async with asyncio.timeout(BODY_SECONDS) as clock:
+                return await self._pieces(limit, clock)
+        except TimeoutError:
+            raise BodyTooSlow from None
+
+    async def _pieces(self, limit: int, clock: asyncio.Timeout) -> bytes:
+        started = asyncio.get_running_loop().time()
         pieces: list[bytes] = []
         size = 0
-        while message["type"] == "http.request":
+        while (message := await self._receive())["type"] == "http.request":
             pieces.append(message.get("body", b""))
             size += len(pieces[-1])
             if size > limit:
                 raise BodyTooLarge
             if not message.get("more_body"):
                 return b"".join(pieces)
-            message = await self._receive()
+            clock.reschedule(started + BODY_SECONDS + size / BODY_BYTES_PER_SECOND)
         raise ClientGone
 
     async def gone(self) -> None:
@@ -64,17 +88,11 @@ class Request:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    @staticmethod
-    def _within(body: bytes, limit: int) -> bytes:
-        if len(body) > limit:
-            raise BodyTooLarge
-        return body
-
 
 class Responder:
     """The answer to one request: started once, then written piece by piece, then ended."""
 
-    __slots__ = ("_send", "common", "ended", "first_byte_at", "last_write_at", "started", "status")
+    __slots__ = ("_send", "busy", "common", "ended", "first_byte_at", "last_write_at", "started", "status")
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -82,6 +100,8 @@ class Responder:
         """headers that every answer to this request carries"""
         self.started = False
         self.ended = False
+        self.busy = False
+        """a piece waits until the client has taken earlier ones"""
         self.status = 0
         self.first_byte_at: float | None = None
         self.last_write_at = time.monotonic()
@@ -97,7 +117,11 @@ class Responder:
         self.last_write_at = time.monotonic()
         if self.first_byte_at is None:
             self.first_byte_at = self.last_write_at
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self.busy = True
+        try:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        finally:
+            self.busy = False
 
     async def end(self, data: bytes = b"") -> None:
         """The last piece."""

@@ -19,6 +19,8 @@ class Passage(Interface):
     """Upstream bytes in, client bytes out. `translate.StreamTranslator` is one, `PassThrough` the other."""
 
     done: bool
+    moved: bool
+    """the last bytes completed an event that means something; a ping does not"""
     started: bool
     """content has come: the answer is under way"""
     failed: Failed | None
@@ -47,6 +49,7 @@ class PassThrough:
         self._tail = b""
         """bytes of an event that is not complete yet: half an event is never forwarded"""
         self.done = False
+        self.moved = False
         self.started = False
         self.failed: Failed | None = None
         self.finish: Finish | None = None
@@ -94,6 +97,7 @@ class PassThrough:
         return self._encoder.keepalive()
 
     def _watch(self, events: list[Event]) -> None:
+        self.moved = bool(events)
         for event in events:
             kind = type(event)
             if kind is BlockStart:

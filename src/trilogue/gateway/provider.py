@@ -6,6 +6,7 @@ from itertools import count
 
 from trilogue.config import Provider as ProviderConfig
 from trilogue.config import Secret, endpoint
+from trilogue.config import Timeouts as Clocks
 from trilogue.protocols.profile import Profile
 from trilogue.upstream import Timeouts, Transport
 
@@ -30,12 +31,15 @@ class Account:
 class Provider:
     """An upstream, ready to be called."""
 
-    def __init__(self, name: str, config: ProviderConfig, timeouts: Timeouts, transport: Transport) -> None:
+    def __init__(self, name: str, config: ProviderConfig, clocks: Clocks, transport: Transport) -> None:
         self.name = name
         self.protocol = config.protocol
         self.models = config.models
         self.transport = transport
-        self.timeouts = timeouts
+        self.clocks = clocks
+        # Progress is watched where events are known; the transport only sees bytes.
+        waits = max(clocks.first_event, clocks.between_events)
+        self.timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=waits)
         self.auth = config.auth
         self.is_demo = config.is_demo
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
+from trilogue.gateway.heart import Progress
 from trilogue.gateway.http import Headers, Responder
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
@@ -44,6 +45,8 @@ class Relay:
         self._stamp = stamp
         self._limits = limits
         self._passage: Passage | None = None
+        self.progress: Progress | None = None
+        """the clock on the upstream's events"""
         self.request_losses: list[Loss] = []
         """what the request under way has lost"""
 
@@ -82,6 +85,8 @@ class Relay:
         while not passage.done:
             data = await response.chunk()
             out = passage.feed(data) if data else passage.close()
+            if passage.moved and self.progress is not None:
+                self.progress.moved()
             if self.responder.started or passage.started:
                 await self._commit(response, attempt.losses)
                 await self._write(held, out)
@@ -122,6 +127,8 @@ class Relay:
 
     async def keepalive(self) -> None:
         """A sign of life. The first one commits the answer, if nothing else has."""
+        if self.responder.busy or self.responder.ended:
+            return
         await self._commit(None, self.request_losses)
         passage = self._passage
         await self.responder.write(passage.keepalive() if passage else b": keepalive\n\n")

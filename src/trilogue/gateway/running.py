@@ -10,24 +10,33 @@ DRAINING = "draining"
 
 
 class Running:
-    """All running requests of one process."""
+    """All running requests of one process, each with what it uses."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: dict[asyncio.Task[object], object] = {}
+        self.leaving = False
+        """told to stop: not ready for more, though what comes is still answered"""
         self.draining = False
+        """no longer listening: what still comes on open connections is refused"""
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     @contextmanager
-    def watch(self, task: asyncio.Task[object] | None) -> Iterator[None]:
+    def watch(self, task: asyncio.Task[object] | None, uses: object) -> Iterator[None]:
         """Count this task while it runs."""
-        tasks = {task} if task else set()
-        self._tasks |= tasks
+        if task is None:
+            yield
+            return
+        self._tasks[task] = uses
         try:
             yield
         finally:
-            self._tasks -= tasks
+            del self._tasks[task]
+
+    def using(self, resource: object) -> bool:
+        """Whether any running request still needs this."""
+        return any(used is resource for used in self._tasks.values())
 
     def stop_all(self) -> None:
         """Out of time: every request still running is told to end with an error of its own."""

@@ -1,19 +1,18 @@
-"""One worker process: the application on a listening socket, reloads on SIGHUP, drained on SIGTERM."""
+"""One worker process: the application on a listening socket, reloaded on SIGHUP, drained on SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
 import uvicorn
 
-from trilogue.config import Config, ConfigError, Log
+from trilogue.config import Config, ConfigError
 from trilogue.gateway.app import Gateway
 from trilogue.gateway.guard import GuardedProtocol
 from trilogue.gateway.services import Services
@@ -22,19 +21,20 @@ log = structlog.get_logger("trilogue.server")
 
 LAST_WORDS_SECONDS = 1.0
 """Before the drain ends, running answers are told that they will not be complete."""
+RETIRE_SECONDS = 1.0
 
 Load = Callable[[], Config]
 Build = Callable[[Config], Services]
 
 
 class Worker(uvicorn.Server):
-    """uvicorn with our way of stopping and reloading."""
+    """uvicorn with our way of stopping and reloading. `parent`: the process without which this one must not live."""
 
-    def __init__(self, load: Load, build: Build) -> None:
-        config = load()
+    def __init__(self, config: Config, load: Load, build: Build, parent: int | None = None) -> None:
         self._load = load
         self._build = build
-        self._drain = config.server.drain_seconds
+        self._parent = parent
+        self._retiring: set[asyncio.Task[None]] = set()
         self.gateway = Gateway(build(config))
         super().__init__(
             uvicorn.Config(
@@ -47,57 +47,62 @@ class Worker(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 timeout_keep_alive=75,
-                timeout_graceful_shutdown=round(self._drain) + 1,
             )
         )
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's own, and SIGHUP."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload)
-        with super().capture_signals():
-            yield
+        """Instead of uvicorn's own, which raises the signal again at the end: to stop when asked is no failure."""
+        loop = asyncio.get_running_loop()
+        # With a supervisor, Ctrl-C is its business: a terminal sends it to every process.
+        for number in (signal.SIGTERM, signal.SIGINT) if self._parent is None else (signal.SIGTERM,):
+            loop.add_signal_handler(number, self.stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        yield
+
+    def stop(self, number: int) -> None:
+        """Stop in good order; asked a second time, at once."""
+        if self.should_exit:
+            os._exit(128 + number)
+        self.gateway.running.leaving = True
+        self.should_exit = True
 
     def reload(self) -> None:
         """Take the new configuration; keep the old one if the new one is bad. Running requests keep what they have."""
-        try:
-            services = self._build(self._load())
-        except ConfigError as error:
-            log.error("reload refused", problems=[str(problem) for problem in error.problems])
+        config = load_or_none(self._load)
+        if config is None:
             return
-        old, self.gateway.services = self.gateway.services, services
-        asyncio.get_running_loop().create_task(self._retire(old))
+        old, self.gateway.services = self.gateway.services, self._build(config)
+        retiring = asyncio.get_running_loop().create_task(self._retire(old))
+        self._retiring.add(retiring)
+        retiring.add_done_callback(self._retiring.discard)
         log.info("reloaded")
+
+    async def on_tick(self, counter: int) -> bool:
+        """uvicorn: ten times a second."""
+        if self._parent is not None and os.getppid() != self._parent and not self.should_exit:
+            self.stop(signal.SIGTERM)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers finish; those that take too long end with an error of their own, none is cut."""
-        running = self.gateway.running
+        running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
         running.draining = True
-        asyncio.get_running_loop().call_later(max(0.0, self._drain - LAST_WORDS_SECONDS), running.stop_all)
+        asyncio.get_running_loop().call_later(max(0.0, seconds - LAST_WORDS_SECONDS), running.stop_all)
+        self.config.timeout_graceful_shutdown = round(seconds) + 1
         await super().shutdown(sockets)
 
     async def _retire(self, services: Services) -> None:
         """Close the old connections once the requests that use them are through."""
-        while len(self.gateway.running):
-            await asyncio.sleep(1.0)
+        while self.gateway.running.using(services):
+            await asyncio.sleep(RETIRE_SECONDS)
         await services.aclose()
 
 
-def configure_logging(settings: Log) -> None:
-    """One JSON object per line on standard error, or lines for people."""
-    level = logging.getLevelNamesMapping()[settings.level.upper()]
-    last: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if settings.format == "json" else structlog.dev.ConsoleRenderer()
-    )
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            last,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    logging.basicConfig(level=max(level, logging.WARNING))
+def load_or_none(load: Load) -> Config | None:
+    """The new configuration, or None after saying in the log what is wrong with it."""
+    try:
+        return load()
+    except ConfigError as error:
+        log.error("reload refused", problems=[str(problem) for problem in error.problems])
+        return None

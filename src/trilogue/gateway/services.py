@@ -16,16 +16,14 @@ from trilogue.gateway.catalog import Catalog
 from trilogue.gateway.provider import Provider
 from trilogue.routing import Router
 from trilogue.translate.seal import Sealer
-from trilogue.upstream import Timeouts, Transport
+from trilogue.upstream import Transport
 
 
 class Limits(Struct, frozen=True):
-    """What the gateway takes and how long it waits."""
+    """What the gateway takes, and how often a client hears from it."""
 
     max_body_bytes: int
     keepalive_seconds: float
-    first_event_seconds: float
-    total_seconds: float
 
 
 class Services:
@@ -40,14 +38,9 @@ class Services:
         self.keys = KeyRing(
             [(ClientKey(key.name or f"key-{n}", key.mode), key.key.reveal()) for n, key in enumerate(config.keys, 1)]
         )
-        self.limits = Limits(
-            server.max_body_bytes,
-            server.keepalive_seconds,
-            server.timeouts.first_event,
-            server.timeouts.total,
-        )
+        self.limits = Limits(server.max_body_bytes, server.keepalive_seconds)
         self.providers = {
-            name: Provider(name, provider, _timeouts(config, name), transport_for(provider))
+            name: Provider(name, provider, config.timeouts(name), transport_for(provider))
             for name, provider in config.providers.items()
         }
 
@@ -55,8 +48,3 @@ class Services:
         """Close every connection of this configuration."""
         for provider in self.providers.values():
             await provider.transport.aclose()
-
-
-def _timeouts(config: Config, name: str) -> Timeouts:
-    clocks = config.timeouts(name)
-    return Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=clocks.between_events)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from msgspec import Struct
 
+from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.auth import ClientKey
 from trilogue.gateway.failures import error_reply, raw_headers
 from trilogue.gateway.http import Request, Responder
@@ -24,13 +27,19 @@ class Visit(Struct, kw_only=True):
     path: str
     request_id: str
     key: ClientKey | None = None
+    in_band: Callable[[UpstreamError], Awaitable[None]] | None = None
+    """how to tell of an error once the answer has begun"""
 
     async def reply(self, body: Json, status: int = 200) -> None:
         """A whole JSON answer."""
         await self.responder.reply(status, [(b"content-type", b"application/json")], dump(body))
 
     async def refuse(self, failure: Failure) -> None:
-        """An error, in the client's shape."""
+        """An error, in the client's shape: instead of the answer, or inside one that has begun."""
+        if self.responder.started:
+            if self.in_band is not None and not self.responder.ended:
+                await self.in_band(UpstreamFailure(failure))
+            return
         reply = error_reply(failure, self.client, self.request_id)
         self.record.failed(failure)
         await self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))

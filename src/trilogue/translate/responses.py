@@ -104,6 +104,8 @@ class StreamTranslator:
         self._encoder = codec(target).encoder(reply)
         self._pipeline = _Pipeline(source, target, exchange, reply.ledger)
         self.done = False
+        self.moved = False
+        """the last bytes completed an event: the upstream makes progress"""
         self.started = False
         """content has come: the first block has begun, or the answer ended without one"""
         self.finish: Finish | None = None
@@ -123,7 +125,11 @@ class StreamTranslator:
 
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
-        return b"" if self.done else self._relay(self._decoder.feed(data))
+        if self.done:
+            return b""
+        events = self._decoder.feed(data)
+        self.moved = bool(events)
+        return self._relay(events)
 
     def feed_event(self, name: str, data: bytes) -> bytes:
         """As `feed`, for transports that frame events in another way."""

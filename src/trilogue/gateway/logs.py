@@ -1,0 +1,82 @@
+"""The log: one line per event on standard error, as JSON for machines or as text for people.
+
+Names come from clients, so every text is cut to a sane length and cannot hold a line break or a terminal's escape
+codes. A log that cannot be written is lost; the traffic goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from trilogue.config import Log
+
+MAX_TEXT = 300
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_LONG = frozenset({"exception", "problems"})
+
+
+class SafeWriter:
+    """Writes lines, or does not: a full disk or a closed pipe is no reason to stop."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def msg(self, message: str) -> None:
+        """One line."""
+        with suppress(OSError, ValueError):
+            self._file.write(message + "\n")
+            self._file.flush()
+
+    log = debug = info = warning = error = critical = msg
+
+
+class Forward(logging.Handler):
+    """What libraries log, into the same log and the same form."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One record of the standard library's logging."""
+        info = record.exc_info if record.levelno >= logging.ERROR else None
+        structlog.get_logger(record.name).log(record.levelno, record.getMessage(), exc_info=info)
+
+
+def configure_logging(settings: Log) -> None:
+    """Set up logging for this process."""
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    last: list[Processor] = [structlog.processors.JSONRenderer()]
+    if settings.format == "text":
+        last = [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _shortened,
+            *last,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda *_: SafeWriter(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    # Libraries' remarks on every bad request are ours to make.
+    logging.basicConfig(handlers=[Forward()], level=max(level, logging.ERROR), force=True)
+
+
+def _shortened(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    for name, value in event.items():
+        if isinstance(value, str) and len(value) > MAX_TEXT and name not in _LONG:
+            event[name] = value[:MAX_TEXT] + "…"
+    return event
+
+
+def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    for name, value in event.items():
+        if isinstance(value, str) and name not in _LONG:
+            event[name] = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], value)
+    return event
