@@ -1,0 +1,93 @@
+"""The account pool: pure decisions, with the clock and randomness injected. No I/O, no async.
+
+How a gateway uses it, for every protocol, streamed or not:
+
+    pools = config.pools(rng=Random())          # one per process; `state.Keeper` makes it survive and agree with others
+    key = sticky_key(call.body, call.client, call.headers)
+    journey = pools.begin(now(), request_id, [(target.provider, target.model) for target in targets],
+                          sticky=key, tokens=len(call.body) // 4)
+    try:
+        while (step := journey.next(now())) is not None:
+            await sleep(step.wait)
+            try:
+                usage, response_id = await attempt(step)      # translated anew; step.strip: without reasoning
+                journey.finished(now(), usage, response_id)
+                return
+            except UpstreamError as error:
+                if not journey.failed(now(), error, committed=responder.started):
+                    raise
+        raise UpstreamFailure(journey.ending(now()))
+    finally:
+        journey.released(now())                 # if the client left the account is free again; else nothing happens
+        log.info("decision", **journey.decision.as_dict())
+
+`now()` is `state.steady_time`. `step.proxy` is a position in the account's `proxies`, or the provider's if it has none.
+`reset_delay(headers, now)` with `with_headers(failure, …)` takes the time from rate-limit headers where there is no
+retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
+"""
+
+from trilogue.pool.account import Account, Lease
+from trilogue.pool.budget import Budget
+from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Switched, Tally
+from trilogue.pool.classify import ROWS, classify
+from trilogue.pool.cooling import growing_delay, named_delay, reset_delay
+from trilogue.pool.explain import Attempt, Considered, Decision, Recent
+from trilogue.pool.journey import Journey, Step, with_headers
+from trilogue.pool.pool import Choice, Pool
+from trilogue.pool.pools import Pools
+from trilogue.pool.ready import Ask, Skipped
+from trilogue.pool.settings import (
+    AccountSpec,
+    Limits,
+    PoolSettings,
+    PoolsSettings,
+    Price,
+    ProviderSpec,
+    RetryBudget,
+    Rule,
+)
+from trilogue.pool.sticky import response_key, sticky_key
+from trilogue.pool.verdict import Action, Scope, Verdict
+
+__all__ = [
+    "ROWS",
+    "Account",
+    "AccountSpec",
+    "Action",
+    "Adjusted",
+    "Ask",
+    "Attempt",
+    "Bound",
+    "Budget",
+    "Change",
+    "Choice",
+    "Considered",
+    "Cooled",
+    "Decision",
+    "Erred",
+    "Journey",
+    "Lease",
+    "Limits",
+    "Pool",
+    "PoolSettings",
+    "Pools",
+    "PoolsSettings",
+    "Price",
+    "ProviderSpec",
+    "Recent",
+    "RetryBudget",
+    "Rule",
+    "Scope",
+    "Skipped",
+    "Step",
+    "Switched",
+    "Tally",
+    "Verdict",
+    "classify",
+    "growing_delay",
+    "named_delay",
+    "reset_delay",
+    "response_key",
+    "sticky_key",
+    "with_headers",
+]

@@ -1,0 +1,187 @@
+"""One account as the pool knows it: its limits, whether it may be used, and what has become of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from trilogue.pool.buckets import Bucket
+from trilogue.pool.proxies import ProxyRing
+from trilogue.pool.settings import AccountSpec, Strategy
+
+MAX_MODELS = 64
+"""models that an account can be blocked for at a time; the oldest block gives way"""
+
+
+class Block(NamedTuple):
+    """Not for this model until then."""
+
+    until: float
+    why: str
+    failures: int = 1
+
+
+class Lease(NamedTuple):
+    """An account reserved for one attempt. `since`: when."""
+
+    account: Account
+    model: str
+    tokens: int
+    since: float
+
+
+class Account:
+    """State of one account. Changed by its pool only."""
+
+    __slots__ = (
+        "adjust",
+        "blocked_at",
+        "by",
+        "concurrency",
+        "cooled_until",
+        "error",
+        "error_at",
+        "error_status",
+        "failed",
+        "failed_elsewhere",
+        "failures",
+        "in_flight",
+        "index",
+        "models",
+        "name",
+        "ok",
+        "ok_elsewhere",
+        "probe_at",
+        "probes",
+        "proxies",
+        "rank",
+        "requests",
+        "soft_until",
+        "spec",
+        "spent",
+        "spent_elsewhere",
+        "tokens",
+        "why",
+    )
+
+    def __init__(self, index: int, spec: AccountSpec, share: float, proxies: ProxyRing | None) -> None:
+        limits = spec.limits
+        self.index = index
+        self.spec = spec
+        self.name = spec.name
+        self.proxies = proxies
+        self.concurrency = _part(limits.concurrency, share)
+        self.requests = _bucket(limits.requests_per_minute, share)
+        self.tokens = _bucket(limits.tokens_per_minute, share)
+        self.rank = 0.0
+        """order among the others of its tier: the lowest goes first"""
+        self.in_flight = 0
+        self.cooled_until = 0.0
+        """out of use until then"""
+        self.soft_until = 0.0
+        """behind the others until then"""
+        self.why = ""
+        """of the rest"""
+        self.failures = 0
+        """in a row"""
+        self.blocked_at = 0.0
+        """when it last failed: what was sent before then says nothing new"""
+        self.by = ""
+        """who has disabled it: the upstream (then a probe may bring it back) or a hand"""
+        self.probe_at = 0.0
+        self.probes = 0
+        self.models: dict[str, Block] = {}
+        self.adjust: float | None = None
+        self.ok = self.failed = 0
+        self.ok_elsewhere = self.failed_elsewhere = 0
+        self.spent = self.spent_elsewhere = 0.0
+        self.error = ""
+        self.error_status = 0
+        self.error_at = 0.0
+
+    @property
+    def balance(self) -> float | None:
+        """What is left of its money, if anyone keeps count."""
+        if self.spec.balance is None and self.adjust is None:
+            return None
+        return (self.spec.balance or 0.0) + (self.adjust or 0.0) - self.spent - self.spent_elsewhere
+
+    def obstacle(self, now: float) -> str:
+        """Why it cannot be used for any request at all now; empty if it can. Soft rest is no obstacle."""
+        if self.by and (self.by == "hand" or now < self.probe_at or self.in_flight):
+            return "disabled"
+        if now < self.cooled_until:
+            return "cooling"
+        if self.concurrency is not None and self.in_flight >= self.concurrency:
+            return "concurrency"
+        if self.requests is not None and not self.requests.has(now, 1):
+            return "requests_per_minute"
+        balance = self.balance
+        if balance is not None and balance <= 0:
+            return "balance"
+        return ""
+
+    def lacks(self, now: float, model: str, tokens: int) -> str:
+        """Why it cannot be used for this very request; empty if it can."""
+        if self.models:
+            block = self.models.get(model)
+            if block is not None and now < block.until:
+                return "model"
+        if self.tokens is not None and not self.tokens.has(now, tokens):
+            return "tokens_per_minute"
+        return ""
+
+    def free_at(self, now: float, model: str, tokens: int) -> float | None:
+        """When it can be used again as far as that is known."""
+        if self.by == "hand":
+            return None
+        times = [now, self.cooled_until, self.probe_at if self.by else 0.0]
+        if self.requests is not None:
+            times.append(self.requests.ready_at(now, 1))
+        if self.tokens is not None:
+            times.append(self.tokens.ready_at(now, tokens))
+        if model in self.models:
+            times.append(self.models[model].until)
+        balance = self.balance
+        return None if balance is not None and balance <= 0 else max(times)
+
+    def block(self, model: str, block: Block) -> None:
+        """Not for this model for a while."""
+        self.models.pop(model, None)
+        self.models[model] = block
+        if len(self.models) > MAX_MODELS:
+            del self.models[next(iter(self.models))]
+
+    def take(self, now: float, tokens: int) -> None:
+        """A request goes out with it."""
+        self.in_flight += 1
+        if self.requests is not None:
+            self.requests.take(now, 1)
+        if self.tokens is not None:
+            self.tokens.take(now, tokens)
+
+    def success_rate(self) -> float | None:
+        """Of all that was tried, here and elsewhere."""
+        ok = self.ok + self.ok_elsewhere
+        total = ok + self.failed + self.failed_elsewhere
+        return ok / total if total else None
+
+
+def next_rank(strategy: Strategy, account: Account, use: float) -> float:
+    """The rank after a use. It never falls, so that what is queued with an old one is found in time.
+
+    `use`: for lru the number of the use; for weighted the virtual time, which keeps who was away from catching up.
+    """
+    if strategy == "lru":
+        return use
+    if strategy == "weighted":
+        return max(account.rank, use) + 1.0 / account.spec.weight
+    balance = account.balance
+    return 0.0 if balance is None else -balance
+
+
+def _part(limit: int | None, share: float) -> int | None:
+    return None if limit is None else max(1, int(limit * share))
+
+
+def _bucket(limit: int | None, share: float) -> Bucket | None:
+    return None if limit is None else Bucket(max(1.0, limit * share))

@@ -1,0 +1,52 @@
+"""The global retry budget: how much of the recent traffic may be second attempts.
+
+Retries of the last minute ≤ max(floor, ratio * requests of the last minute). The floor and the ratio do not add up, so
+that with every upstream failing the upstreams see at most 1 + ratio times the requests once there is any traffic.
+"""
+
+from __future__ import annotations
+
+from trilogue.pool.settings import RetryBudget
+
+SLOTS = 60
+
+
+class Budget:
+    """Counts requests and retries in slots of a sliding window."""
+
+    def __init__(self, settings: RetryBudget) -> None:
+        self._settings = settings
+        self._slot_seconds = settings.window_seconds / SLOTS
+        self._requests = [0] * SLOTS
+        self._retries = [0] * SLOTS
+        self._slot = 0
+        self.requests = 0
+        """within the window"""
+        self.retries = 0
+        """within the window"""
+
+    def request(self, now: float) -> None:
+        """A client's request begins."""
+        self._advance(now)
+        self._requests[self._slot % SLOTS] += 1
+        self.requests += 1
+
+    def take(self, now: float, *, forced: bool = False) -> bool:
+        """Whether a request may be tried once more; it counts if so. `forced`: count it in any case."""
+        self._advance(now)
+        if not forced and self.retries + 1 > max(self._settings.floor, self._settings.ratio * self.requests):
+            return False
+        self._retries[self._slot % SLOTS] += 1
+        self.retries += 1
+        return True
+
+    def _advance(self, now: float) -> None:
+        slot = int(now / self._slot_seconds)
+        if slot <= self._slot:
+            return
+        for passed in range(max(self._slot + 1, slot - SLOTS + 1), slot + 1):
+            index = passed % SLOTS
+            self.requests -= self._requests[index]
+            self.retries -= self._retries[index]
+            self._requests[index] = self._retries[index] = 0
+        self._slot = slot

@@ -1,0 +1,89 @@
+"""Why a request went where it went: a record per request as plain data, and the recent ones.
+
+Names, counts and times only: no keys, no prompts, no text of upstreams.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from trilogue.pool.ready import Skipped
+
+
+class Attempt(Struct, kw_only=True):
+    """One attempt. Times in seconds since the request began; `until`: how long someone rests because of it.
+
+    `how`: sticky, strategy, last_resort or stripped (the same account again, without reasoning). `action`: what the
+    failure meant, or `answered`, `released` (the client left), or empty while it is under way.
+    """
+
+    provider: str
+    account: str
+    model: str
+    how: str
+    broken: str = ""
+    proxy: int | None = None
+    started: float = 0.0
+    ended: float | None = None
+    action: str = ""
+    scope: str = ""
+    why: str = ""
+    status: int = 0
+    rests: float | None = None
+
+
+class Considered(Struct, kw_only=True):
+    """A look at one provider. `skipped`: some of those who were away, with the reason; `away` counts all of them."""
+
+    provider: str
+    candidates: int
+    away: int
+    skipped: tuple[Skipped, ...] = ()
+    reasons: dict[str, int] = {}
+
+
+class Decision(Struct, kw_only=True):
+    """Everything about one request. `outcome`: answered, client, exhausted, attempts, budget, released."""
+
+    request_id: str
+    at: float
+    model: str
+    sticky: bool = False
+    considered: list[Considered] = []
+    attempts: list[Attempt] = []
+    outcome: str = ""
+    took: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON and the log."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
+class Recent:
+    """The last decisions, by request."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._decisions: OrderedDict[str, Decision] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._decisions)
+
+    def add(self, decision: Decision) -> None:
+        """Remember it; the oldest is forgotten."""
+        self._decisions[decision.request_id] = decision
+        while len(self._decisions) > self._limit:
+            self._decisions.popitem(last=False)
+
+    def find(self, request_id: str) -> Decision | None:
+        """The decision on one request."""
+        return self._decisions.get(request_id)
+
+    def latest(self, most: int = 100) -> list[Decision]:
+        """The newest first."""
+        return [decision for _, decision in zip(range(most), reversed(self._decisions.values()), strict=False)]

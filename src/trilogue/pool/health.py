@@ -1,0 +1,273 @@
+"""What verdicts and successes do to accounts and to their provider: rest, be put last, be disabled, recover.
+
+Two kinds of rest. A hard one (limits, money, keys): nothing is sent until it is over. A soft one (errors of servers):
+others go first, but with nobody else there it is still used: better an attempt that may fail than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+from trilogue.pool.account import Account, Block, Lease
+from trilogue.pool.changes import Adjusted, Change, Cooled, Erred, Switched
+from trilogue.pool.cooling import growing_delay, named_delay
+from trilogue.pool.ready import Ready
+from trilogue.pool.settings import PoolSettings
+from trilogue.pool.verdict import Action, Scope, Verdict
+
+OUTAGE = 5
+"""faults of servers or of the network in a row, on whatever accounts, that make an outage of the provider"""
+LONGEST_OUTAGE = 60.0
+LONGEST_PROBE = 86_400.0
+
+
+class Health:
+    """Health of one provider and its accounts."""
+
+    def __init__(self, provider: str, settings: PoolSettings, ready: Ready, changes: list[Change]) -> None:
+        self.until = 0.0
+        """the provider rests until then"""
+        self.soft_until = 0.0
+        """the provider goes behind others in a chain until then"""
+        self.why = ""
+        self._streak = 0
+        self._down_at = 0.0
+        self._down_failures = 0
+        self._provider = provider
+        self._settings = settings
+        self._ready = ready
+        self._changes = changes
+
+    def is_down(self, now: float, *, desperate: bool) -> bool:
+        """Whether the provider as a whole is out."""
+        return now < self.until or (not desperate and now < self.soft_until)
+
+    def worked(self, lease: Lease, now: float) -> None:
+        """An answer came: whatever was wrong when it was asked for is over."""
+        self._streak = self._down_failures = 0
+        if self.soft_until > now and lease.since >= self._down_at:
+            self.soft_until = 0.0
+            self._note(Cooled(self._provider, "", "", 0.0, True, "", 0))
+        account = lease.account
+        if lease.since < account.blocked_at:
+            return
+        if account.by == "upstream":
+            self.enable(account)
+        if account.failures:
+            account.failures = 0
+            account.cooled_until = account.soft_until = 0.0
+            account.why = ""
+            self._note(Cooled(self._provider, account.name, "", 0.0, False, "", 0))
+            self._ready.wake(account)
+        if lease.model in account.models:
+            del account.models[lease.model]
+            self._note(Cooled(self._provider, account.name, lease.model, 0.0, False, "", 0))
+
+    def failed(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float | None:
+        """Apply a verdict. Gives until when someone rests, if so."""
+        account = lease.account
+        if verdict.action in (Action.CLIENT, Action.STRIP):
+            # It refused this request, so it is there and it knows the key.
+            self.worked(lease, now)
+            return None
+        if verdict.scope is not Scope.PROVIDER:
+            self._erred(account, now, verdict)
+        if verdict.action is Action.NEXT and verdict.scope is not Scope.NOBODY:
+            self._fault(lease, now, verdict, rng)
+            if account.by == "upstream":
+                self._probe_later(account, now)
+        else:
+            self._streak = 0
+            if account.by == "upstream" and verdict.action is Action.COOL:
+                self.enable(account)
+        apply = _EFFECTS.get((verdict.action, verdict.scope))
+        return apply(self, lease, now, verdict, rng) if apply else None
+
+    def _erred(self, account: Account, now: float, verdict: Verdict) -> None:
+        account.failed += 1
+        account.error, account.error_status, account.error_at = verdict.why, verdict.status, now
+        self._note(Erred(self._provider, account.name, verdict.why, verdict.status, now))
+
+    def enable(self, account: Account) -> None:
+        """Back in use."""
+        account.by, account.probe_at, account.probes = "", 0.0, 0
+        self._note(Switched(self._provider, account.name, ""))
+        self._ready.wake(account)
+
+    def disable(self, account: Account, now: float, by: str, why: str = "") -> None:
+        """Out of use: by an upstream until a probe succeeds, by hand until a hand enables it."""
+        account.by, account.why, account.blocked_at = by, why, now
+        if by == "upstream":
+            account.probes += 1
+            self._probe_later(account, now)
+        else:
+            self._ready.rest(account, now + LONGEST_PROBE, soft=False)
+        self._note(Switched(self._provider, account.name, by, account.probe_at, account.probes, why))
+
+    def reset(self, account: Account) -> None:
+        """As if nothing had happened."""
+        account.cooled_until = account.soft_until = 0.0
+        account.failures, account.why = 0, ""
+        self._note(Cooled(self._provider, account.name, "", 0.0, False, "", 0))
+        for model in list(account.models):
+            del account.models[model]
+            self._note(Cooled(self._provider, account.name, model, 0.0, False, "", 0))
+        self.enable(account)
+
+    def take_over(self, account: Account | None, change: Cooled, now: float) -> None:
+        """What another process, or this one before a restart, has found out. A clock that was set back cannot hurt."""
+        until = min(change.until, now + self._longest())
+        if not change.account:
+            if change.soft:
+                self.soft_until, self._streak = until, change.failures
+            else:
+                self.until = until
+            self.why = change.why
+        elif account is not None and change.model:
+            self._block(account, change.model, Block(until, change.why, change.failures), now)
+        elif account is not None:
+            account.failures, account.why = change.failures, change.why
+            if change.soft:
+                account.soft_until = until
+            else:
+                account.cooled_until = until
+            if not change.until:
+                account.soft_until = 0.0
+            self._rest_or_wake(account, until, now, soft=change.soft)
+
+    def switched(self, account: Account, change: Switched, now: float) -> None:
+        """As `take_over`, for accounts that were disabled or enabled elsewhere."""
+        account.by, account.probes, account.why = change.by, change.probes, change.why
+        account.probe_at = min(change.probe_at, now + LONGEST_PROBE)
+        self._rest_or_wake(account, account.probe_at if change.by == "upstream" else now + LONGEST_PROBE, now)
+        if not change.by:
+            self._ready.wake(account)
+
+    def snapshot(self, accounts: Iterable[Account], now: float) -> list[Change]:
+        """What is not as at the start."""
+        found: list[Change] = []
+        for until, soft in ((self.until, False), (self.soft_until, True)):
+            if until > now:
+                found.append(Cooled(self._provider, "", "", until, soft, self.why, self._streak))
+        for account in accounts:
+            found += self._snapshot_of(account, now)
+        return found
+
+    def _snapshot_of(self, account: Account, now: float) -> Iterable[Change]:
+        until = max(account.cooled_until, account.soft_until)
+        if until > now or account.failures:
+            soft = account.cooled_until <= now
+            yield Cooled(self._provider, account.name, "", until, soft, account.why, account.failures)
+        for model, block in account.models.items():
+            yield Cooled(self._provider, account.name, model, block.until, False, block.why, block.failures)
+        if account.by:
+            yield Switched(self._provider, account.name, account.by, account.probe_at, account.probes, account.why)
+        if account.error:
+            yield Erred(self._provider, account.name, account.error, account.error_status, account.error_at)
+        if account.adjust is not None:
+            yield Adjusted(self._provider, account.name, account.adjust)
+
+    def _note(self, change: Change) -> None:
+        self._changes.append(change)
+
+    def _longest(self) -> float:
+        return max(self._settings.max_cooling_seconds, self._settings.max_delay_seconds) * 1.2
+
+    def _delay(self, verdict: Verdict, failures: int, rng: Random) -> float:
+        if verdict.delay is not None:
+            # Upstreams that say "now" while they refuse would be asked without end.
+            least = min(self._settings.first_delay_seconds, 1.0)
+            return max(named_delay(verdict.delay, self._settings), verdict.least, least)
+        return max(growing_delay(failures, self._settings, rng), verdict.least)
+
+    def _fault(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> None:
+        """A fault that says something about the provider, unless it was the egress proxy's."""
+        if verdict.blame_proxy or lease.since < self._down_at:
+            return
+        self._streak += 1
+        if self._streak < OUTAGE:
+            return
+        delay = min(growing_delay(self._streak - OUTAGE + 1, self._settings, rng), LONGEST_OUTAGE)
+        self.soft_until, self.why, self._down_at = now + delay, verdict.why, now
+        self._note(Cooled(self._provider, "", "", self.soft_until, True, verdict.why, self._streak))
+
+    def _probe_later(self, account: Account, now: float) -> None:
+        delay = self._settings.probe_seconds * 2.0 ** min(max(account.probes, 1) - 1, 30)
+        account.probe_at = now + min(delay, LONGEST_PROBE)
+        self._ready.rest(account, account.probe_at, soft=False)
+
+    def _rest_or_wake(self, account: Account, until: float, now: float, *, soft: bool = False) -> None:
+        if until > now:
+            self._ready.rest(account, until, soft=soft)
+        else:
+            self._ready.wake(account)
+
+    def _block(self, account: Account, model: str, block: Block, now: float) -> None:
+        if block.until <= now:
+            account.models.pop(model, None)
+            self._ready.wake(account)
+            return
+        account.block(model, block)
+        self._ready.open_lane(model)
+        self._ready.rest(account, block.until, soft=False)
+
+    def _count(self, lease: Lease, now: float) -> int:
+        """Failures in a row. Those of requests that were under way together count once."""
+        account = lease.account
+        if lease.since >= account.blocked_at or not account.failures:
+            account.failures += 1
+        account.blocked_at = now
+        return account.failures
+
+    def _cool_account(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float:
+        account = lease.account
+        delay = self._delay(verdict, self._count(lease, now), rng)
+        until = account.cooled_until = max(account.cooled_until, now + delay)
+        account.why = verdict.why
+        self._ready.rest(account, until, soft=False)
+        self._note(Cooled(self._provider, account.name, "", until, False, verdict.why, account.failures))
+        return until
+
+    def _cool_model(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float:
+        account, model = lease.account, lease.model
+        before = account.models.get(model)
+        failures = before.failures + 1 if before else 1
+        block = Block(now + self._delay(verdict, failures, rng), verdict.why, failures)
+        self._block(account, model, block, now)
+        self._note(Cooled(self._provider, account.name, model, block.until, False, verdict.why, failures))
+        return block.until
+
+    def _cool_provider(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float:
+        if lease.since >= self._down_at:
+            self._down_failures += 1
+        delay = self._delay(verdict, max(self._down_failures, 1), rng)
+        self.until, self.why, self._down_at = max(self.until, now + delay), verdict.why, now
+        self._note(Cooled(self._provider, "", "", self.until, False, verdict.why, self._down_failures))
+        return self.until
+
+    def _soften(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float:
+        account = lease.account
+        account.soft_until = now + self._delay(verdict, self._count(lease, now), rng)
+        account.why = verdict.why
+        self._ready.rest(account, account.soft_until, soft=True)
+        self._note(Cooled(self._provider, account.name, "", account.soft_until, True, verdict.why, account.failures))
+        return account.soft_until
+
+    def _disable(self, lease: Lease, now: float, verdict: Verdict, _: Random) -> float:
+        account = lease.account
+        if account.by != "hand" and (not account.by or lease.since >= account.blocked_at):
+            self.disable(account, now, "upstream", verdict.why)
+        return account.probe_at
+
+
+_Effect = Callable[[Health, Lease, float, Verdict, Random], float]
+
+_EFFECTS: dict[tuple[Action, Scope], _Effect] = {
+    (Action.COOL, Scope.ACCOUNT): Health._cool_account,
+    (Action.COOL, Scope.ACCOUNT_MODEL): Health._cool_model,
+    (Action.COOL, Scope.PROVIDER): Health._cool_provider,
+    (Action.NEXT, Scope.ACCOUNT): Health._soften,
+    (Action.DISABLE, Scope.ACCOUNT): Health._disable,
+}
+"""what is not here leaves the account as it is"""

@@ -1,0 +1,295 @@
+"""One request on its way through targets and accounts, until someone answers or nobody is left.
+
+The gateway asks for the next step, does it, and says what came of it. Everything that is decided is decided here: which
+account, whether to go on, with what to end. And everything that was decided is in `decision`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Protocol as Interface
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.errors import UpstreamError
+from trilogue.model import Failure, FailureKind, Usage
+from trilogue.pool.account import Lease
+from trilogue.pool.budget import Budget
+from trilogue.pool.classify import as_failure, classify
+from trilogue.pool.explain import Attempt, Considered, Decision
+from trilogue.pool.pool import Choice, Pool
+from trilogue.pool.ready import Ask
+from trilogue.pool.settings import Rule
+from trilogue.pool.sticky import response_key
+from trilogue.pool.verdict import Action, Scope, Verdict
+
+FAULTS_PER_TARGET = 2
+"""faults of a provider within one request after which its fallback comes first"""
+FIRST_WAIT = 0.05
+LONGEST_WAIT = 1.0
+
+
+class Target(Struct, frozen=True):
+    """A place that may answer: a provider's pool, and the model's name there."""
+
+    pool: Pool
+    model: str
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One attempt to make. `target`: its position. `wait`: seconds to sleep before. `strip`: without reasoning."""
+
+    target: int
+    provider: str
+    account: str
+    model: str
+    proxy: int | None = None
+    strip: bool = False
+    wait: float = 0.0
+
+
+class Rulebook(Interface):
+    """What all requests share."""
+
+    budget: Budget
+    rng: Random
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The user's rules."""
+        ...
+
+
+class _Leg:
+    """A target within this request."""
+
+    __slots__ = ("ask", "faults", "position", "proxies", "refused", "target")
+
+    def __init__(self, position: int, target: Target, sticky: str, tokens: int) -> None:
+        self.position = position
+        self.target = target
+        self.ask = Ask(model=target.model, sticky=sticky, tried=set(), tokens=tokens)
+        self.faults = 0
+        self.refused = False
+        self.proxies: dict[str, set[int]] = {}
+        """proxies tried, by account"""
+
+
+class Journey:
+    """One request. Made by `Pools.begin`."""
+
+    def __init__(self, book: Rulebook, targets: list[Target], decision: Decision, sticky: str, tokens: int) -> None:
+        self.decision = decision
+        self.failure: Failure | None = None
+        """what the last attempt ended with"""
+        self._book = book
+        self._legs = [_Leg(position, target, sticky, tokens) for position, target in enumerate(targets)]
+        self._leg = self._legs[0]
+        self._lease: Lease | None = None
+        self._verdict: Verdict | None = None
+        self._stripped = False
+        self._nobody: list[Choice] = []
+
+    def next(self, now: float) -> Step | None:
+        """The next attempt, or None: then `ending` says what the client gets."""
+        if self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped:
+            return self._strip(now)
+        self._nobody = []
+        first = not self.decision.attempts
+        for desperate in (False, True):
+            for leg in sorted(self._legs, key=lambda leg: leg.faults >= FAULTS_PER_TARGET):
+                if leg.refused or len(self.decision.attempts) >= leg.target.pool.settings.max_attempts:
+                    continue
+                choice = leg.target.pool.choose(now, leg.ask, desperate=desperate)
+                if choice.lease is None:
+                    self._nobody.append(choice)
+                    self._consider(leg, choice)
+                    continue
+                if not first and not self._book.budget.take(now):
+                    leg.target.pool.released(choice.lease)
+                    self.decision.outcome = "budget"
+                    return None
+                return self._go(leg, choice, choice.lease, now)
+        self.decision.outcome = "exhausted" if self._nobody else "attempts"
+        return None
+
+    def _go(self, leg: _Leg, choice: Choice, lease: Lease, now: float) -> Step:
+        account = lease.account
+        self._leg, self._lease = leg, lease
+        self._consider(leg, choice)
+        proxy = None
+        if account.proxies is not None:
+            proxy = account.proxies.choose(now, leg.proxies.setdefault(account.name, set()))
+            leg.proxies[account.name].add(proxy)
+        leg.ask.tried.add(account.name)
+        wait = self._wait()
+        self._note(leg, account.name, choice.how, now, broken=choice.broken, proxy=proxy)
+        return Step(
+            target=leg.position,
+            provider=leg.target.pool.name,
+            account=account.name,
+            model=leg.target.model,
+            proxy=proxy,
+            wait=wait,
+        )
+
+    def _strip(self, now: float) -> Step:
+        """The same account, once more. Always allowed: it is the conversation that needs it, not a bad upstream."""
+        self._stripped = True
+        self._book.budget.take(now, forced=True)
+        leg = self._leg
+        last = self.decision.attempts[-1]
+        account = leg.target.pool.account(last.account)
+        if account is not None:
+            self._lease = leg.target.pool.take(account, now, leg.ask)
+        self._note(leg, last.account, "stripped", now, proxy=last.proxy)
+        return Step(
+            target=leg.position,
+            provider=last.provider,
+            account=last.account,
+            model=last.model,
+            proxy=last.proxy,
+            strip=True,
+        )
+
+    def failed(self, now: float, error: UpstreamError | Failure, *, committed: bool = False) -> bool:
+        """The attempt failed. True: ask for the next one. `committed`: the client has something already, so no."""
+        failure = self.failure = as_failure(error)
+        verdict = self._verdict = classify(error, self._book.rules)
+        pool, lease = self._leg.target.pool, self._lease
+        rests = pool.failed(lease, now, verdict, self._book.rng) if lease is not None else None
+        self._lease = None
+        if verdict.blame_proxy:
+            self._blame_proxy(now)
+        if verdict.action is Action.NEXT and verdict.scope is not Scope.NOBODY:
+            self._leg.faults += 1
+        self._end(now, verdict.action.value, verdict, rests)
+        final = committed or verdict.is_final or (verdict.action is Action.STRIP and self._stripped)
+        if final:
+            self.decision.outcome = "client"
+        self.failure = failure
+        return not final
+
+    def _blame_proxy(self, now: float) -> None:
+        """The account was not even reached: it may be tried again through another proxy."""
+        last = self.decision.attempts[-1]
+        account = self._leg.target.pool.account(last.account)
+        if account is None or account.proxies is None or last.proxy is None:
+            return
+        account.proxies.failed(last.proxy, now)
+        if account.proxies.untried(now, self._leg.proxies[account.name]):
+            self._leg.ask.tried.discard(account.name)
+
+    def finished(self, now: float, usage: Usage | None = None, response_id: str = "") -> None:
+        """The attempt was answered, completely. `response_id`: what a client may continue."""
+        lease, pool = self._lease, self._leg.target.pool
+        if lease is not None:
+            pool.finished(lease, now, usage)
+            if response_id and pool.settings.sticky:
+                pool.bind(response_key(response_id), lease.account, now)
+            last = self.decision.attempts[-1]
+            if last.proxy is not None and lease.account.proxies is not None:
+                lease.account.proxies.worked(last.proxy)
+        self._lease = None
+        self._end(now, "answered")
+        self.decision.outcome = "answered"
+
+    def refused(self, now: float) -> None:
+        """The request cannot be said in this target's protocol: nothing was sent, and nothing will be."""
+        self._leg.refused = True
+        self.released(now)
+
+    def released(self, now: float) -> None:
+        """The attempt ended without saying anything about the account: the client left. May be called at any time."""
+        if self._lease is not None:
+            self._leg.target.pool.released(self._lease)
+            self._lease = None
+            self._end(now, "released")
+            self.decision.outcome = self.decision.outcome or "released"
+
+    def ending(self, now: float) -> Failure:
+        """What the client gets when there is no next step."""
+        if self._ends_as_it_is():
+            return self.failure or _unavailable(None)
+        times = [choice.retry_at for choice in self._nobody if choice.retry_at is not None]
+        wait = max(min(times) - now, 0.0) if times else None
+        reasons: set[str] = set().union(*(choice.reasons for choice in self._nobody)) - {"tried"}
+        reasons |= {attempt.why for attempt in self.decision.attempts}
+        if reasons and reasons <= {"model_not_found"}:
+            return self.failure or Failure(kind=FailureKind.MODEL_NOT_FOUND, message="no account has this model")
+        if reasons & _LIMITS:
+            message = "all accounts are at their rate limit"
+            return Failure(
+                kind=FailureKind.RATE_LIMIT, message=message, code="rate_limit_exceeded", retry_after=wait or 1.0
+            )
+        return _unavailable(wait)
+
+    def _ends_as_it_is(self) -> bool:
+        """The last failure tells the client more than a count of accounts would."""
+        verdict = self._verdict
+        if self.failure is None or verdict is None:
+            return False
+        return verdict.action not in (Action.COOL, Action.DISABLE) or self.decision.outcome in ("client", "attempts")
+
+    def _wait(self) -> float:
+        """A short rest before an upstream in trouble is asked again; limits and keys are no trouble of the upstream."""
+        faults = sum(leg.faults for leg in self._legs)
+        if not faults:
+            return 0.0
+        return self._book.rng.uniform(0, min(FIRST_WAIT * 2.0 ** (faults - 1), LONGEST_WAIT))
+
+    def _consider(self, leg: _Leg, choice: Choice) -> None:
+        looked = Considered(
+            provider=leg.target.pool.name,
+            candidates=choice.candidates,
+            away=choice.away,
+            skipped=choice.skipped,
+            reasons=choice.reasons,
+        )
+        seen = self.decision.considered
+        if not seen or seen[-1] != looked:
+            seen.append(looked)
+
+    def _note(
+        self, leg: _Leg, account: str, how: str, now: float, *, broken: str = "", proxy: int | None = None
+    ) -> None:
+        self.decision.attempts.append(
+            Attempt(
+                provider=leg.target.pool.name,
+                account=account,
+                model=leg.target.model,
+                how=how,
+                broken=broken,
+                proxy=proxy,
+                started=now - self.decision.at,
+            )
+        )
+
+    def _end(self, now: float, action: str, verdict: Verdict | None = None, rests: float | None = None) -> None:
+        self.decision.took = now - self.decision.at
+        if not self.decision.attempts:
+            return
+        last = self.decision.attempts[-1]
+        last.ended, last.action = self.decision.took, action
+        if verdict is not None:
+            last.scope, last.why, last.status = verdict.scope.value, verdict.why, verdict.status
+            last.rests = None if rests is None else rests - now
+
+
+_LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
+
+
+def _unavailable(wait: float | None) -> Failure:
+    return Failure(
+        kind=FailureKind.UNAVAILABLE,
+        message="no upstream account can be used now",
+        code="no_account",
+        status=503,
+        retry_after=wait,
+    )
+
+
+def with_headers(failure: Failure, wait: float | None) -> Failure:
+    """A failure whose answer named no time, completed from its rate-limit headers."""
+    return failure if wait is None or failure.retry_after is not None else replace(failure, retry_after=wait)

@@ -1,0 +1,222 @@
+"""The accounts of one provider: which one is next, and what becomes of one that failed.
+
+In: the time, what a request asks for, verdicts. Out: choices, and changes for a store. No clock, no I/O; what happens
+is written to `changes` in the order in which it happened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from msgspec import Struct
+
+from trilogue.model import Usage
+from trilogue.pool.account import Account, Lease, next_rank
+from trilogue.pool.changes import Bound, Change, Cooled, Tally
+from trilogue.pool.health import Health
+from trilogue.pool.prices import cost, price_of
+from trilogue.pool.proxies import ProxyRing
+from trilogue.pool.ready import Ask, Ready, Skipped
+from trilogue.pool.settings import ProviderSpec
+from trilogue.pool.stickiness import Stickiness
+from trilogue.pool.verdict import Verdict
+
+MOST_SKIPPED = 8
+"""names in one explanation; the rest are counted"""
+DRY_SECONDS = 0.05
+"""how long the answer "nobody, until then" is good for"""
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """An account for a request, reserved until `finished`, `failed` or `released`; or none, and why.
+
+    `how`: sticky, strategy or last_resort. `broken`: why a conversation had to leave its account. `reasons`: how many
+    accounts have which obstacle, counted only when there is none to use.
+    """
+
+    lease: Lease | None
+    how: str = ""
+    broken: str = ""
+    candidates: int = 0
+    away: int = 0
+    skipped: tuple[Skipped, ...] = ()
+    retry_at: float | None = None
+    reasons: dict[str, int] = {}
+
+
+class Pool:
+    """The accounts of one provider. `share`: the part of every limit that this process may use."""
+
+    def __init__(self, spec: ProviderSpec, *, share: float = 1.0) -> None:
+        shared = ProxyRing(spec.proxies) if spec.proxies else None
+        self.name = spec.name
+        self.settings = spec.settings
+        self.accounts = [
+            Account(index, one, share, ProxyRing(one.proxies) if one.proxies else shared)
+            for index, one in enumerate(spec.accounts)
+        ]
+        self.changes: list[Change] = []
+        self.ready = Ready(self.accounts)
+        self.health = Health(self.name, self.settings, self.ready, self.changes)
+        self.sticky = Stickiness()
+        self._spec = spec
+        self._by_name = {account.name: account for account in self.accounts}
+        self._uses = 0.0
+        self._counted: dict[int, Account] = {}
+        self._dry: tuple[int, str, float, Choice] | None = None
+        for account in self.accounts:
+            account.rank = next_rank(self.settings.strategy, account, 0.0) if self._by_balance else 0.0
+        if self._by_balance:
+            self.ready.rebuild()
+
+    @property
+    def _by_balance(self) -> bool:
+        return self.settings.strategy == "highest_balance"
+
+    def account(self, name: str) -> Account | None:
+        """One of its accounts."""
+        return self._by_name.get(name)
+
+    def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Choice:
+        """Reserve an account. `desperate`: also those that keep failing, if nobody else is there."""
+        self.ready.release(now)
+        if self.health.is_down(now, desperate=desperate):
+            return self._nobody(now, ask, desperate=desperate)
+        account, broken = self._stuck_to(now, ask, desperate=desperate)
+        how = "sticky"
+        if account is None:
+            how = "strategy"
+            account = self.ready.first(now, ask, desperate=desperate)
+        if account is None:
+            return self._nobody(now, ask, desperate=desperate)
+        away = self.ready.away
+        return Choice(
+            lease=self.take(account, now, ask),
+            how="last_resort" if now < account.soft_until else how,
+            broken=broken,
+            candidates=len(self.accounts),
+            away=len(away),
+            skipped=self.ready.skipped(now, ask, MOST_SKIPPED) if away else (),
+        )
+
+    def _stuck_to(self, now: float, ask: Ask, *, desperate: bool) -> tuple[Account | None, str]:
+        """The conversation's own account if it can be used, else why not."""
+        if not ask.sticky or not self.settings.sticky:
+            return None, ""
+        name = self.sticky.find(ask.sticky)
+        if name is None:
+            return None, ""
+        account = self._by_name.get(name)
+        if account is None:
+            return None, "gone"
+        why = self.ready.obstacle(account, now, ask, desperate=desperate)
+        return (None, why) if why else (account, "")
+
+    def take(self, account: Account, now: float, ask: Ask) -> Lease:
+        """Reserve this very account."""
+        account.take(now, ask.tokens)
+        self._counted[account.index] = account
+        strategy = self.settings.strategy
+        if strategy == "weighted":
+            self._uses = max(self._uses, account.rank)
+        else:
+            self._uses += 1
+        account.rank = next_rank(strategy, account, self._uses)
+        if ask.sticky and self.settings.sticky:
+            self.bind(ask.sticky, account, now)
+        return Lease(account, ask.model, ask.tokens, now)
+
+    def bind(self, key: str, account: Account, now: float) -> None:
+        """A conversation belongs to this account from now on."""
+        if self.sticky.bind(key, account.name):
+            self.changes.append(Bound(self.name, key, account.name, now))
+
+    def finished(self, lease: Lease, now: float, usage: Usage | None = None) -> None:
+        """The request was answered."""
+        account = lease.account
+        self._release(account)
+        account.ok += 1
+        if usage is not None:
+            used = usage.input + usage.output
+            if account.tokens is not None and used:
+                account.tokens.take(now, used - lease.tokens)
+            account.spent += cost(usage, price_of(self._spec.prices, lease.model)) if self._spec.prices else 0.0
+            if self._by_balance:
+                account.rank = next_rank("highest_balance", account, 0.0)
+        self.health.worked(lease, now)
+
+    def failed(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float | None:
+        """The request failed. Gives until when someone rests, if so."""
+        self._release(lease.account)
+        return self.health.failed(lease, now, verdict, rng)
+
+    def released(self, lease: Lease) -> None:
+        """The request ended without saying anything about the account: the client left."""
+        self._release(lease.account)
+
+    def _release(self, account: Account) -> None:
+        account.in_flight -= 1
+        self._counted[account.index] = account
+        if account.concurrency is not None or account.by:
+            self.ready.wake(account)
+
+    def _nobody(self, now: float, ask: Ask, *, desperate: bool) -> Choice:
+        """Nobody can be used: count why. The count is kept for a moment, since others will ask the same."""
+        kept = self._dry
+        if kept and kept[0] == self.ready.epoch and kept[1] == ask.model and 0 <= now - kept[2] < DRY_SECONDS:
+            return kept[3]
+        reasons: Counter[str] = Counter()
+        times = [at for at in (self.health.until,) if at > now]
+        for account in self.accounts:
+            why = self.ready.obstacle(account, now, ask, desperate=desperate)
+            if why == "cooling":
+                why = account.why or why
+            elif why == "model":
+                why = account.models[ask.model].why
+            reasons[why or "provider_down"] += 1
+            free = account.free_at(now, ask.model, ask.tokens)
+            if free is not None and free > now:
+                times.append(free)
+        choice = Choice(
+            lease=None,
+            candidates=len(self.accounts),
+            away=len(self.ready.away),
+            skipped=self.ready.skipped(now, ask, MOST_SKIPPED),
+            retry_at=min(times, default=None),
+            reasons=dict(reasons),
+        )
+        if not ask.tried:
+            self._dry = (self.ready.epoch, ask.model, now, choice)
+        return choice
+
+    def set_balance(self, account: Account, balance: float) -> float:
+        """By hand. Gives what is added to what the configuration and the usage say."""
+        account.adjust = balance - (account.spec.balance or 0.0) + account.spent + account.spent_elsewhere
+        self.rebalanced(account)
+        return account.adjust
+
+    def rebalanced(self, account: Account) -> None:
+        """A balance has changed from outside."""
+        if self._by_balance:
+            account.rank = next_rank("highest_balance", account, 0.0)
+            self.ready.rebuild()
+        self.ready.wake(account)
+
+    def tallies(self) -> list[Tally]:
+        """The counts that have changed since the last call."""
+        found = [
+            Tally(self.name, one.name, one.ok, one.failed, one.spent, one.in_flight) for one in self._counted.values()
+        ]
+        self._counted.clear()
+        return found
+
+    def snapshot(self, now: float) -> list[Change]:
+        """Everything that a successor of this pool should know."""
+        found = self.health.snapshot(self.accounts, now)
+        found += [Bound(self.name, key, account, now) for key, account in self.sticky.items()]
+        return found
+
+    def cooled(self, change: Cooled, now: float) -> None:
+        """Take over what another process has found out."""
+        self.health.take_over(self._by_name.get(change.account), change, now)

@@ -1,0 +1,146 @@
+"""Who can be used now, in which order: the queues, and the clock that brings back who was away.
+
+Nothing here looks at all accounts to make one choice. Models that some accounts lack get a queue of their own, so that
+a pool of which one in a thousand has the model finds that one at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import count, islice
+
+from msgspec import Struct
+
+from trilogue.pool.account import Account
+from trilogue.pool.lane import Fit, Lane
+
+MAX_LANES = 64
+
+
+class Ask(Struct):
+    """What a choice depends on. `tried`: names of accounts that this request has been to. `tokens`: an estimate."""
+
+    model: str = ""
+    sticky: str = ""
+    tried: set[str] = set()
+    tokens: int = 0
+
+
+class Skipped(Struct, frozen=True):
+    """An account that was not considered. `until`: when it is back, if that is known."""
+
+    account: str
+    why: str
+    until: float | None = None
+
+
+class Ready:
+    """The queues of one pool."""
+
+    def __init__(self, accounts: Sequence[Account]) -> None:
+        self.accounts = accounts
+        self.epoch = 0
+        """changes whenever the answer to "who is there?" may have changed"""
+        self.away: dict[int, Account] = {}
+        """accounts that were found unusable, by index"""
+        self._lane = Lane(accounts)
+        self._by_model: dict[str, Lane] = {}
+        self._last = Lane()
+        """accounts that keep failing: used when nobody else is there"""
+        self._timers: list[tuple[float, int, Account]] = []
+        self._serial = count()
+
+    def at(self, when: float, account: Account) -> None:
+        """Look at an account again at this time."""
+        heappush(self._timers, (when, next(self._serial), account))
+
+    def release(self, now: float) -> None:
+        """Bring back everyone whose time has come."""
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            self.wake(heappop(timers)[2])
+
+    def wake(self, account: Account) -> None:
+        """An obstacle of this account has ended; if there is another one that will be found out."""
+        self.epoch += 1
+        self.away.pop(account.index, None)
+        self._lane.add(account)
+        for lane in self._by_model.values():
+            lane.add(account)
+
+    def rest(self, account: Account, until: float, *, soft: bool) -> None:
+        """It is out, or behind the others, until then."""
+        self.epoch += 1
+        self.away[account.index] = account
+        self.at(until, account)
+        if soft:
+            self._last.add(account)
+
+    def open_lane(self, model: str) -> None:
+        """Some account lacks this model: from now on it has its own queue."""
+        if model in self._by_model:
+            return
+        if len(self._by_model) >= MAX_LANES:
+            del self._by_model[next(iter(self._by_model))]
+        self._by_model[model] = Lane(self.accounts)
+
+    def rebuild(self) -> None:
+        """Ranks have fallen: order everyone anew."""
+        self.epoch += 1
+        self._lane = Lane(self.accounts)
+        self._by_model = {model: Lane(self.accounts) for model in self._by_model}
+
+    def obstacle(self, account: Account, now: float, ask: Ask, *, desperate: bool) -> str:
+        """Why an account cannot take this request; empty if it can."""
+        if account.name in ask.tried:
+            return "tried"
+        why = account.obstacle(now) or account.lacks(now, ask.model, ask.tokens)
+        return why or ("failing" if not desperate and now < account.soft_until else "")
+
+    def first(self, now: float, ask: Ask, *, desperate: bool) -> Account | None:
+        """The next one by the strategy; `desperate`: also those that keep failing, if nobody else is there."""
+        own = self._by_model.get(ask.model)
+
+        def judge(account: Account) -> int:
+            obstacle = account.obstacle(now)
+            if obstacle:
+                self._park(account, obstacle, now)
+                return Fit.PARK
+            if now < account.soft_until:
+                return Fit.PARK
+            if account.name in ask.tried:
+                return Fit.ASIDE
+            lack = account.lacks(now, ask.model, ask.tokens)
+            if not lack:
+                return Fit.USE
+            return Fit.PARK if lack == "model" and own is not None else Fit.ASIDE
+
+        found = (self._lane if own is None else own).first(judge)
+        return self._failing(now, ask) if found is None and desperate else found
+
+    def _failing(self, now: float, ask: Ask) -> Account | None:
+        def judge(account: Account) -> int:
+            obstacle = account.obstacle(now)
+            if now >= account.soft_until or obstacle in ("cooling", "disabled"):
+                return Fit.PARK
+            unfit = obstacle or account.name in ask.tried or account.lacks(now, ask.model, ask.tokens)
+            return Fit.ASIDE if unfit else Fit.USE
+
+        return self._last.first(judge)
+
+    def _park(self, account: Account, obstacle: str, now: float) -> None:
+        """Make sure that it comes back: other obstacles end by an event or have their timer already."""
+        self.away[account.index] = account
+        if obstacle == "requests_per_minute" and account.requests is not None:
+            self.at(account.requests.ready_at(now, 1), account)
+
+    def skipped(self, now: float, ask: Ask, most: int) -> tuple[Skipped, ...]:
+        """Some of those who were not considered, and why."""
+        found = []
+        for account in islice(self.away.values(), most):
+            why = self.obstacle(account, now, ask, desperate=False)
+            if why:
+                until = account.soft_until if why == "failing" else account.free_at(now, ask.model, ask.tokens)
+                found.append(Skipped(account.name, why, until))
+        return tuple(found)
