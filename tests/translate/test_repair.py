@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trilogue import Protocol, translate_request
+from trilogue import BadRequest, Protocol, translate_request
 from trilogue.translate.repair import UNAVAILABLE
 
 TOOLS = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
@@ -46,11 +46,16 @@ def test_result_without_call_is_dropped(target: Protocol) -> None:
     assert [loss.code for loss in up.losses if loss.code.startswith("tool_result")] == ["tool_result.orphan_dropped"]
 
 
-def test_nothing_is_repaired_unless_asked() -> None:
-    """The default is what the client said."""
-    body = messages(USER, CALLS, ONE_RESULT)
-    up = translate_request(body, source=Protocol.MESSAGES, target=Protocol.CHAT)
-    assert UNAVAILABLE not in str(up.body)
+@pytest.mark.parametrize(
+    ("turns", "path"),
+    [((USER, CALLS, ONE_RESULT), "messages[1].content[1]"), ((USER, ORPHAN), "messages[1].content[0]")],
+)
+def test_broken_history_is_refused_unless_repair_is_asked(turns: tuple[dict[str, Any], ...], path: str) -> None:
+    """Every upstream would answer 400: better before anything is sent. The same protocol is passed on as it is."""
+    body = messages(*turns)
+    with pytest.raises(BadRequest) as refused:
+        translate_request(body, source=Protocol.MESSAGES, target=Protocol.CHAT)
+    assert refused.value.path == path
     assert translate_request(body, source=Protocol.MESSAGES, target=Protocol.MESSAGES).body == body
 
 

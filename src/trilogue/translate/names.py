@@ -75,11 +75,17 @@ class Namer:
     def request(self, request: Request) -> tuple[Request, ToolNames]:
         """The request, but for its turns, as the target can take it, and the way back."""
         tools = tuple(self._tool(tool) for tool in request.tools)
-        for namespace, description in (request.namespaces or {}).items():
-            if description:
-                self._ledger.add("tool.namespace_description", f"tools[{namespace}].description")
+        self._declare_namespaces(request)
         choice = request.tool_choice and self._choice(request.tool_choice)
         return replace(request, tools=tools, namespaces=None, tool_choice=choice), ToolNames(self._offered)
+
+    def _declare_namespaces(self, request: Request) -> None:
+        described = {name for name, description in (request.namespaces or {}).items() if description}
+        for tool in request.tools:
+            if isinstance(tool, FunctionTool | CustomTool) and tool.namespace in described:
+                # tools[1].tools[0] is the first tool of the namespace at tools[1].
+                path = tool.path.rsplit(".tools[", 1)[0]
+                self._ledger.add("tool.namespace_description", f"{path}.description", tool.namespace)
 
     def _tool(self, tool: Tool) -> Tool:
         if not isinstance(tool, FunctionTool | CustomTool):
@@ -153,5 +159,6 @@ def as_function(tool: CustomTool) -> FunctionTool:
         name=tool.name,
         description=description.strip() or None,
         parameters=schema,
+        strict=False,
         deferred=tool.deferred,
     )

@@ -26,7 +26,7 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.codec import Target
-from trilogue.translate.seal import Sealer
+from trilogue.translate.seal import Sealed, Sealer
 
 # claude-sonnet-4-5-20250929, claude-sonnet-4-5@20250929 and claude-sonnet-4-5-latest are one family.
 _VERSION = re.compile(r"[-@](\d{4}-?\d{2}-?\d{2}|latest)(-v\d+.*)?$")
@@ -46,6 +46,12 @@ def fits(origin: Provenance, target: Target) -> bool:
         # Responses binds encrypted reasoning to the organisation; the others bind it to the model family too.
         pairs.append((family(origin.model), family(target.model)))
     return all(ours == theirs or not ours or not theirs for ours, theirs in pairs)
+
+
+MARK = Opaque(kind=OpaqueKind.NONE, value="")
+"""says only that the visible text came through us"""
+RAW = Opaque(kind=OpaqueKind.NONE, value="raw")
+"""says also that the visible text is the raw chain of thought"""
 
 
 class Opener(Struct, frozen=True):
@@ -74,7 +80,10 @@ class Opener(Struct, frozen=True):
         return block
 
     def _reasoning(self, block: Reasoning) -> Reasoning | None:
-        opaque = self._open(block.opaque)
+        opaque, sealed = self._open(block.opaque), self._unseal(block.opaque)
+        if sealed is not None and sealed.opaque == RAW and fits(sealed.origin, self.target):
+            # Raw reasoning of this target: the client's protocol could only show it as a summary.
+            return replace(block, raw=block.summary + block.raw, summary=(), opaque=None)
         if opaque is None and not block.summary and not block.raw:
             self.ledger.add("reasoning.foreign_dropped", block.path)
             return None
@@ -82,15 +91,18 @@ class Opener(Struct, frozen=True):
 
     def _open(self, opaque: Opaque | None) -> Opaque | None:
         """The native value, or None: a provider's own value arriving through another protocol is foreign too."""
+        sealed = self._unseal(opaque)
+        if sealed is None or sealed.opaque.kind is OpaqueKind.NONE or not fits(sealed.origin, self.target):
+            return None
+        return sealed.opaque
+
+    def _unseal(self, opaque: Opaque | None) -> Sealed | None:
         if opaque is None or not opaque.sealed:
             return None
         try:
-            sealed = self.sealer.open(opaque.value)
+            return self.sealer.open(opaque.value)
         except SealError:
             return None
-        if sealed.opaque.kind is OpaqueKind.NONE or not fits(sealed.origin, self.target):
-            return None
-        return sealed.opaque
 
 
 class Closer(Struct, frozen=True):
@@ -108,11 +120,11 @@ class Closer(Struct, frozen=True):
         """The value in its envelope. One that is sealed already stays as it is."""
         return opaque if opaque.sealed else replace(opaque, value=self.sealer.seal(opaque, self.origin))
 
-    def seal_or_mark(self, opaque: Opaque | None) -> Opaque | None:
+    def seal_or_mark(self, opaque: Opaque | None, mark: Opaque = MARK) -> Opaque | None:
         """As `seal`; where there is nothing to seal, a mark if the client's protocol demands one."""
         if opaque is not None:
             return self.seal(opaque)
-        return self.seal(Opaque(kind=OpaqueKind.NONE, value="")) if self.always else None
+        return self.seal(mark) if self.always else None
 
     def citation(self, citation: Citation) -> Citation:
         """The citation with its pointer sealed."""
@@ -122,7 +134,8 @@ class Closer(Struct, frozen=True):
         """A complete block with its values sealed."""
         if isinstance(block, Reasoning):
             visible = bool(block.summary or block.raw)
-            return replace(block, opaque=self.seal_or_mark(block.opaque) if visible else self._only(block.opaque))
+            mark = RAW if block.raw and not block.summary else MARK
+            return replace(block, opaque=self.seal_or_mark(block.opaque, mark) if visible else self._only(block.opaque))
         if isinstance(block, HostedResult) and block.hits:
             return replace(
                 block, hits=tuple(replace(hit, content=self.seal_or_mark(hit.content)) for hit in block.hits)

@@ -1,16 +1,32 @@
-"""History repair, opt-in: clients that cut old turns leave tool calls without results and results without calls.
+"""Histories that are broken: clients that cut old turns leave tool calls without results and results without calls.
 
-Providers answer such a history with a 400. Repaired, a call without result gets an error result, a result without
-call is dropped; both are declared.
+Every provider answers such a history with a 400, so by default it is one before anything is sent. Repaired, which is
+opt-in, a call without result gets an error result and a result without call is dropped; both are declared.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from trilogue.errors import BadRequest
 from trilogue.model import Ledger, Request, Role, Text, ToolCall, ToolResult, Turn
 
-UNAVAILABLE = "[Tool result unavailable: the conversation history was truncated]"
+UNAVAILABLE = "[result unavailable]"
+
+
+def refuse_broken_history(request: Request) -> None:
+    """Raise BadRequest for the first tool call without result or result without call."""
+    calls = {block.id: block for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)}
+    answered: set[str] = set()
+    for turn in request.turns:
+        for block in turn.blocks:
+            if isinstance(block, ToolResult):
+                answered.add(block.call_id)
+                if block.call_id not in calls:
+                    raise BadRequest(f"{block.path} is the result of a tool call that is not there", path=block.path)
+    for call_id, call in calls.items():
+        if call_id not in answered:
+            raise BadRequest(f"{call.path} is a tool call without a result", path=call.path)
 
 
 def repair_history(request: Request, ledger: Ledger) -> Request:

@@ -19,7 +19,7 @@ from trilogue.translate.foreign import Foreign
 from trilogue.translate.history import History
 from trilogue.translate.names import Namer, ToolNames
 from trilogue.translate.provenance import Opener
-from trilogue.translate.repair import repair_history
+from trilogue.translate.repair import refuse_broken_history, repair_history
 from trilogue.translate.seal import Sealer
 
 
@@ -57,6 +57,7 @@ def translate_request(
         request = repair_history(request, ledger)
     if where.protocol is not source:
         request, names = _adapt(request, where, keeper, ledger)
+        refuse_broken_history(request)
         translated = codec(where.protocol).encode_request(request, where, ledger)
     elif ledger.losses:
         translated = codec(source).encode_request(request, where, ledger)

@@ -21,6 +21,7 @@ from trilogue.model import (
     Event,
     Finish,
     Ledger,
+    Opaque,
     Reasoning,
     ReasoningDelta,
     ResponseStart,
@@ -33,7 +34,7 @@ from trilogue.protocols.fate import Fate, Fates
 from trilogue.protocols.jsontext import dump_text, parse_object
 from trilogue.translate.foreign import declare_extras
 from trilogue.translate.names import Offered, ToolNames
-from trilogue.translate.provenance import Closer
+from trilogue.translate.provenance import MARK, RAW, Closer
 from trilogue.translate.unwrap import InputUnwrapper
 
 Stage = Callable[[list[Event]], list[Event]]
@@ -48,8 +49,8 @@ class SealStage:
         self._closer = closer
         self._fates = fates
         self._ledger = ledger
-        self._visible: set[int] = set()
-        """indices of reasoning blocks that have shown text"""
+        self._visible: dict[int, Opaque] = {}
+        """indices of reasoning blocks that have shown text, with the mark that says which kind of text"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         return [event if type(event) is Delta else self._one(event) for event in events]
@@ -64,19 +65,22 @@ class SealStage:
             declare_extras(block.extras, self._fates, block.path, self._ledger, _META)
         if isinstance(block, Reasoning) and block.opaque is None:
             # Its opaque value, if any, comes with its stop.
-            self._mark(event.index, bool(block.summary or block.raw))
+            if block.summary or block.raw:
+                self._visible[event.index] = MARK if block.summary else RAW
             return event
         return BlockStart(event.index, self._closer.block(block))
 
     def _reasoning(self, event: ReasoningDelta) -> Event:
-        self._mark(event.index, bool(event.text))
+        if event.text and event.index not in self._visible:
+            self._visible[event.index] = RAW if event.raw else MARK
         return event
 
     def _stop(self, event: BlockStop) -> Event:
         closer = self._closer
         block = None if event.block is None else closer.block(event.block)
-        if event.index in self._visible:
-            return BlockStop(event.index, closer.seal_or_mark(event.opaque), block)
+        mark = self._visible.get(event.index)
+        if mark is not None:
+            return BlockStop(event.index, closer.seal_or_mark(event.opaque, mark), block)
         return BlockStop(event.index, None if event.opaque is None else closer.seal(event.opaque), block)
 
     def _citation(self, event: CitationDelta) -> Event:
@@ -86,10 +90,6 @@ class SealStage:
         if event.extras:
             declare_extras(event.extras, self._fates, "", self._ledger, _META)
         return event
-
-    def _mark(self, index: int, visible: bool) -> None:
-        if visible:
-            self._visible.add(index)
 
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]] = {
         BlockStart: _start,
