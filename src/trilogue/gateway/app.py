@@ -105,7 +105,6 @@ class Gateway:
             await self._admit(visit, handler)
         finally:
             record.status = responder.status or CLIENT_CLOSED
-            record.first_byte = responder.first_byte_at
             record.write()
 
     async def _open_path(self, request: Request, responder: Responder, path: str) -> bool:

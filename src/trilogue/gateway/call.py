@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import islice
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -16,6 +19,10 @@ class _Head(Struct):
     model: str | None = None
     stream: bool | None = None
 
+
+_MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
+_MOST_PLACES = 8
+"""places in a body that look like the model's name; with more, the body is written anew"""
 
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -51,7 +58,13 @@ def read_head(body: bytes) -> tuple[str, bool]:
 
 
 def with_model(body: bytes, model: str) -> bytes:
-    """The same body for another model name. Every other value keeps its bytes: signatures depend on them."""
+    """The same body for another model name. Every other byte stays: signatures and caches depend on them."""
+    name = dump(model)
+    for found in islice(_MODEL.finditer(body), _MOST_PLACES):
+        changed = body[: found.start(1)] + name + body[found.end(1) :]
+        # The first place may be inside of something; the right one is where the change shows.
+        if _decode_head(changed).model == model:
+            return changed
     fields = _decode_fields(body)
-    fields["model"] = Raw(dump(model))
+    fields["model"] = Raw(name)
     return dump(fields)

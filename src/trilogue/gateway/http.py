@@ -92,7 +92,7 @@ class Request:
 class Responder:
     """The answer to one request: started once, then written piece by piece, then ended."""
 
-    __slots__ = ("_send", "busy", "common", "ended", "first_byte_at", "last_write_at", "started", "status")
+    __slots__ = ("_send", "busy", "common", "ended", "last_write_at", "started", "status")
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -103,7 +103,6 @@ class Responder:
         self.busy = False
         """a piece waits until the client has taken earlier ones"""
         self.status = 0
-        self.first_byte_at: float | None = None
         self.last_write_at = time.monotonic()
 
     async def start(self, status: int, headers: Headers) -> None:
@@ -115,8 +114,6 @@ class Responder:
     async def write(self, data: bytes) -> None:
         """A piece of the body. Waits while the client is slow, and so makes the upstream wait."""
         self.last_write_at = time.monotonic()
-        if self.first_byte_at is None:
-            self.first_byte_at = self.last_write_at
         self.busy = True
         try:
             await self._send({"type": "http.response.body", "body": data, "more_body": True})

@@ -6,10 +6,23 @@ errors and the end, so that a stream cut short becomes an error here too.
 
 from __future__ import annotations
 
+import re
 from typing import Protocol as Interface
 
 from trilogue.errors import UpstreamError
-from trilogue.model import BlockStart, Event, Failed, Finish, Json, Loss, Protocol, Usage, events_of
+from trilogue.model import (
+    BlockStart,
+    Event,
+    Failed,
+    FailureKind,
+    Finish,
+    Json,
+    Loss,
+    Protocol,
+    ResponseStart,
+    Usage,
+    events_of,
+)
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
@@ -24,6 +37,7 @@ class Passage(Interface):
     started: bool
     """content has come: the answer is under way"""
     failed: Failed | None
+    finish: Finish | None
 
     @property
     def usage(self) -> Usage | None: ...
@@ -36,7 +50,9 @@ class Passage(Interface):
     def keepalive(self) -> bytes: ...
 
 
-_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_OVERLAP = max(map(len, _ENDS)) - 1
+_NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
 
 class PassThrough:
@@ -46,8 +62,11 @@ class PassThrough:
         self._protocol = protocol
         self._decoder = codec(protocol).decoder()
         self._encoder = codec(protocol).encoder(reply)
-        self._tail = b""
+        self._reply = reply
+        self._tail: list[bytes] = []
         """bytes of an event that is not complete yet: half an event is never forwarded"""
+        self._last = b""
+        """what was forwarded last"""
         self.done = False
         self.moved = False
         self.started = False
@@ -61,46 +80,68 @@ class PassThrough:
         return self.finish.usage if self.finish else None
 
     def feed(self, data: bytes) -> bytes:
-        """The whole events in these bytes, untouched."""
+        """The whole events in these bytes, untouched; what is no event of the protocol becomes an error here too."""
         self._watch(self._decoder.feed(data))
-        data = self._tail + data if self._tail else data
-        if data.endswith(_ENDS):
-            self._tail = b""
-            return data
-        end = max(data.rfind(mark) + len(mark) if mark in data else 0 for mark in _ENDS)
-        self._tail = data[end:]
-        return data[:end]
+        if self.failed is not None and self.failed.failure.kind is FailureKind.UPSTREAM_PROTOCOL and not self.done:
+            return self._say_failed()
+        end = self._last_end(data)
+        if not end:
+            self._tail.append(data)
+            return b""
+        out = b"".join([*self._tail, data[:end]])
+        self._tail = [data[end:]] if end < len(data) else []
+        self._last = out
+        return out
 
     def whole(self, body: dict[str, Json]) -> bytes:
         """A whole answer where a stream was asked for."""
         events = list(events_of(codec(self._protocol).decode_response(body)))
         self._watch(events)
-        return self._encoder.encode(events)
+        self.done = True
+        # The start was noted by the watch; the encoder has yet to say it.
+        return codec(self._protocol).encoder(self._reply).encode(events)
 
     def close(self) -> bytes:
         """The upstream has ended. What it left unfinished is an error, in words the client understands."""
         ended = self._decoder.done
         self._watch(self._decoder.close())
-        tail, self._tail = self._tail, b""
         if ended or self.failed is None:
-            return tail
-        return self._encoder.encode([self.failed])
+            return b"".join(self._tail)
+        return self._say_failed()
 
     def fail(self, error: UpstreamError) -> bytes:
         """The connection failed."""
         self.failed = Failed(failure_of(error, self._protocol))
-        self.done = True
-        return self._encoder.encode([self.failed])
+        return self._say_failed()
 
     def keepalive(self) -> bytes:
-        """Always a comment: only the upstream knows whether its first event is out."""
+        """A ping where the protocol has one and the answer has begun, else a comment."""
         return self._encoder.keepalive()
+
+    def _last_end(self, data: bytes) -> int:
+        """Where the last whole event ends in these bytes; 0 if none does. Its mark may have begun in earlier ones."""
+        if data.endswith(_ENDS):
+            return len(data)
+        before = b"".join(self._tail[-_OVERLAP:])[-_OVERLAP:]
+        joined = before + data
+        end = max(joined.rfind(mark) + len(mark) if mark in joined else 0 for mark in _ENDS)
+        return max(0, end - len(before))
+
+    def _say_failed(self) -> bytes:
+        self.done = True
+        numbers = _NUMBERS.findall(self._last)
+        if numbers:
+            self._encoder.resume(int(numbers[-1]) + 1)
+        return self._encoder.encode([self.failed]) if self.failed else b""
 
     def _watch(self, events: list[Event]) -> None:
         self.moved = bool(events)
         for event in events:
             kind = type(event)
-            if kind is BlockStart:
+            if kind is ResponseStart:
+                # The upstream says it itself; the encoder must know what came before, should it have to say the end.
+                self._encoder.encode([event])
+            elif kind is BlockStart:
                 self.started = True
             elif isinstance(event, Finish):
                 self.finish, self.started = event, True

@@ -10,6 +10,8 @@ from trilogue.config import Timeouts as Clocks
 from trilogue.protocols.profile import Profile
 from trilogue.upstream import Timeouts, Transport
 
+GRACE_SECONDS = 0.5
+
 
 class Account:
     """A credential of a provider."""
@@ -37,8 +39,8 @@ class Provider:
         self.models = config.models
         self.transport = transport
         self.clocks = clocks
-        # Progress is watched where events are known; the transport only sees bytes.
-        waits = max(clocks.first_event, clocks.between_events)
+        # Progress is watched where events are known, and that clock should speak first; the transport only sees bytes.
+        waits = max(clocks.first_event, clocks.between_events) + GRACE_SECONDS
         self.timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=waits)
         self.auth = config.auth
         self.is_demo = config.is_demo

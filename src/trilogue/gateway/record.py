@@ -33,7 +33,8 @@ class Record(Struct, kw_only=True):
     losses: tuple[str, ...] = ()
     usage: Usage | None = None
     started: float = 0.0
-    first_byte: float | None = None
+    first_token: float | None = None
+    """when the first content came, of a streamed answer"""
 
     def answered(self, usage: Usage | None, losses: list[Loss]) -> None:
         """The answer is complete."""
@@ -63,7 +64,7 @@ class Record(Struct, kw_only=True):
             status=self.status,
             error=self.error or None,
             losses=list(self.losses),
-            ttft_ms=None if self.first_byte is None else round((self.first_byte - self.started) * 1000, 1),
+            ttft_ms=None if self.first_token is None else round((self.first_token - self.started) * 1000, 1),
             duration_ms=round((now - self.started) * 1000, 1),
             input_tokens=usage.input if usage else None,
             cached_tokens=usage.cache_read if usage else None,

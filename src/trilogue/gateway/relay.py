@@ -6,7 +6,10 @@ on, or once silence has lasted so long that the client needs a sign of life, err
 
 from __future__ import annotations
 
-from trilogue.errors import UpstreamError, UpstreamFailure
+import asyncio
+import time
+
+from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
 from trilogue.gateway.heart import Progress
@@ -32,6 +35,8 @@ SSE_HEADERS: Headers = [
 JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
 
 MAX_ERROR_BYTES = 1024 * 1024
+AFTERWARDS_SECONDS = 1.0
+"""what an upstream may still send after its terminal event"""
 _KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
 
 
@@ -80,13 +85,18 @@ class Relay:
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
         passage = self._passage = self._passage_for(upstream, attempt)
         held: list[bytes] = []
-        if dict(response.headers).get("content-type", "").startswith("application/json"):
+        content_type = dict(response.headers).get("content-type", "")
+        if content_type.startswith("text/html"):
+            raise UpstreamProtocolError("the upstream answered with a web page")
+        if content_type.startswith("application/json"):
             held.append(passage.whole(parse_upstream(await response.read(self._limits.max_body_bytes))))
         while not passage.done:
-            data = await response.chunk()
+            data = await _next(response, passage)
             out = passage.feed(data) if data else passage.close()
             if passage.moved and self.progress is not None:
                 self.progress.moved()
+            if passage.started and self.record.first_token is None:
+                self.record.first_token = time.monotonic()
             if self.responder.started or passage.started:
                 await self._commit(response, attempt.losses)
                 await self._write(held, out)
@@ -156,6 +166,17 @@ class Relay:
             request_id=self._stamp.request_id,
             source=self.call.client,
         )
+
+
+async def _next(response: UpstreamResponse, passage: Passage) -> bytes:
+    """The next bytes. Once the answer is complete, how the upstream goes on is of no interest, nor whether it ends."""
+    if passage.finish is None:
+        return await response.chunk()
+    try:
+        async with asyncio.timeout(AFTERWARDS_SECONDS):
+            return await response.chunk()
+    except (UpstreamError, TimeoutError):
+        return b""
 
 
 def kept_headers(response: UpstreamResponse) -> Headers:

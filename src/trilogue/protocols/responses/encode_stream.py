@@ -35,7 +35,7 @@ from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.reply import Reply
-from trilogue.protocols.responses.errors import error_object
+from trilogue.protocols.responses.errors import encode_failure
 from trilogue.protocols.responses.hosted import ITEM_TYPES
 from trilogue.protocols.responses.output_hosted import HostedItem, NativeItem, Unsaid
 from trilogue.protocols.responses.output_items import NO_LOGPROBS, CallItem, MessageItem, OutputItem, ReasoningItem
@@ -52,7 +52,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply)
-        self.own = reply.source is PROTOCOL
+        self.native = reply.source is PROTOCOL
         self.snapshot: dict[str, Json] = {}
         self._sequence = 0
         self._id = ""
@@ -66,7 +66,7 @@ class ResponsesStreamEncoder(StreamEncoder):
     def on_start(self, event: ResponseStart) -> None:
         """Two lifecycle events with everything that is known."""
         given = event.id or self.reply.seed
-        self._id = event.id if self.own and event.id else mint("resp_", given)
+        self._id = event.id if self.native and event.id else mint("resp_", given)
         created = event.created if event.created is not None else self.reply.created
         self._base = {
             "id": self._id,
@@ -132,19 +132,21 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._sequence += 1
 
     def on_block_stop(self, event: BlockStop) -> None:
-        """The block is complete; its item stays open until it is clear that nothing else belongs to it."""
+        """The block is complete, and its item unless more may belong to it: clients act on items that are done."""
         self._in_block = False
         if self._item is not None:
             self._item.stop(event)
+            if not self._item.goes_on:
+                self._close(False)
 
     def on_finish(self, event: Finish) -> None:
         """The terminal event, with every item once more."""
-        status, incomplete = encode_stop(event.stop, self.own, self.reply.ledger)
+        status, incomplete = encode_stop(event.stop, self.native, self.reply.ledger)
         if event.stop.reason is StopReason.REFUSAL and event.stop.explanation:
             self._explain(event.stop.explanation)
         self._close(status == "incomplete")
-        usage = encode_usage(event.usage, self.own, self.reply.ledger)
-        later = (event.extras or {}) if self.own else {}
+        usage = encode_usage(event.usage, self.native, self.reply.ledger)
+        later = (event.extras or {}) if self.native else {}
         final = {
             **self._base,
             **later,
@@ -152,9 +154,9 @@ class ResponsesStreamEncoder(StreamEncoder):
             "output": self._output,
             "usage": usage,
             "incomplete_details": incomplete,
-            **service_tier(event.tier, self.own, {**self._base, **later}, self.reply.ledger),
+            **service_tier(event.tier, self.native, {**self._base, **later}, self.reply.ledger),
         }
-        if not self.own:
+        if not self.native:
             final |= tool_usage(event.usage)
         self.snapshot = final
         self.event(TERMINAL.get(status, TERMINAL["completed"]), {"response": final})
@@ -163,7 +165,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         """The error for clients that raise on it, then the failed response for those that wait for the end."""
         if not self._in_block:
             self._close(False)
-        error = error_object(event.failure)
+        error = encode_failure(event.failure)
         error["code"] = error["code"] or error["type"]
         self.event("error", {"error": error})
         if self._base:
@@ -179,11 +181,11 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def mint_id(self, kind: str, index: int, given: str | None) -> str:
         """The id of an item: the upstream's own if it is of this protocol, else a new one."""
-        return given if self.own and given else mint(ID_PREFIXES.get(kind, "item_"), self._id, index)
+        return given if self.native and given else mint(ID_PREFIXES.get(kind, "item_"), self._id, index)
 
     def call_id(self, given: str) -> str:
         """A call id that no other call of this answer has."""
-        call_id = given if self.own else safe_call_id(given)
+        call_id = given if self.native else safe_call_id(given)
         if call_id in self._call_ids:
             call_id = mint("call_", self._id, self._indices)
         self._call_ids.add(call_id)
@@ -219,13 +221,13 @@ class ResponsesStreamEncoder(StreamEncoder):
 
 
 def _open_hosted(encoder: ResponsesStreamEncoder, block: HostedCall) -> OutputItem:
-    if encoder.own and block.native is not None:
+    if encoder.native and block.native is not None:
         return NativeItem(encoder, block, block.native)
     return HostedItem(encoder, block) if block.tool in ITEM_TYPES else Unsaid(encoder, block)
 
 
 def _open_native(encoder: ResponsesStreamEncoder, block: Native) -> OutputItem:
-    return NativeItem(encoder, block, block.data) if encoder.own else Unsaid(encoder, block)
+    return NativeItem(encoder, block, block.data) if encoder.native else Unsaid(encoder, block)
 
 
 def _open_unsaid(encoder: ResponsesStreamEncoder, block: Block) -> OutputItem:
