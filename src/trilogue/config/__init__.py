@@ -6,16 +6,19 @@ filled in, or a `ConfigError` that lists all problems.
 
 from trilogue.config.endpoint import endpoint, is_azure
 from trilogue.config.exposure import is_loopback, refuse_exposure
-from trilogue.config.load import find, load, parse, state_directory
+from trilogue.config.folders import state_directory
+from trilogue.config.load import find, load, parse
 from trilogue.config.notes import warnings
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.schema import json_schema
 from trilogue.config.secret import Secret
-from trilogue.config.types import Account, ClientKey, Config, Log, Provider, Server, Timeouts
+from trilogue.config.types import Account, Admin, ClientKey, Config, Log, Provider, Server, Timeouts
+from trilogue.config.vault import Vault, VaultError
 from trilogue.config.zero import zero_config
 
 __all__ = [
     "Account",
+    "Admin",
     "ClientKey",
     "Config",
     "ConfigError",
@@ -25,6 +28,8 @@ __all__ = [
     "Secret",
     "Server",
     "Timeouts",
+    "Vault",
+    "VaultError",
     "endpoint",
     "find",
     "is_azure",

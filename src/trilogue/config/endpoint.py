@@ -13,6 +13,8 @@ _VERSION_FOLLOWS = frozenset({"api", "openai"})
 """last parts of bases that vendors complete with /v1 (OpenRouter, Groq, Azure); others are bases as they stand"""
 _SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token", "code"})
 
+_PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
+
 OFFICIAL = {
     Protocol.CHAT: "https://api.openai.com/v1",
     Protocol.RESPONSES: "https://api.openai.com/v1",
@@ -37,6 +39,18 @@ def url_fault(url: str) -> str | None:
         return "must not have a # part"
     if any(name.lower() in _SECRET_PARAMETERS for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
         return "must not hold a key; put it into accounts"
+    return None
+
+
+def proxy_fault(url: str) -> str | None:
+    """What is wrong with the URL of an egress proxy, or None. The text does not show it: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in _PROXY_SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable or not url.isprintable() or any(sign in url for sign in ' \\"<>'):
+        return "must be an http, https, socks5 or socks5h URL"
     return None
 
 

@@ -10,6 +10,7 @@ from msgspec import inspect
 
 from trilogue.config.complete import complete
 from trilogue.config.document import MAX_BYTES, Document, read_document
+from trilogue.config.folders import config_directory
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.reader import Reader
 from trilogue.config.types import Config
@@ -45,21 +46,8 @@ def find(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Pat
     """The file to use: the one that was named, ./trilogue.yaml, or the one in the user's config folder."""
     if explicit is not None:
         return explicit
-    folder = _xdg(os.environ if environ is None else environ, "XDG_CONFIG_HOME", ".config")
+    folder = config_directory(os.environ if environ is None else environ)
     return next((path for path in (Path(FILE_NAME), folder / FILE_NAME) if path.is_file()), None)
-
-
-def state_directory(environ: Mapping[str, str]) -> Path:
-    """Where the gateway keeps what it must remember. Not created here."""
-    return _xdg(environ, "XDG_STATE_HOME", ".local/state")
-
-
-def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
-    """The XDG base directories specification: a path that is not absolute does not count."""
-    named = environ.get(variable, "")
-    home = environ.get("HOME", "")
-    base = Path(named) if os.path.isabs(named) else (Path(home) if home else Path.home()) / fallback
-    return base / "trilogue"
 
 
 def _read(path: Path) -> bytes:

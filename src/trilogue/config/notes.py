@@ -33,7 +33,20 @@ def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
         for index, account in enumerate(provider.accounts):
             if account.key is not None:
                 yield f"providers.{name}.accounts[{index}].key", account.key
+    for path, proxy in _proxies(config):
+        if "@" in proxy.reveal():
+            yield path, proxy
+    if config.admin.key is not None:
+        yield "admin.key", config.admin.key
     yield from ((f"seal_keys[{index}]", key) for index, key in enumerate(config.seal_keys))
+
+
+def _proxies(config: Config) -> Iterator[tuple[str, Secret]]:
+    for name, provider in config.providers.items():
+        yield from ((f"providers.{name}.proxies[{index}]", proxy) for index, proxy in enumerate(provider.proxies))
+        for number, account in enumerate(provider.accounts):
+            path = f"providers.{name}.accounts[{number}].proxies"
+            yield from ((f"{path}[{index}]", proxy) for index, proxy in enumerate(account.proxies))
 
 
 def _is_near(url: str) -> bool:

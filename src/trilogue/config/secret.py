@@ -1,6 +1,6 @@
 """Values that must never be seen: keys of clients and upstreams.
 
-A configuration names them by reference, `env:NAME` or `file:path`, or holds the text itself.
+A configuration names them by reference, `env:NAME`, `file:path` or `store:NAME`, or holds the text itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import re
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
+
+from trilogue.config.folders import state_directory
+from trilogue.config.vault import NAME, Vault, VaultError
 
 MAX_SECRET_BYTES = 64 * 1024
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -63,6 +66,8 @@ def resolve(text: str, environ: Mapping[str, str], folder: Path) -> Secret:
         value, literal = _from_environment(rest, environ), False
     elif scheme == "file":
         value, literal = _from_file(rest, folder), False
+    elif scheme == "store":
+        value, literal = _from_store(rest, environ), False
     else:
         value, literal = text, True
     if not value.isprintable() or not value.isascii():
@@ -80,6 +85,15 @@ def _from_environment(name: str, environ: Mapping[str, str]) -> str:
     if not value:
         raise BadReference(f"environment variable {name} is empty")
     return value
+
+
+def _from_store(name: str, environ: Mapping[str, str]) -> str:
+    if not NAME.fullmatch(name):
+        raise BadReference("store: must be followed by the name that the key was added with")
+    try:
+        return Vault(state_directory(environ)).get(name)
+    except VaultError as error:
+        raise BadReference(str(error)) from None
 
 
 def _from_file(name: str, folder: Path) -> str:

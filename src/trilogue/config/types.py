@@ -6,6 +6,7 @@ when a file is read; a `Config` in memory is complete and never changes.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -14,6 +15,7 @@ from msgspec.structs import asdict, replace
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import Secret
 from trilogue.model import Protocol
+from trilogue.pool import AccountSpec, Limits, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
 from trilogue.protocols.profile import Profile
 from trilogue.routing import Provider as RoutingProvider
 from trilogue.routing import Route, Router
@@ -22,6 +24,8 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]
 Bytes = Annotated[int, Meta(ge=1024, le=1024**3)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
+Priority = Annotated[int, Meta(ge=1, le=1_000)]
 Mode = Literal["declare", "strict"]
 Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
 
@@ -108,9 +112,19 @@ class Account(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A credential of an upstream. A text alone is short for `key`."""
 
     key: Secret | None = None
-    """the key: `env:NAME`, `file:path`, or the text itself; none for servers that want none"""
+    """the key: `env:NAME`, `file:path`, `store:NAME`, or the text itself; none for servers that want none"""
     name: str = ""
     """name in the log; by default the provider's name and a number"""
+    weight: Weight = 1.0
+    """its part of the requests with the strategy `weighted`"""
+    priority: Priority = 1
+    """its tier: accounts of the next one are used when none of this one can be"""
+    limits: Limits = Limits()
+    """what it may be used for at most"""
+    balance: Annotated[float, Meta(ge=0, le=1_000_000_000)] | None = None
+    """what it may spend, by `prices`; by default nobody counts"""
+    proxies: tuple[Secret, ...] = ()
+    """egress proxies for it alone, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
 
 
 class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,6 +148,12 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """model ids that it serves: they are listed and routed here without asking it"""
     verify_tls: bool = True
     """check its certificate"""
+    pool: PoolSettings = PoolSettings()
+    """how its accounts are chosen and how they rest"""
+    prices: dict[str, Price] = field(default_factory=dict)
+    """what its models cost, by name or by a pattern such as `gpt-*`, for the balances of its accounts"""
+    proxies: tuple[Secret, ...] = ()
+    """egress proxies for all its accounts, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
 
     @property
     def is_demo(self) -> bool:
@@ -143,6 +163,17 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def profile_for(self, model: str) -> Profile:
         """The profile of one of its models."""
         return self.profile.over(self.protocol, model)
+
+
+class Admin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The admin interface: a listener of its own, off unless there is a key."""
+
+    key: Secret | None = None
+    """the key that it wants, none of the client keys: `env:NAME` or `file:path`"""
+    host: str = "127.0.0.1"
+    """address to bind"""
+    port: Port = 4001
+    """port to bind; 0 takes any free one"""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,6 +195,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """declare: carry on and say what a translation lost; strict: refuse what would lose something"""
     repair_history: bool = False
     """answer tool calls that the history left without a result, as many upstreams demand"""
+    pool: PoolsSettings = PoolsSettings()
+    """what holds for the accounts of all providers"""
+    admin: Admin = Admin()
+    """the admin interface, off by default"""
     seal_keys: tuple[Secret, ...] = ()
     """secrets that seal reasoning on its way through clients: the first seals, all open; by default one is made"""
 
@@ -172,6 +207,33 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         providers = [RoutingProvider(name, one.protocol, one.models) for name, one in self.providers.items()]
         return Router(providers, self.aliases, self.routes, self.default_provider)
 
+    def pools(self, rng: Random) -> Pools:
+        """The accounts of all providers, ready to be chosen from by one of the workers."""
+        specs = [_spec(name, provider) for name, provider in self.providers.items()]
+        return Pools(specs, self.pool, rng=rng, share=1.0 / self.server.workers)
+
     def timeouts(self, provider: str) -> Timeouts:
         """The timeouts of a provider."""
         return self.providers[provider].timeouts.over(self.server.timeouts)
+
+
+def _spec(name: str, provider: Provider) -> ProviderSpec:
+    """A provider that wants no key still has one account, of its own name."""
+    return ProviderSpec(
+        name=name,
+        accounts=tuple(_account(account) for account in provider.accounts) or (AccountSpec(name=name),),
+        settings=provider.pool,
+        prices=provider.prices,
+        proxies=len(provider.proxies),
+    )
+
+
+def _account(account: Account) -> AccountSpec:
+    return AccountSpec(
+        name=account.name,
+        weight=account.weight,
+        priority=account.priority,
+        limits=account.limits,
+        balance=account.balance,
+        proxies=len(account.proxies),
+    )

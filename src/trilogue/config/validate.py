@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
-from trilogue.config.endpoint import url_fault
+from trilogue.config.endpoint import proxy_fault, url_fault
+from trilogue.config.secret import Secret
 from trilogue.config.types import Config, Provider
 from trilogue.routing import Provider as RoutingProvider
 from trilogue.routing import find_problems
 from trilogue.routing.names import name_fault
 
 MIN_SEAL_KEY = 32
+MIN_ADMIN_KEY = 16
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -42,6 +44,8 @@ def check(config: Config, *, providers_known: bool = True) -> Found:
     if not _is_host(config.server.host):
         yield "server.host", "must be an IP address or a host name"
     yield from _check_keys(config)
+    yield from _check_admin(config)
+    yield from _check_rules(config)
     for name, provider in config.providers.items():
         yield from _check_provider(f"providers.{name}", name, provider)
     if providers_known:
@@ -68,6 +72,28 @@ def _check_keys(config: Config) -> Found:
             yield f"keys[{index}]", f"is the same key as keys[{same}]"
 
 
+def _check_admin(config: Config) -> Found:
+    admin = config.admin
+    if not _is_host(admin.host):
+        yield "admin.host", "must be an IP address or a host name"
+    if admin.key is None:
+        return
+    if len(admin.key.reveal()) < MIN_ADMIN_KEY:
+        yield "admin.key", f"must have at least {MIN_ADMIN_KEY} characters"
+    if any(key.key == admin.key for key in config.keys):
+        yield "admin.key", "must not be one of the client keys"
+    if admin.port and (admin.port, admin.host) == (config.server.port, config.server.host):
+        yield "admin.port", "is the port of the gateway itself"
+
+
+def _check_rules(config: Config) -> Found:
+    for index, rule in enumerate(config.pool.rules):
+        if rule.status is None and not rule.code and not rule.text:
+            yield f"pool.rules[{index}]", "needs a status, a code or a text to look for"
+        if rule.action != "cooldown" and rule.seconds is not None:
+            yield f"pool.rules[{index}].seconds", "goes with the action cooldown only"
+
+
 def _check_provider(path: str, name: str, provider: Provider) -> Found:
     if not _NAME.fullmatch(name):
         yield path, "a provider's name must be letters, digits, dots, dashes and underscores, at most 64"
@@ -77,6 +103,9 @@ def _check_provider(path: str, name: str, provider: Provider) -> Found:
     if provider.is_demo and provider.accounts:
         yield f"{path}.accounts", "the built-in model takes no accounts"
     yield from _repeated(f"{path}.accounts", [account.name for account in provider.accounts])
+    yield from _check_proxies(f"{path}.proxies", provider.proxies)
+    for index, account in enumerate(provider.accounts):
+        yield from _check_proxies(f"{path}.accounts[{index}].proxies", account.proxies)
     for header in provider.headers:
         if not _HEADER.fullmatch(header):
             yield f"{path}.headers", "the name of a header must be letters, digits and dashes"
@@ -86,6 +115,13 @@ def _check_provider(path: str, name: str, provider: Provider) -> Found:
         model_fault = name_fault(model)
         if model_fault:
             yield f"{path}.models[{index}]", model_fault
+
+
+def _check_proxies(path: str, proxies: Iterable[Secret]) -> Found:
+    for index, proxy in enumerate(proxies):
+        fault = proxy_fault(proxy.reveal()) if proxy else None
+        if fault:
+            yield f"{path}[{index}]", fault
 
 
 def _repeated(path: str, names: Iterable[str]) -> Found:

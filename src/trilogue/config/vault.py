@@ -1,0 +1,111 @@
+"""Keys of accounts that `trilogue accounts add` keeps: encrypted in a file of the state folder, named `store:NAME`.
+
+`accounts.vault` holds name → AES-GCM of the key, bound to its name; `vault.key` holds the 32 bytes that open them. Both
+are for the user alone. A backup of the vault without its key tells nothing but the names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from base64 import b64decode, b64encode
+from pathlib import Path
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from trilogue.errors import TrilogueError
+
+FILE = "accounts.vault"
+KEY_FILE = "vault.key"
+KEY_BYTES = 32
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NONCE_BYTES = 12
+
+
+class VaultError(TrilogueError):
+    """The store cannot be used. The text names files and accounts, never a key."""
+
+
+class Vault:
+    """The store of one state folder. Nothing is made before something is put in."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / FILE
+        self._key_file = folder / KEY_FILE
+
+    def names(self) -> list[str]:
+        """The accounts that it holds."""
+        return sorted(self._read())
+
+    def get(self, name: str) -> str:
+        """The key of an account."""
+        sealed = self._read().get(name)
+        if sealed is None:
+            raise VaultError(f"the store has no key named {name}; `trilogue accounts add {name}` puts one in")
+        try:
+            raw = b64decode(sealed)
+            return self._cipher().decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], name.encode()).decode()
+        except (InvalidTag, ValueError):
+            raise VaultError(
+                f"the key named {name} cannot be opened: {self._key_file} is not the one that sealed it"
+            ) from None
+
+    def put(self, name: str, key: str) -> None:
+        """Keep the key of an account, or replace it."""
+        if not NAME.fullmatch(name):
+            raise VaultError("a name must be letters, digits, dots, dashes and underscores, at most 64")
+        held = self._read()
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        try:
+            self._make_key()
+            held[name] = b64encode(nonce + self._cipher().encrypt(nonce, key.encode(), name.encode())).decode()
+            self._write(held)
+        except OSError as error:
+            raise VaultError(f"cannot write to {self._folder}: {error.strerror}") from None
+
+    def remove(self, name: str) -> bool:
+        """Forget a key; False if there was none."""
+        held = self._read()
+        if held.pop(name, None) is None:
+            return False
+        self._write(held)
+        return True
+
+    def _read(self) -> dict[str, str]:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=dict[str, str])
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise VaultError(f"cannot read {self._file}: {error.strerror}") from None
+        except msgspec.MsgspecError:
+            raise VaultError(f"{self._file} is damaged") from None
+
+    def _write(self, held: dict[str, str]) -> None:
+        draft = self._folder / f".{FILE}.{secrets.token_hex(4)}"
+        _write_private(draft, msgspec.json.encode(held))
+        draft.replace(self._file)
+
+    def _make_key(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self._key_file.exists():
+            _write_private(self._key_file, secrets.token_bytes(KEY_BYTES))
+
+    def _cipher(self) -> AESGCM:
+        try:
+            return AESGCM(self._key_file.read_bytes())
+        except OSError as error:
+            raise VaultError(f"cannot read {self._key_file}: {error.strerror}") from None
+        except ValueError:
+            raise VaultError(f"{self._key_file} is damaged") from None
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    """A new file that only its owner can read, from its first moment on."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
