@@ -106,6 +106,9 @@ class StreamEncoder:
         self.out.clear()
         return out
 
+    def resume(self, number: int) -> None:
+        """Go on with this event number: what came before, the upstream wrote itself. Most protocols have no numbers."""
+
     def keepalive(self) -> bytes:
         """Bytes that keep an idle connection open and that every client of the protocol ignores."""
         return COMMENT

@@ -69,9 +69,23 @@ class Fields:
         value = self.mapping(name)
         return None if value is None else type(self)(value, self.at(name))
 
+    def required(self, name: str) -> str:
+        """A string that must be there."""
+        value = self.text(name)
+        return self._absent(name) if value is None else value
+
+    def filled(self, name: str) -> str:
+        """A string that must be there and not be empty."""
+        return self.text(name) or self._absent(name)
+
     def put_back(self, name: str, value: Json) -> None:
         """Return a field, or what was not understood of it, to the rest."""
         self._left[name] = value
+
+    def keep(self, name: str, nested: Fields | None) -> None:
+        """Leave what nobody took of a nested object in the rest, by dotted names."""
+        for field, value in (nested._left if nested is not None else {}).items():
+            self._left[f"{name}.{field}"] = value
 
     def rest(self) -> Extras:
         """What nobody took; None if that is nothing."""
@@ -81,6 +95,9 @@ class Fields:
     def require(self, name: str) -> BadRequest:
         """The error for a required field that is missing."""
         return BadRequest(f"{self.at(name)} is required", path=self.at(name))
+
+    def _absent(self, name: str) -> str:
+        raise self.require(name)
 
     def _wrong(self, name: str, expected: str, value: Json) -> Any:
         raise BadRequest(f"{self.at(name)} must be {expected}", path=self.at(name))
@@ -93,6 +110,9 @@ class LooseFields(Fields):
 
     def __init__(self, value: Json, path: str = "") -> None:
         super().__init__(value if isinstance(value, dict) else {}, path)
+
+    def _absent(self, name: str) -> str:
+        return ""
 
     def _wrong(self, name: str, expected: str, value: Json) -> Any:
         self._left[name] = value

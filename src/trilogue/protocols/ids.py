@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
+from trilogue.model import Ledger
+
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -28,3 +30,11 @@ def safe_call_id(call_id: str, limit: int = 64) -> str:
         return call_id
     readable = _ILLEGAL.sub("_", call_id)[: limit - 17] or "call"
     return f"{readable}_{digest(call_id, 8)}"
+
+
+def short_user(user: str, limit: int, path: str, ledger: Ledger) -> str:
+    """The end user's id, hashed where it is longer than the target allows."""
+    if len(user) <= limit:
+        return user
+    ledger.add("user.hashed", path)
+    return digest(user, 32)

@@ -103,3 +103,10 @@ class JsonProgress:
             elif not self._in_string and len(token) == 1:
                 self._depth += 1 if token in "{[" else -1
                 self.complete = self._depth <= 0
+
+
+def breaks_off(text: str) -> bool:
+    """Whether a text is a JSON object that was cut."""
+    progress = JsonProgress()
+    progress.feed(text)
+    return text.lstrip().startswith("{") and not progress.complete

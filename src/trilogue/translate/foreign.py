@@ -34,7 +34,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.fate import DROP, Fate, Fates
+from trilogue.protocols.fate import DROP, Fate, Fates, fate_of
 
 _TOOL_OPTION = Fate(loss="tool.option")
 
@@ -129,7 +129,7 @@ class Foreign(Struct, frozen=True):
 def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: Ledger, default: Fate) -> None:
     """Each extra field is a loss, an error, or nothing, as its fate says."""
     for name, value in extras.items():
-        fate = fates.get(name, default)
+        fate = fate_of(name, fates, default)
         where = f"{path}.{name}" if path else name
         if value in fate.harmless:
             continue

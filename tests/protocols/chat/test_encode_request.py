@@ -222,7 +222,7 @@ def test_documents() -> None:
     wire, losses = messages(turn(Role.USER, pdf, text, hit))
     file, head, words, found = wire[0]["content"]
     assert file["file"] == {"file_data": "data:application/pdf;base64,QUJD", "filename": "a.pdf"}
-    assert (head["text"], words["text"], found["text"]) == ("T\nC", "words", "H\nhttps://example.org\nfound")
+    assert (head["text"], words["text"], found["text"]) == ("T\nC", "words", "H\nhttps://example.org\n\nfound")
     assert losses == ["document.as_text", "search_result.as_text"]
     with pytest.raises(Unsupported):
         messages(turn(Role.USER, Document(source=Source(SourceKind.URL, "https://example.org/a.pdf"), path="d")))

@@ -108,7 +108,7 @@ def test_shapes(status: int, body: Any, kind: str, message: str) -> None:
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after-ms": "0", "retry-after": "3"}, 3.0),
-        ({"retry-after": "-5"}, 0.0),
+        ({"retry-after": "-5"}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30.0),

@@ -6,7 +6,6 @@ import pytest
 
 from trilogue.model import ChoiceMode, FunctionTool, Ledger, Protocol
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.chat.tools import fits_strict
 from trilogue.protocols.codec import Target
 
 FUNCTION = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}, "strict": True}}
@@ -58,30 +57,3 @@ def test_tool_without_type() -> None:
     assert isinstance(request.tools[0], FunctionTool)
     assert request.tool_choice is not None
     assert request.tool_choice.mode is ChoiceMode.REQUIRED
-
-
-CLOSED = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
-
-
-@pytest.mark.parametrize(
-    ("schema", "fits"),
-    [
-        (CLOSED, True),
-        ({**CLOSED, "required": []}, False),
-        ({**CLOSED, "additionalProperties": True}, False),
-        ({**CLOSED, "properties": {"a": {"type": "array", "items": {"type": "object"}}}}, False),
-        ({**CLOSED, "properties": {"a": {"anyOf": [CLOSED, {"type": "null"}]}}}, True),
-        (None, True),
-    ],
-)
-def test_strict_subset(schema: Any, fits: bool) -> None:
-    """Strict mode takes closed objects with all properties required, at every depth."""
-    assert fits_strict(schema) is fits
-
-
-def test_deep_schema_is_not_strict() -> None:
-    """And no RecursionError."""
-    schema: Any = CLOSED
-    for _ in range(5000):
-        schema = {"items": schema}
-    assert not fits_strict(schema)

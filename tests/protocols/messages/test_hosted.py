@@ -12,7 +12,7 @@ from trilogue.model import (
     SearchHit,
 )
 from trilogue.protocols.messages import hosted
-from trilogue.protocols.messages.content import decode_block
+from trilogue.protocols.messages.decode_content import decode_block
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,16 @@ def test_cut_call_keeps_its_arguments_as_they_are() -> None:
     assert (item["arguments"], item["status"]) == ('{"a', "incomplete")
 
 
+def test_call_is_done_when_its_block_stops() -> None:
+    """Clients run it then; told at the end of the answer, they would wait for nothing."""
+    encoder = CODEC.encoder(Reply(source=Protocol.MESSAGES))
+    encoder.encode([ResponseStart(protocol=Protocol.MESSAGES, id="msg_1", model="m")])
+    encoder.encode([BlockStart(0, ToolCall(id="toolu_1", name="f")), Delta(0, "{}")])
+    sent = parse(encoder.encode([BlockStop(0)]))
+    assert kinds(sent) == ["function_call_arguments.done", "output_item.done"]
+    assert sent[-1]["item"]["status"] == "completed"
+
+
 def test_explanation_of_a_classifier_is_a_refusal() -> None:
     """Otherwise the client would see nothing at all."""
     events, reply = stream(answer(reason=StopReason.REFUSAL, category="bio", explanation="Not this."))

@@ -1,4 +1,4 @@
-"""How to answer: sampling, reasoning, output format, caching, tier.
+"""How to answer: sampling, output format, caching, tier, identity, both ways. How much to think is in `thinking.py`.
 
 In: top-level fields of a Chat request, with the extensions that compatible servers take. Out: the neutral settings,
 and back. Where several fields say the same, the first in the tables here wins and the others stay extras.
@@ -6,26 +6,22 @@ and back. Where several fields say the same, the first in the tables here wins a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from trilogue.errors import BadRequest, Unsupported
 from trilogue.model import (
     Caching,
-    Effort,
     FormatKind,
     Json,
     OutputFormat,
     Protocol,
     Request,
     Sampling,
-    Thinking,
-    ThinkingMode,
     Tier,
 )
-from trilogue.protocols.chat.content import Writer
-from trilogue.protocols.chat.tools import fits_strict
-from trilogue.protocols.chat.wire import EFFORTS, MAX_STOPS, NEAREST_TIER, TIERS
-from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.chat.wire import MAX_STOPS, MAX_USER_LENGTH, NEAREST_TIER, TIERS
+from trilogue.protocols.fields import Fields
+from trilogue.protocols.ids import short_user
+from trilogue.protocols.openai_schema import fits_strict
+from trilogue.protocols.outgoing import Outgoing
 
 Paths = dict[str, str]
 
@@ -41,18 +37,6 @@ _SAMPLING_NAMES = {
     "choices": "n",
 }
 _RANDOMNESS = ("temperature", "top_p")
-
-_BUDGETS = (
-    (1_536, Effort.MINIMAL),
-    (4_096, Effort.LOW),
-    (16_384, Effort.MEDIUM),
-    (28_672, Effort.HIGH),
-    (49_152, Effort.XHIGH),
-)
-"""thinking budgets up to which each effort is the nearest; the middle of the budgets that Messages gets for them"""
-
-_EFFORT_LOSS = {Effort.NONE: "effort.none", Effort.MINIMAL: "effort.minimal"}
-_ORDER = tuple(Effort)
 
 
 def decode_sampling(fields: Fields, paths: Paths) -> Sampling:
@@ -90,7 +74,7 @@ def _stop(value: Json) -> tuple[str, ...]:
     return tuple(values)
 
 
-def encode_sampling(request: Request, out: Writer) -> dict[str, Json]:
+def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     """The same fields back, under the names that the upstream takes."""
     sampling = request.sampling
     body: dict[str, Json] = {}
@@ -110,13 +94,13 @@ def encode_sampling(request: Request, out: Writer) -> dict[str, Json]:
     return body
 
 
-def _limit(value: int, request: Request, out: Writer) -> int:
+def _limit(value: int, request: Request, out: Outgoing) -> int:
     if value < 1 and not out.native:
         raise Unsupported(request.where("max_tokens"), "Chat Completions cannot only warm a cache")
     return value
 
 
-def _fit_sampling(request: Request, body: dict[str, Json], out: Writer) -> None:
+def _fit_sampling(request: Request, body: dict[str, Json], out: Outgoing) -> None:
     """What the upstream does not take is refused, or dropped and declared."""
     sampling = request.sampling
     if len(sampling.stop) > MAX_STOPS:
@@ -132,146 +116,6 @@ def _fit_sampling(request: Request, body: dict[str, Json], out: Writer) -> None:
             out.ledger.add("param.dropped", request.where(name))
 
 
-def decode_thinking(fields: Fields, paths: Paths) -> Thinking | None:
-    """Reasoning controls, in the first of their spellings that is there."""
-    for name, reader in _THINKING_READERS.items():
-        value = fields.any(name)
-        if value is None:
-            continue
-        thinking, rest = reader(value)
-        if rest is not None:
-            fields.put_back(name, rest)
-        if thinking is not None:
-            paths["thinking"] = name
-            return thinking
-    return None
-
-
-def _read_effort(value: Json) -> tuple[Thinking | None, Json]:
-    if not isinstance(value, str):
-        raise BadRequest("reasoning_effort must be a string", path="reasoning_effort")
-    effort = EFFORTS.get(value)
-    return (Thinking(effort=effort), None) if effort is not None else (None, value)
-
-
-def _read_reasoning(value: Json) -> tuple[Thinking | None, Json]:
-    """OpenRouter: {effort, max_tokens, enabled, exclude}."""
-    if not isinstance(value, dict):
-        return None, value
-    fields = LooseFields(value)
-    effort = EFFORTS.get(fields.text("effort") or "")
-    budget, enabled, exclude = fields.integer("max_tokens"), fields.flag("enabled"), fields.flag("exclude")
-    if effort is None and value.get("effort") is not None:
-        fields.put_back("effort", value["effort"])
-    if exclude is False:
-        fields.put_back("exclude", False)
-    mode = ThinkingMode.BUDGET if budget is not None else _MODES.get(enabled)
-    if budget is not None and enabled is not None:
-        fields.put_back("enabled", enabled)
-    visibility = "omitted" if exclude else None
-    if effort is None and mode is None and visibility is None:
-        return None, value
-    return Thinking(effort=effort, mode=mode, budget=budget, visibility=visibility), fields.rest()
-
-
-def _read_thinking(value: Json) -> tuple[Thinking | None, Json]:
-    """Moonshot, Z.ai, Anthropic's own layer: {type: enabled | disabled, budget_tokens}."""
-    if not isinstance(value, dict):
-        return None, value
-    fields = LooseFields(value)
-    kind, budget = fields.text("type"), fields.integer("budget_tokens")
-    mode = {"enabled": ThinkingMode.ADAPTIVE, "disabled": ThinkingMode.DISABLED}.get(kind or "")
-    if mode is None:
-        return None, value
-    if budget is not None and mode is ThinkingMode.ADAPTIVE:
-        mode = ThinkingMode.BUDGET
-    return Thinking(mode=mode, budget=budget), fields.rest()
-
-
-def _read_switch(value: Json) -> tuple[Thinking | None, Json]:
-    """Qwen: enable_thinking."""
-    return (Thinking(mode=_MODES[value]), None) if isinstance(value, bool) else (None, value)
-
-
-_MODES: dict[bool | None, ThinkingMode | None] = {
-    True: ThinkingMode.ADAPTIVE,
-    False: ThinkingMode.DISABLED,
-    None: None,
-}
-_THINKING_READERS: dict[str, Callable[[Json], tuple[Thinking | None, Json]]] = {
-    "reasoning_effort": _read_effort,
-    "reasoning": _read_reasoning,
-    "thinking": _read_thinking,
-    "enable_thinking": _read_switch,
-}
-
-
-def encode_thinking(request: Request, out: Writer) -> dict[str, Json]:
-    """Reasoning controls: in their own spelling, or as the nearest `reasoning_effort`."""
-    thinking = request.thinking
-    if thinking is None:
-        return {}
-    if out.native:
-        name = request.where("thinking")
-        return {name: _THINKING_WRITERS[name](thinking)}
-    path = request.where("thinking")
-    if thinking.visibility not in (None, "omitted"):
-        out.ledger.add("reasoning.visibility", path)
-    wanted = _wanted(thinking, path, out)
-    effort = None if wanted is None else _nearest(wanted, path, out)
-    return {} if effort is None else {"reasoning_effort": effort.value}
-
-
-def _write_reasoning(thinking: Thinking) -> dict[str, Json]:
-    enabled = {ThinkingMode.ADAPTIVE: True, ThinkingMode.DISABLED: False}.get(thinking.mode or ThinkingMode.BUDGET)
-    body = {"effort": thinking.effort, "max_tokens": thinking.budget, "enabled": enabled}
-    if thinking.visibility == "omitted":
-        body["exclude"] = True
-    return {name: value for name, value in body.items() if value is not None}
-
-
-def _write_thinking(thinking: Thinking) -> dict[str, Json]:
-    body: dict[str, Json] = {"type": "disabled" if thinking.mode is ThinkingMode.DISABLED else "enabled"}
-    if thinking.budget is not None:
-        body["budget_tokens"] = thinking.budget
-    return body
-
-
-_THINKING_WRITERS: dict[str, Callable[[Thinking], Json]] = {
-    "reasoning_effort": lambda thinking: thinking.effort,
-    "reasoning": _write_reasoning,
-    "thinking": _write_thinking,
-    "enable_thinking": lambda thinking: thinking.mode is ThinkingMode.ADAPTIVE,
-}
-
-
-def _wanted(thinking: Thinking, path: str, out: Writer) -> Effort | None:
-    """The effort that these controls mean; None = the model's default."""
-    if thinking.effort is not None:
-        return thinking.effort
-    if thinking.mode is ThinkingMode.BUDGET and thinking.budget is not None:
-        out.ledger.add("thinking.budget", path)
-        return next((effort for limit, effort in _BUDGETS if thinking.budget <= limit), Effort.MAX)
-    if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
-        return Effort.NONE
-    return None
-
-
-def _nearest(wanted: Effort, path: str, out: Writer) -> Effort | None:
-    """The nearest effort that the model takes. Thinking is never switched off that way."""
-    efforts = out.profile.efforts
-    if wanted in efforts:
-        return wanted
-    if not efforts:
-        if wanted is not Effort.NONE:
-            out.ledger.add("param.dropped", path)
-        return None
-    out.ledger.add(_EFFORT_LOSS.get(wanted, "effort.clamped"), path)
-    place = _ORDER.index(wanted)
-    thinking = tuple(effort for effort in efforts if effort is not Effort.NONE)
-    return min(thinking or efforts, key=lambda effort: abs(_ORDER.index(effort) - place))
-
-
 def decode_format(fields: Fields) -> OutputFormat | None:
     """`response_format`; kinds that only some servers know stay extras."""
     value = fields.mapping("response_format")
@@ -283,7 +127,7 @@ def decode_format(fields: Fields) -> OutputFormat | None:
         fields.put_back("response_format", value)
         return None
     if kind is not FormatKind.SCHEMA:
-        _keep_format(fields, inner.rest())
+        fields.keep("response_format", inner)
         return OutputFormat(kind=kind, path="response_format")
     schema = Fields(inner.any("json_schema"), "response_format.json_schema")
     result = OutputFormat(
@@ -294,21 +138,16 @@ def decode_format(fields: Fields) -> OutputFormat | None:
         description=schema.text("description"),
         path="response_format",
     )
-    rest = schema.rest()
-    _keep_format(fields, {**(inner.rest() or {}), **({"json_schema": rest} if rest else {})})
+    inner.keep("json_schema", schema)
+    fields.keep("response_format", inner)
     return result
-
-
-def _keep_format(fields: Fields, rest: dict[str, Json] | None) -> None:
-    if rest:
-        fields.put_back("response_format", rest)
 
 
 _FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
 
 
-def encode_format(request: Request, out: Writer) -> dict[str, Json]:
+def encode_format(request: Request, out: Outgoing) -> dict[str, Json]:
     """`response_format`, with a name where Messages has none."""
     form = request.format
     if form is None:
@@ -335,7 +174,7 @@ def decode_caching(fields: Fields) -> Caching | None:
     return Caching(key=key, options=options, retention=retention)
 
 
-def encode_caching(request: Request, out: Writer) -> dict[str, Json]:
+def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
     """The same back. Automatic caching is the default here; options of Responses alone are dropped."""
     caching = request.caching
     if caching is None:
@@ -352,7 +191,7 @@ def encode_caching(request: Request, out: Writer) -> dict[str, Json]:
     return body
 
 
-def _cache_options(options: dict[str, Json], out: Writer) -> dict[str, Json]:
+def _cache_options(options: dict[str, Json], out: Outgoing) -> dict[str, Json]:
     """Chat has one lifetime, and neither prewarming nor diagnosis."""
     kept = {name: value for name, value in options.items() if (name == "mode" or (name, value) == ("ttl", "30m"))}
     for name in options.keys() - kept.keys():
@@ -360,7 +199,7 @@ def _cache_options(options: dict[str, Json], out: Writer) -> dict[str, Json]:
     return kept
 
 
-def set_or_lose(body: dict[str, Json], name: str, value: Json, known: bool, out: Writer, loss: str) -> None:
+def set_or_lose(body: dict[str, Json], name: str, value: Json, known: bool, out: Outgoing, loss: str) -> None:
     """Write a field that the upstream knows; declare one that it does not."""
     if known:
         body[name] = value
@@ -377,7 +216,7 @@ def decode_tier(fields: Fields) -> Tier | None:
     return tier
 
 
-def encode_tier(request: Request, out: Writer) -> dict[str, Json]:
+def encode_tier(request: Request, out: Outgoing) -> dict[str, Json]:
     """The tier, or the nearest that Chat has."""
     tier = request.tier
     if tier is None:
@@ -391,3 +230,34 @@ def encode_tier(request: Request, out: Writer) -> dict[str, Json]:
         out.ledger.add("tier", path)
         tier = NEAREST_TIER[tier]
     return {"service_tier": tier.value}
+
+
+def encode_identity(request: Request, out: Outgoing) -> dict[str, Json]:
+    """Who is asking, and what the provider should remember of it."""
+    body: dict[str, Json] = {}
+    known = out.native or out.profile.openai_fields
+    if request.user is not None:
+        name = request.where("user") if out.native else ("safety_identifier" if known else "user")
+        body[name] = _user(request.user, request, out)
+    if request.metadata is not None and (request.metadata or out.native):
+        set_or_lose(body, "metadata", request.metadata, known, out, "metadata.kept")
+    if request.verbosity is not None:
+        set_or_lose(body, "verbosity", request.verbosity, known, out, "verbosity")
+    if request.store is not None and (out.native or (request.store and known)):
+        body["store"] = request.store
+    elif request.store:
+        out.ledger.add("store.ignored", request.where("store"))
+    return body
+
+
+def decode_user(fields: Fields, paths: Paths) -> str | None:
+    """Who is asking: `safety_identifier`, or the older `user`."""
+    identifier = fields.text("safety_identifier")
+    if identifier is not None:
+        paths["user"] = "safety_identifier"
+        return identifier
+    return fields.text("user")
+
+
+def _user(user: str, request: Request, out: Outgoing) -> str:
+    return user if out.native else short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)

@@ -10,18 +10,33 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from trilogue.errors import BadRequest
-from trilogue.model import Audio, Block, CallKind, Json, Refusal, Request, Role, Text, ToolCall, ToolResult, Turn
-from trilogue.protocols.chat.content import decode_content
+from trilogue.model import (
+    Audio,
+    Block,
+    CallKind,
+    Extras,
+    Json,
+    Refusal,
+    Request,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from trilogue.protocols.chat.choice import decode_choice
 from trilogue.protocols.chat.controls import (
     Paths,
     decode_caching,
     decode_format,
     decode_sampling,
-    decode_thinking,
     decode_tier,
+    decode_user,
 )
+from trilogue.protocols.chat.decode_content import decode_content
 from trilogue.protocols.chat.reasoning import read_reasoning
-from trilogue.protocols.chat.tools import decode_choice, decode_tools
+from trilogue.protocols.chat.thinking import decode_thinking
+from trilogue.protocols.chat.tools import decode_tools
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.ids import mint
@@ -53,14 +68,14 @@ def decode_request(body: dict[str, Json]) -> Request:
         verbosity=fields.text("verbosity"),
         caching=decode_caching(fields),
         tier=_renamed(paths, "tier", "service_tier", decode_tier(fields)),
-        user=_decode_user(fields, paths),
+        user=decode_user(fields, paths),
         metadata=fields.mapping("metadata"),
         store=fields.flag("store"),
         stream=fields.flag("stream") or False,
         include_usage=stream_options.flag("include_usage"),
         obfuscation=stream_options.flag("include_obfuscation"),
         paths=paths,
-        extras=_extras(fields, stream_options),
+        extras=_rest(fields, stream_options),
     )
     return request
 
@@ -71,19 +86,8 @@ def _renamed(paths: Paths, name: str, wire: str, value: _T | None) -> _T | None:
     return value
 
 
-def _decode_user(fields: Fields, paths: Paths) -> str | None:
-    """Who is asking: `safety_identifier`, or the older `user`."""
-    identifier = fields.text("safety_identifier")
-    if identifier is not None:
-        paths["user"] = "safety_identifier"
-        return identifier
-    return fields.text("user")
-
-
-def _extras(fields: Fields, stream_options: Fields) -> dict[str, Json] | None:
-    rest = stream_options.rest()
-    if rest is not None:
-        fields.put_back("stream_options", rest)
+def _rest(fields: Fields, stream_options: Fields) -> Extras:
+    fields.keep("stream_options", stream_options)
     return fields.rest()
 
 
@@ -146,16 +150,11 @@ class _Messages:
         return calls
 
     def _tool(self, fields: Fields, role: Role) -> Turn:
-        call_id = fields.text("tool_call_id")
-        if not call_id:
-            raise fields.require("tool_call_id")
-        return _result(fields, role, call_id)
+        return _result(fields, role, fields.filled("tool_call_id"))
 
     def _function(self, fields: Fields, role: Role) -> Turn:
         """Before tools there was one call at a time, known by its name."""
-        name = fields.text("name")
-        if not name:
-            raise fields.require("name")
+        name = fields.filled("name")
         return _result(fields, role, self._minted.get(name) or mint("call_", fields.path, name))
 
 
@@ -233,7 +232,7 @@ def _call(fields: Fields) -> ToolCall:
 
 
 def _function(fields: Fields, inner: Fields, call_id: str) -> ToolCall:
-    name = _call_name(inner)
+    name = inner.filled("name")
     arguments = inner.any("arguments")
     return ToolCall(
         id=call_id,
@@ -245,23 +244,14 @@ def _function(fields: Fields, inner: Fields, call_id: str) -> ToolCall:
 
 
 def _custom(fields: Fields, inner: Fields, call_id: str) -> ToolCall:
-    name, text = _call_name(inner), inner.text("input")
+    name, text = inner.filled("name"), inner.text("input")
     extras = _call_extras(fields, "custom", inner)
     return ToolCall(id=call_id, name=name, arguments=text or "", kind=CallKind.CUSTOM, path=fields.path, extras=extras)
 
 
-def _call_name(inner: Fields) -> str:
-    name = inner.text("name")
-    if not name:
-        raise inner.require("name")
-    return name
-
-
-def _call_extras(fields: Fields, name: str, inner: Fields) -> dict[str, Json] | None:
+def _call_extras(fields: Fields, name: str, inner: Fields) -> Extras:
     if inner is not fields:
-        rest = inner.rest()
-        if rest is not None:
-            fields.put_back(name, rest)
+        fields.keep(name, inner)
     return fields.rest()
 
 

@@ -38,7 +38,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.calls import CallAssembler
 from trilogue.protocols.chat.controls import decode_tier
-from trilogue.protocols.chat.errors import decode_failure, find_error
+from trilogue.protocols.chat.errors import decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.response import citation_of, content_blocks
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
@@ -133,8 +133,9 @@ class ChatStreamDecoder(StreamDecoder):
 
     def _slow(self, chunk: dict[str, Json], name: str) -> None:
         """Any chunk, field by field."""
-        if find_error(chunk) is not None or name == "error":
-            raise UpstreamFailure(decode_failure(chunk))
+        failure = decode_failure(chunk) if name == "error" else find_failure(chunk)
+        if failure is not None:
+            raise UpstreamFailure(failure)
         fields = LooseFields(chunk)
         choices = entries(fields.any("choices"))
         if choices and not self._started:

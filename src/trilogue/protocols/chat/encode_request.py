@@ -7,96 +7,52 @@ one message with its calls last, tool results are messages of their own before t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable
 
-from trilogue.errors import Unsupported
 from trilogue.model import (
-    Audio,
-    Block,
-    CallKind,
-    Document,
-    Image,
     Json,
     Ledger,
-    Protocol,
-    Reasoning,
-    Refusal,
     Request,
-    Role,
-    SourceKind,
-    Text,
-    ToolCall,
-    ToolResult,
-    Turn,
 )
-from trilogue.protocols.chat.content import Writer, encode_block, encode_content, mark_part
 from trilogue.protocols.chat.controls import (
     encode_caching,
     encode_format,
+    encode_identity,
     encode_sampling,
-    encode_thinking,
     encode_tier,
-    set_or_lose,
 )
-from trilogue.protocols.chat.reasoning import details_of
+from trilogue.protocols.chat.conversation import encode_turns
+from trilogue.protocols.chat.thinking import encode_thinking
 from trilogue.protocols.chat.tools import encode_tools
-from trilogue.protocols.chat.wire import MAX_CALL_ID, MAX_USER_LENGTH, REASONING_FIELDS
+from trilogue.protocols.chat.wire import NESTED
 from trilogue.protocols.codec import Target
-from trilogue.protocols.ids import digest, safe_call_id
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.outgoing import Outgoing
 
-_ERROR = "[tool error]"
-_B = TypeVar("_B", bound=Block)
-
-
-def _encode_identity(request: Request, out: Writer) -> dict[str, Json]:
-    """Who is asking, and what the provider should remember of it."""
-    body: dict[str, Json] = {}
-    known = out.native or out.profile.openai_fields
-    if request.user is not None:
-        user = request.user
-        if len(user) > MAX_USER_LENGTH and not out.native:
-            out.ledger.add("user.hashed", request.where("user"))
-            user = digest(user, 32)
-        name = request.where("user") if out.native else ("safety_identifier" if known else "user")
-        body[name] = user
-    if request.metadata is not None and (request.metadata or out.native):
-        set_or_lose(body, "metadata", request.metadata, known, out, "metadata.kept")
-    if request.verbosity is not None:
-        set_or_lose(body, "verbosity", request.verbosity, known, out, "verbosity")
-    if request.store is not None and (out.native or (request.store and known)):
-        body["store"] = request.store
-    elif request.store:
-        out.ledger.add("store.ignored", request.where("store"))
-    return body
-
-
-_SECTIONS: tuple[Callable[[Request, Writer], dict[str, Json]], ...] = (
+_SECTIONS: tuple[Callable[[Request, Outgoing], dict[str, Json]], ...] = (
     encode_tools,
     encode_sampling,
     encode_thinking,
     encode_format,
     encode_caching,
     encode_tier,
-    _encode_identity,
+    encode_identity,
 )
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Writer(request.protocol, target.profile, ledger)
-    messages = [_native_message(turn, out) for turn in request.turns] if out.native else _foreign_messages(request, out)
-    body: dict[str, Json] = {"model": target.model, "messages": messages}
+    out = Outgoing.of(request, target, ledger)
+    body: dict[str, Json] = {"model": target.model, "messages": encode_turns(request, out)}
     for section in _SECTIONS:
         body.update(section(request, out))
     body.update(_stream(request, out))
-    if out.native:
-        _merge(body, request.extras or {})
+    if out.native and request.extras:
+        restore_extras(body, request.extras, NESTED)
     return body
 
 
-def _stream(request: Request, out: Writer) -> dict[str, Json]:
+def _stream(request: Request, out: Outgoing) -> dict[str, Json]:
     """Usage is always asked for: the other protocols always give it."""
     usage = request.include_usage if out.native else (out.profile.stream_usage and request.stream) or None
     obfuscation = request.obfuscation if out.native or out.profile.openai_fields else None
@@ -106,277 +62,3 @@ def _stream(request: Request, out: Writer) -> dict[str, Json]:
     if given and (request.stream or out.native):
         body["stream_options"] = given
     return body
-
-
-def _merge(body: dict[str, Json], extras: dict[str, Json]) -> None:
-    """Put extras back, also those that were left over from inside a known field."""
-    for name, value in extras.items():
-        known = body.get(name)
-        if isinstance(known, dict) and isinstance(value, dict):
-            body[name] = known = dict(known)
-            _merge(known, value)
-        else:
-            body[name] = value
-
-
-def _native_message(turn: Turn, out: Writer) -> dict[str, Json]:
-    if turn.role is Role.TOOL:
-        return _native_result(turn, out)
-    message: dict[str, Json] = {"role": turn.role.value}
-    if turn.name is not None:
-        message["name"] = turn.name
-    if turn.role is Role.ASSISTANT:
-        _native_assistant(turn, message, out)
-    else:
-        message["content"] = encode_content(turn.blocks, turn.plain, out)
-    message.update(turn.extras or {})
-    return message
-
-
-def _native_result(turn: Turn, out: Writer) -> dict[str, Json]:
-    message: dict[str, Json] = {"role": "tool"}
-    for result in _of(ToolResult, turn.blocks):
-        message["tool_call_id"] = result.call_id
-        message["content"] = encode_content(result.content, result.plain, out)
-        if result.name is not None:
-            message["name"] = result.name
-    message.update(turn.extras or {})
-    return message
-
-
-def _native_assistant(turn: Turn, message: dict[str, Json], out: Writer) -> None:
-    calls: list[Json] = []
-    content: list[Block] = []
-    for block in turn.blocks:
-        if type(block) is ToolCall:
-            calls.append(_native_call(block))
-        elif type(block) is Text or not _is_beside(block, turn):
-            content.append(block)
-        elif isinstance(block, Refusal):
-            message["refusal"] = block.text
-        elif isinstance(block, Audio):
-            message["audio"] = {"id": block.id, **(block.extras or {})}
-        elif isinstance(block, Reasoning):
-            message.update((block.extras or {}).get(REASONING_FIELDS, {}))
-    message["content"] = encode_content(content, turn.plain, out) if content or turn.plain else None
-    if calls:
-        message["tool_calls"] = calls
-
-
-def _is_beside(block: Block, turn: Turn) -> bool:
-    """The block has a field of its own in the message. A refusal has one unless there were parts of content."""
-    if isinstance(block, Refusal):
-        return turn.plain or not any(isinstance(other, Text) for other in turn.blocks)
-    if isinstance(block, Reasoning):
-        return REASONING_FIELDS in (block.extras or {}) or not block.extras
-    return isinstance(block, Audio)
-
-
-def _native_call(call: ToolCall) -> dict[str, Json]:
-    body = _call(call, call.id, call.arguments)
-    if call.extras is not None:
-        _merge(body, call.extras)
-    return body
-
-
-def _call(call: ToolCall, call_id: str, arguments: str) -> dict[str, Json]:
-    if call.kind is CallKind.CUSTOM:
-        return {"id": call_id, "type": "custom", "custom": {"name": call.name, "input": arguments}}
-    return {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _of(kind: type[_B], blocks: Iterable[Block]) -> list[_B]:
-    return [block for block in blocks if isinstance(block, kind)]
-
-
-def _foreign_messages(request: Request, out: Writer) -> list[dict[str, Json]]:
-    if request.turns and request.turns[-1].role is Role.ASSISTANT and request.protocol is Protocol.MESSAGES:
-        raise Unsupported(
-            request.turns[-1].path, "Chat Completions does not continue an assistant message", code="prefill"
-        )
-    conversation = _Conversation(out)
-    for turn in request.turns:
-        conversation.add(turn)
-    return conversation.end()
-
-
-class _Conversation:
-    """Regroups turns into messages."""
-
-    def __init__(self, out: Writer) -> None:
-        self._out = out
-        self._messages: list[dict[str, Json]] = []
-        self._assistant: list[Turn] = []
-        self._media: list[Json] = []
-
-    def add(self, turn: Turn) -> None:
-        """Take the next turn. Adjacent assistant turns wait to become one message."""
-        if turn.phase is not None:
-            self._out.ledger.add("phase", turn.path)
-        if turn.role is Role.ASSISTANT:
-            self._flush_media()
-            self._assistant.append(turn)
-            return
-        self._flush_assistant()
-        for result in _of(ToolResult, turn.blocks):
-            self._result(result)
-        rest = [block for block in turn.blocks if not isinstance(block, ToolResult)]
-        if rest:
-            self._flush_media()
-            self._prompt(turn, rest)
-
-    def end(self) -> list[dict[str, Json]]:
-        """All messages."""
-        self._flush_assistant()
-        self._flush_media()
-        return self._messages
-
-    def _prompt(self, turn: Turn, blocks: list[Block]) -> None:
-        content = encode_content(blocks, False, self._out)
-        if not content:
-            return
-        message: dict[str, Json] = {"role": self._role(turn), "content": content}
-        if turn.name is not None:
-            message["name"] = turn.name
-        self._messages.append(message)
-
-    def _role(self, turn: Turn) -> str:
-        developer = self._out.profile.developer_role
-        if turn.leading:
-            return "developer" if developer else "system"
-        if turn.role is Role.DEVELOPER and not developer:
-            self._out.ledger.add("role.developer_merged", turn.path)
-            return "system"
-        return turn.role.value if turn.role is not Role.TOOL else "user"
-
-    def _result(self, result: ToolResult) -> None:
-        call_id = safe_call_id(result.call_id, MAX_CALL_ID)
-        parts: list[dict[str, Json]] = []
-        moved: list[dict[str, Json]] = []
-        for block in result.content:
-            if _is_media(block):
-                moved += encode_block(block, self._out)
-                parts.append({"type": "text", "text": f"[{type(block).__name__.lower()}: see the next user message]"})
-                self._out.ledger.add("tool_result.media_moved", block.path)
-            else:
-                parts += encode_block(block, self._out)
-        if result.is_error:
-            self._out.ledger.add("tool_result.is_error", result.path)
-            parts = _as_error(parts)
-        if moved:
-            self._media += [{"type": "text", "text": f"[from the result of tool call {call_id}]"}, *moved]
-        self._mark(result, parts)
-        content = _text_content(parts, self._out, "\n")
-        self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
-
-    def _mark(self, result: ToolResult, parts: list[dict[str, Json]]) -> None:
-        """A cache mark on the whole result goes to its last part."""
-        if result.cache is None:
-            return
-        if parts:
-            parts[-1] = mark_part(parts[-1], result, self._out)
-        else:
-            self._out.ledger.add("cache.mark", result.path)
-
-    def _flush_media(self) -> None:
-        """Pictures and files of tool results, in one message after all of them: tool messages take text only."""
-        if self._media:
-            self._messages.append({"role": "user", "content": self._media})
-            self._media = []
-
-    def _flush_assistant(self) -> None:
-        blocks = [block for turn in self._assistant for block in turn.blocks]
-        names = [turn.name for turn in self._assistant if turn.name is not None]
-        self._assistant = []
-        message = _assistant_message(blocks, self._out)
-        if message is not None:
-            if names:
-                message["name"] = names[0]
-            self._messages.append(message)
-
-
-def _is_media(block: Block) -> bool:
-    if isinstance(block, Document):
-        return block.source is not None and block.source.kind is not SourceKind.TEXT
-    return isinstance(block, Image | Audio)
-
-
-def _as_error(parts: list[dict[str, Json]]) -> list[dict[str, Json]]:
-    if not parts:
-        return [{"type": "text", "text": _ERROR}]
-    return [{**parts[0], "text": f"{_ERROR} {parts[0]['text']}"}, *parts[1:]]
-
-
-def _text_content(parts: list[dict[str, Json]], out: Writer, separator: str) -> str | list[dict[str, Json]]:
-    """Parts of text as a string where that says the same, or where the server takes nothing else."""
-    if any("prompt_cache_breakpoint" in part for part in parts) or (len(parts) > 1 and out.profile.openai_fields):
-        return parts
-    return separator.join(part["text"] for part in parts)
-
-
-def _assistant_message(blocks: list[Block], out: Writer) -> dict[str, Json] | None:
-    """One message for all that the assistant said in a row; None if nothing of it can be said here."""
-    texts: list[dict[str, Json]] = []
-    calls: list[dict[str, Json]] = []
-    refusals: list[str] = []
-    reasoning: list[Reasoning] = []
-    for block in blocks:
-        if isinstance(block, ToolCall):
-            calls.append(_foreign_call(block, out))
-        elif isinstance(block, Reasoning):
-            reasoning.append(block)
-        elif isinstance(block, Refusal):
-            refusals.append(block.text)
-        elif isinstance(block, Text):
-            parts = encode_block(block, out)
-            if parts and calls:
-                out.ledger.add("order.flattened", block.path)
-            texts += parts
-        else:
-            out.ledger.add("native.dropped", block.path, type(block).__name__)
-    message: dict[str, Json] = {"role": "assistant", "content": None}
-    if texts:
-        message["content"] = _assistant_text(texts, blocks, out)
-    if refusals:
-        message["refusal"] = "".join(refusals)
-    if calls:
-        message["tool_calls"] = calls
-    message.update(_reasoning(reasoning, bool(calls), out))
-    return message if texts or refusals or calls else None
-
-
-def _assistant_text(texts: list[dict[str, Json]], blocks: list[Block], out: Writer) -> str | list[dict[str, Json]]:
-    content = _text_content(texts, out, "")
-    if len(texts) > 1 and isinstance(content, str):
-        out.ledger.add("text.blocks_joined", _of(Text, blocks)[0].path)
-    return content
-
-
-def _foreign_call(call: ToolCall, out: Writer) -> dict[str, Json]:
-    if call.cache is not None:
-        out.ledger.add("cache.mark", call.path)
-    call_id = safe_call_id(call.id, MAX_CALL_ID)
-    if call.kind is CallKind.CUSTOM and not out.profile.custom_tools:
-        wrapped = dump_text({"input": call.arguments})
-        return {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": wrapped}}
-    arguments = call.arguments if call.kind is CallKind.CUSTOM else call.arguments or "{}"
-    return _call(call, call_id, arguments)
-
-
-def _reasoning(blocks: list[Reasoning], calls: bool, out: Writer) -> dict[str, Json]:
-    """Earlier reasoning, for upstreams that want it back: their own values, and words where they have a field."""
-    fields: dict[str, Json] = {}
-    details = [entry for block in blocks if block.opaque is not None for entry in details_of(block.opaque)]
-    if details:
-        fields["reasoning_details"] = details
-    field = out.profile.reasoning_field
-    if field is None:
-        for block in blocks:
-            if block.opaque is None:
-                out.ledger.add("reasoning.foreign_dropped", block.path)
-        return fields
-    words = "\n\n".join(text for block in blocks for text in (*block.summary, *block.raw))
-    if words or calls:
-        # These models answer 400 to a turn with calls but without reasoning; Moonshot even to an empty one.
-        fields[field] = words or " "
-    return fields

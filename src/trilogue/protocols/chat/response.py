@@ -33,9 +33,9 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.chat.calls import encode_call, read_call
-from trilogue.protocols.chat.content import thinking_text
 from trilogue.protocols.chat.controls import decode_tier
-from trilogue.protocols.chat.errors import decode_failure, find_error
+from trilogue.protocols.chat.decode_content import thinking_text
+from trilogue.protocols.chat.errors import decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
 from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL
@@ -47,8 +47,9 @@ from trilogue.protocols.reply import Reply
 
 def decode_response(body: dict[str, Json]) -> Response:
     """The neutral answer. Raises `UpstreamFailure` if the body is an error, whatever its status was."""
-    if find_error(body) is not None:
-        raise UpstreamFailure(decode_failure(body))
+    failure = find_failure(body)
+    if failure is not None:
+        raise UpstreamFailure(failure)
     fields = LooseFields(body)
     choices = fields.items("choices")
     if not choices or not isinstance(choices[0], dict):

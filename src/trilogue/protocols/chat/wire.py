@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.model import Effort, Json, Protocol, Role, Tier
+from trilogue.model import CallKind, Effort, Json, Protocol, Role, Tier
 from trilogue.protocols.fate import DROP, SILENT, Fate, refuse
 
 PROTOCOL = Protocol.CHAT
@@ -59,6 +59,9 @@ REQUEST_FIELDS = frozenset(
     }
 )
 
+NESTED = frozenset({"reasoning", "response_format", "response_format.json_schema", "stream_options", "thinking"})
+"""objects that are read field by field: what is left of them stays in the extras under its dotted name"""
+
 REASONING_FIELDS = "reasoning_fields"
 """extra of a reasoning block: the fields of the message that it was read from, as they came"""
 
@@ -104,13 +107,13 @@ ROLES = {
     "function": Role.TOOL,
 }
 
+CALL_KINDS = {"function": CallKind.FUNCTION, "custom": CallKind.CUSTOM}
+
 EFFORTS = {effort.value: effort for effort in Effort}
 
 TIERS = {tier.value: tier for tier in (Tier.AUTO, Tier.DEFAULT, Tier.FLEX, Tier.SCALE, Tier.PRIORITY, Tier.FAST)}
 NEAREST_TIER = {Tier.ULTRAFAST: Tier.FAST, Tier.BATCH: Tier.DEFAULT}
 
-CACHE_TTLS = {"30m": 1800, "12h": 43_200}
-"""lifetimes of `prompt_cache_breakpoint`, in seconds"""
 CACHE_CONTROL_TTLS = {"5m": 300, "1h": 3600}
 """lifetimes of `cache_control`, which compatible servers take over from Messages"""
 

@@ -3,9 +3,9 @@
 from trilogue.model import HostedKind
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.messages.decode_request import decode_request
-from trilogue.protocols.messages.decode_stream import MessagesDecoder
+from trilogue.protocols.messages.decode_stream import MessagesStreamDecoder
 from trilogue.protocols.messages.encode_request import encode_request
-from trilogue.protocols.messages.encode_stream import MessagesEncoder
+from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.errors import decode_error, encode_error
 from trilogue.protocols.messages.response import decode_response, encode_response
 from trilogue.protocols.messages.tools import OFFERED_KINDS
@@ -17,8 +17,8 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
-    decoder=MessagesDecoder,
-    encoder=MessagesEncoder,
+    decoder=MessagesStreamDecoder,
+    encoder=MessagesStreamEncoder,
     decode_error=decode_error,
     encode_error=encode_error,
     request_fields=REQUEST_FIELDS,

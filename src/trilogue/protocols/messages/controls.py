@@ -1,7 +1,7 @@
-"""Sampling, output format, caching, tier and identity, both ways.
+"""How to answer: sampling, output format, caching, tier, identity, both ways. How much to think is in `thinking.py`.
 
 The encoding half writes what the target's profile takes and declares the rest. It does not know turns or tools;
-what it needs to know about them comes as arguments. How much to think is in `reasoning.py`.
+what it needs to know about them comes as arguments.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ from trilogue.model import (
     Extras,
     FormatKind,
     Json,
-    Ledger,
     OutputFormat,
-    Protocol,
     Request,
     Sampling,
     Tier,
 )
+from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.fields import Fields
-from trilogue.protocols.ids import digest
+from trilogue.protocols.ids import short_user
 from trilogue.protocols.messages.wire import (
     CACHE_TTLS,
     MAX_CACHE_MARKS,
     MAX_USER_LENGTH,
     REQUEST_TIERS,
 )
-from trilogue.protocols.profile import Profile
+from trilogue.protocols.outgoing import Outgoing
 
 V = TypeVar("V")
 Wire = dict[str, Json]
@@ -46,8 +45,7 @@ def take_cache(fields: Fields) -> CacheMark | None:
         fields.put_back("cache_control", control.rest())
         return None
     seconds = take_enum(control, "ttl", CACHE_TTLS)
-    if rest := control.rest():
-        fields.put_back("cache_control", rest)
+    fields.keep("cache_control", control)
     return CacheMark(seconds)
 
 
@@ -57,13 +55,6 @@ def take_enum(fields: Fields, name: str, table: dict[str, V]) -> V | None:
     if value is not None and value not in table:
         fields.put_back(name, value)
     return table.get(value or "")
-
-
-def put_nested(fields: Fields, nested: Fields | None) -> None:
-    """Leave what is left of a nested object among the extras, by dotted path."""
-    if nested is not None:
-        for name, value in (nested.rest() or {}).items():
-            fields.put_back(nested.at(name), value)
 
 
 def decode_sampling(fields: Fields) -> Sampling:
@@ -105,10 +96,10 @@ def decode_tier(fields: Fields) -> Tier | None:
 class Marks:
     """Writes cache marks and keeps them within what the protocol allows for one request."""
 
-    def __init__(self, profile: Profile, ledger: Ledger, native: bool) -> None:
-        self._accepted = profile.cache_marks or native
-        self._ledger = ledger
-        self._native = native
+    def __init__(self, out: Outgoing) -> None:
+        self._accepted = out.profile.cache_marks or out.native
+        self._ledger = out.ledger
+        self._native = out.native
         self._written: list[tuple[Wire, str]] = []
 
     def put(self, wire: Wire, cache: CacheMark | None, path: str, extras: Extras = None) -> None:
@@ -119,7 +110,7 @@ class Marks:
         elif cache is not None:
             self._ledger.add("cache.mark", path)
         if extras:
-            merge_extras(wire, extras)
+            restore_extras(wire, extras)
 
     def lost(self, cache: CacheMark | None, path: str) -> None:
         """The block of a mark is not written."""
@@ -143,27 +134,17 @@ class Marks:
                 self._ledger.add("cache.mark", path, f"at most {MAX_CACHE_MARKS} are allowed")
 
 
-def merge_extras(wire: Wire, extras: dict[str, Json]) -> None:
-    """Give a wire object its extras back. Known fields win; objects that were read in part are joined."""
-    for name, value in extras.items():
-        known = wire.get(name)
-        if isinstance(known, dict) and isinstance(value, dict):
-            wire[name] = {**known, **{key: item for key, item in value.items() if key not in known}}
-        elif name not in wire:
-            wire[name] = value
-
-
-def encode_format(request: Request, ledger: Ledger) -> tuple[Wire | None, str | None]:
+def encode_format(request: Request, out: Outgoing) -> tuple[Wire | None, str | None]:
     """The `format` of `output_config`, and an instruction for what it cannot say."""
     wanted = request.format
     if wanted is None or wanted.kind is FormatKind.TEXT:
         return None, None
     path = wanted.path or request.where("format")
     if wanted.kind is FormatKind.JSON:
-        ledger.add("format.json_object", path)
+        out.ledger.add("format.json_object", path)
         return None, "Answer with one JSON object and nothing else."
     if wanted.description is not None:
-        ledger.add("format.details", path)
+        out.ledger.add("format.details", path)
     return {"type": "json_schema", "schema": wanted.schema if wanted.schema is not None else {}}, None
 
 
@@ -175,20 +156,20 @@ _REFUSED = {
 _DROPPED = ("frequency_penalty", "presence_penalty", "logit_bias", "max_tool_calls")
 
 
-def encode_sampling(request: Request, profile: Profile, thinks: bool, ledger: Ledger) -> Wire:
+def encode_sampling(request: Request, thinks: bool, out: Outgoing) -> Wire:
     """Sampling parameters and stop sequences. `thinks`: thinking is on, which fixes the temperature."""
     sampling = request.sampling
-    if request.protocol is Protocol.MESSAGES:
+    if out.native:
         names = ("temperature", "top_p", "top_k")
         given: Wire = {name: value for name in names if (value := getattr(sampling, name)) is not None}
         return {**given, "stop_sequences": list(sampling.stop)} if sampling.stop else given
     _refuse_sampling(request)
     for name in _DROPPED:
         if getattr(sampling, name):
-            ledger.add("param.dropped", request.where(name))
+            out.ledger.add("param.dropped", request.where(name))
     if sampling.seed is not None:
-        ledger.add("param.dropped", request.where("seed"))
-    return {**_randomness(request, profile, thinks, ledger), **_stops(request, ledger)}
+        out.ledger.add("param.dropped", request.where("seed"))
+    return {**_randomness(request, thinks, out), **_stops(request, out)}
 
 
 def _refuse_sampling(request: Request) -> None:
@@ -198,28 +179,28 @@ def _refuse_sampling(request: Request) -> None:
             raise Unsupported(request.where(name), reason)
 
 
-def _randomness(request: Request, profile: Profile, thinks: bool, ledger: Ledger) -> Wire:
+def _randomness(request: Request, thinks: bool, out: Outgoing) -> Wire:
     sampling = request.sampling
     wire: Wire = {}
     for name, value in (("temperature", sampling.temperature), ("top_p", sampling.top_p), ("top_k", sampling.top_k)):
         if value is None:
             continue
-        fixed = thinks or (name == "top_p" and "temperature" in wire and not profile.temperature_with_top_p)
-        if profile.sampling and not fixed:
+        fixed = thinks or (name == "top_p" and "temperature" in wire and not out.profile.temperature_with_top_p)
+        if out.profile.sampling and not fixed:
             wire[name] = value
         elif value != 1 or name == "top_k":  # 1 is the default of the other two
-            ledger.add("sampling.dropped", request.where(name))
+            out.ledger.add("sampling.dropped", request.where(name))
     if wire.get("temperature", 0) > 1:
-        ledger.add("temperature.clamped", request.where("temperature"))
+        out.ledger.add("temperature.clamped", request.where("temperature"))
         wire["temperature"] = 1
     return wire
 
 
-def _stops(request: Request, ledger: Ledger) -> Wire:
+def _stops(request: Request, out: Outgoing) -> Wire:
     """The target refuses stop sequences that are white space only."""
     stops = [stop for stop in request.sampling.stop if stop.strip()]
     if len(stops) < len(request.sampling.stop):
-        ledger.add("param.dropped", request.where("stop"), "stop sequences of white space")
+        out.ledger.add("param.dropped", request.where("stop"), "stop sequences of white space")
     return {"stop_sequences": stops} if stops else {}
 
 
@@ -232,42 +213,41 @@ _TIERS: dict[Tier, Wire] = {
 _EXACT_TIERS = (Tier.AUTO, Tier.DEFAULT)
 
 
-def encode_tier(request: Request, ledger: Ledger) -> Wire:
+def encode_tier(request: Request, out: Outgoing) -> Wire:
     """`service_tier` or `speed`."""
     tier = request.tier
     if tier is None:
         return {}
-    if request.protocol is Protocol.MESSAGES:
+    if out.native:
         return {"service_tier": "auto"} if tier is Tier.AUTO else _TIERS.get(tier, {})
     if tier not in _EXACT_TIERS:
-        ledger.add("tier", request.where("tier"), tier.value)
+        out.ledger.add("tier", request.where("tier"), tier.value)
     return _TIERS.get(tier, {})
 
 
-def encode_identity(request: Request, ledger: Ledger) -> Wire:
+def encode_identity(request: Request, out: Outgoing) -> Wire:
     """`metadata`: the end user."""
     if request.user is None:
         return {}
-    if len(request.user) > MAX_USER_LENGTH and request.protocol is not Protocol.MESSAGES:
-        ledger.add("user.hashed", request.where("user"))
-        return {"metadata": {"user_id": digest(request.user, 32)}}
-    return {"metadata": {"user_id": request.user}}
+    if out.native:
+        return {"metadata": {"user_id": request.user}}
+    return {"metadata": {"user_id": short_user(request.user, MAX_USER_LENGTH, request.where("user"), out.ledger)}}
 
 
-def declare_rest(request: Request, ledger: Ledger) -> None:
+def declare_rest(request: Request, out: Outgoing) -> None:
     """Settings of other protocols that this one has no field for."""
     caching = request.caching
     if request.previous_response is not None:
         raise Unsupported(request.where("previous_response"), "the target keeps no answers")
     if request.verbosity not in (None, "medium"):
-        ledger.add("verbosity", request.where("verbosity"))
+        out.ledger.add("verbosity", request.where("verbosity"))
     if request.metadata:
-        ledger.add("metadata.kept", request.where("metadata"))
+        out.ledger.add("metadata.kept", request.where("metadata"))
     if request.store:
-        ledger.add("store.ignored", request.where("store"))
+        out.ledger.add("store.ignored", request.where("store"))
     if caching is not None and caching.key is not None:
-        ledger.add("cache.key", request.where("cache_key"))
+        out.ledger.add("cache.key", request.where("cache_key"))
     if caching is not None and caching.options:
-        ledger.add("cache.options", request.where("cache_options"))
+        out.ledger.add("cache.options", request.where("cache_options"))
     if caching is not None and caching.retention is not None:
-        ledger.add("cache.options", request.where("cache_retention"))
+        out.ledger.add("cache.options", request.where("cache_retention"))

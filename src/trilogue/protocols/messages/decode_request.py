@@ -10,16 +10,16 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest
 from trilogue.model import Caching, Json, Native, Request, Role, Tier, Tool, Turn
 from trilogue.protocols.fields import Fields
-from trilogue.protocols.messages.content import decode_content
+from trilogue.protocols.messages.choice import decode_choice
 from trilogue.protocols.messages.controls import (
     decode_format,
     decode_sampling,
     decode_tier,
-    put_nested,
     take_cache,
 )
-from trilogue.protocols.messages.reasoning import decode_thinking
-from trilogue.protocols.messages.tools import decode_choice, decode_tool, decode_tools
+from trilogue.protocols.messages.decode_content import decode_content
+from trilogue.protocols.messages.thinking import decode_thinking
+from trilogue.protocols.messages.tools import decode_tool, decode_tools
 from trilogue.protocols.messages.wire import PATHS, PROTOCOL
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
@@ -36,7 +36,7 @@ def decode_request(body: dict[str, Json]) -> Request:
     config = fields.fields("output_config")
     thinking = decode_thinking(fields, config)
     output = decode_format(fields, config)
-    put_nested(fields, config)
+    fields.keep("output_config", config)
     automatic = take_cache(fields)
     tier = decode_tier(fields)
     fields.put_back("mcp_servers", servers)
@@ -100,5 +100,5 @@ def _user(fields: Fields) -> str | None:
     if metadata is None:
         return None
     user = metadata.text("user_id")
-    put_nested(fields, metadata)
+    fields.keep("metadata", metadata)
     return user

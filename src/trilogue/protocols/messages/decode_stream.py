@@ -29,7 +29,7 @@ from trilogue.model import (
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_object, parse_upstream
-from trilogue.protocols.messages.content import decode_block, decode_citation
+from trilogue.protocols.messages.decode_content import decode_block, decode_citation
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.response import decode_response, has_calls, is_direct
 from trilogue.protocols.messages.tools import arguments_of
@@ -55,7 +55,7 @@ class _Open:
         self.buffer: list[str] = []
 
 
-class MessagesDecoder(StreamDecoder):
+class MessagesStreamDecoder(StreamDecoder):
     """Decodes one streamed answer."""
 
     protocol = PROTOCOL

@@ -1,7 +1,7 @@
-"""Blocks of a request out as content blocks of this protocol.
+"""Blocks → content blocks, in requests.
 
-Blocks that came from this protocol go back as they were. Those of others are written as the API takes them; what has
-no form is declared in the ledger or refused. This module does not know turns and roles.
+Blocks of this protocol go back as they were. Those of others are written as the API takes them; what has no form is
+declared or refused. This module does not know turns and roles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from trilogue.model import (
     HostedResult,
     Image,
     Json,
-    Ledger,
     Native,
     OpaqueKind,
     Reasoning,
@@ -35,13 +34,13 @@ from trilogue.model import (
 )
 from trilogue.protocols.ids import safe_call_id
 from trilogue.protocols.jsontext import parse_object
+from trilogue.protocols.media import PDF, sniffed_type
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Marks, Wire
 from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES
+from trilogue.protocols.outgoing import Outgoing
 
 _SOURCE_TYPES = {kind: (name, field) for name, (kind, field) in SOURCES.items()}
-_PDF = "application/pdf"
-_PDF_BASE64 = "JVBERi"
 
 
 def _write_source(source: Source) -> Wire:
@@ -53,12 +52,12 @@ def _write_source(source: Source) -> Wire:
 
 
 class BlockWriter:
-    """Writes the blocks of one request. `native`: they came from this protocol, and go back as they were."""
+    """Writes the blocks of one request. Those of this protocol go back as they were."""
 
-    def __init__(self, ledger: Ledger, marks: Marks, native: bool) -> None:
-        self.ledger = ledger
+    def __init__(self, out: Outgoing, marks: Marks) -> None:
+        self.native = out.native
+        self.ledger = out.ledger
         self.marks = marks
-        self.native = native
 
     def write_all(self, blocks: Iterable[Block]) -> list[Json]:
         """The wire objects of all blocks that have one."""
@@ -205,9 +204,9 @@ class BlockWriter:
         if source.kind is not SourceKind.DATA:
             is_text = source.kind is SourceKind.TEXT
             return Source(source.kind, source.value, "text/plain") if is_text else Source(source.kind, source.value)
-        kind = source.media_type or (_PDF if source.value.startswith(_PDF_BASE64) else "")
-        if kind == _PDF:
-            return Source(SourceKind.DATA, source.value, _PDF)
+        kind = source.media_type or sniffed_type(source.value) or ""
+        if kind == PDF:
+            return Source(SourceKind.DATA, source.value, PDF)
         if kind.startswith("text/"):
             try:
                 return Source(SourceKind.TEXT, b64decode(source.value, validate=True).decode(), "text/plain")

@@ -34,9 +34,10 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.encoding import State, StreamEncoder
+from trilogue.protocols.extras import add_extras
 from trilogue.protocols.jsontext import dump, dumps
-from trilogue.protocols.messages.controls import Wire, merge_extras
-from trilogue.protocols.messages.errors import error_body
+from trilogue.protocols.messages.controls import Wire
+from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.response import SEPARATOR, AnswerWriter
 from trilogue.protocols.messages.usage import encode_final_usage, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL
@@ -50,7 +51,7 @@ _STOPS_WITH_DELTA = ("container",)
 """extras of a finish that belong into the delta rather than beside it"""
 
 
-class MessagesEncoder(StreamEncoder):
+class MessagesStreamEncoder(StreamEncoder):
     """Encodes one streamed answer."""
 
     protocol = PROTOCOL
@@ -88,7 +89,7 @@ class MessagesEncoder(StreamEncoder):
             "usage": encode_usage(event.usage, None, native, self.reply.ledger),
         }
         if native and event.extras:
-            merge_extras(message, event.extras)
+            add_extras(message, event.extras)
         self._emit("message_start", {"message": message})
         self.out.append(PING)
 
@@ -107,7 +108,7 @@ class MessagesEncoder(StreamEncoder):
     def _start_text(self, block: Text) -> None:
         shell: Wire = {"type": "text", "text": ""}
         if self._answer.native and block.extras:
-            merge_extras(shell, block.extras)
+            add_extras(shell, block.extras)
         self._open(shell, b"text_delta", b"text")
         if block.text:
             self.on_delta(Delta(0, block.text))
@@ -238,7 +239,7 @@ class MessagesEncoder(StreamEncoder):
 
     def on_failed(self, event: Failed) -> None:
         """An error event, and nothing after it."""
-        self.out.append(frame("error", dump(error_body(event.failure, self.reply.request_id))))
+        self.out.append(frame("error", dump(encode_failure(event.failure, self.reply.request_id))))
 
     def _open(self, block: Wire, delta: bytes, field: bytes) -> None:
         self._emit("content_block_start", {"index": self._next, "content_block": block})

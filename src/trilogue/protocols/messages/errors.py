@@ -5,16 +5,15 @@ Errors come in many wrappers: Vertex puts the JSON into a string, resellers nest
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_object
 from trilogue.protocols.messages.wire import PROTOCOL
+from trilogue.protocols.retry import retry_after, retry_headers
 
 _TYPES = {
     "invalid_request_error": FailureKind.INVALID_REQUEST,
@@ -78,7 +77,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failur
         parsed = parse_object(body.decode().strip().removeprefix("[").removesuffix("]"))
     except DECODE_ERRORS:
         parsed = None
-    found = _failure(parsed or {}, status)
+    found = decode_failure(parsed or {}, status)
     message = found.message or _plain_text(body) or f"the upstream answered with status {status}"
     return Failure(
         kind=found.kind,
@@ -98,7 +97,7 @@ def find_failure(body: dict[str, Json]) -> Failure | None:
     is_error = body.get("type") == "error" or body.get("object") == "error" or bool(body.get("error"))
     if not is_error and not ("detail" in body and "type" not in body):
         return None
-    return _failure(body, 0)
+    return decode_failure(body)
 
 
 def failure_of_text(text: str) -> Failure:
@@ -107,7 +106,8 @@ def failure_of_text(text: str) -> Failure:
     return Failure(kind=FailureKind.SERVER, message=message, protocol=PROTOCOL)
 
 
-def _failure(body: dict[str, Json], status: int) -> Failure:
+def decode_failure(body: dict[str, Json], status: int = 0) -> Failure:
+    """The failure that a JSON object reports."""
     error, depth = body, 0
     while depth < _MAX_DEPTH and (inner := _inner(error)) is not None:
         error, depth = inner, depth + 1
@@ -162,29 +162,6 @@ def _plain_text(body: bytes) -> str:
     return " ".join(text.split())[:200]
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from milliseconds, seconds, or a date relative to the answer's own."""
-    exact = _number(headers.get("retry-after-ms"))
-    if exact:
-        return exact / 1000
-    value = headers.get("retry-after")
-    seconds = _number(value)
-    if seconds is not None or value is None:
-        return seconds
-    try:
-        return max((parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("date", ""))).total_seconds(), 0.0)
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None
-
-
 _ANSWERS: dict[FailureKind, tuple[int, str]] = {
     FailureKind.INVALID_REQUEST: (400, "invalid_request_error"),
     FailureKind.CONTEXT_LENGTH: (400, "invalid_request_error"),
@@ -206,35 +183,16 @@ _ANSWERS: dict[FailureKind, tuple[int, str]] = {
     FailureKind.UPSTREAM_TRUNCATED: (502, "api_error"),
     FailureKind.UPSTREAM_CONNECT: (502, "api_error"),
 }
-_RETRYABLE = frozenset(
-    {
-        FailureKind.CONFLICT,
-        FailureKind.RATE_LIMIT,
-        FailureKind.SERVER,
-        FailureKind.OVERLOADED,
-        FailureKind.TIMEOUT,
-        FailureKind.UNAVAILABLE,
-        FailureKind.UPSTREAM_PROTOCOL,
-        FailureKind.UPSTREAM_TRUNCATED,
-        FailureKind.UPSTREAM_CONNECT,
-    }
-)
-_LONGEST_WAIT = 60
-"""clients obey any delay, so what we pass on has a limit"""
 
 
 def encode_error(failure: Failure, request_id: str) -> ErrorReply:
     """The HTTP answer for a failure. The upstream's own request id stays inside."""
     status, _ = _ANSWERS[failure.kind]
-    headers = {"x-should-retry": "true" if failure.kind in _RETRYABLE else "false"}
-    if request_id:
-        headers["request-id"] = request_id
-    if failure.retry_after is not None and failure.kind is not FailureKind.QUOTA:
-        headers["retry-after"] = str(min(math.ceil(failure.retry_after), _LONGEST_WAIT))
-    return ErrorReply(status, error_body(failure, request_id), headers)
+    headers = {"request-id": request_id} if request_id else {}
+    return ErrorReply(status, encode_failure(failure, request_id), headers | retry_headers(failure))
 
 
-def error_body(failure: Failure, request_id: str) -> dict[str, Json]:
+def encode_failure(failure: Failure, request_id: str) -> dict[str, Json]:
     """The error object, as a body or as the last event of a stream."""
     error: dict[str, Json] = {"type": _ANSWERS[failure.kind][1], "message": failure.message}
     if failure.protocol is PROTOCOL and isinstance(failure.native, dict):

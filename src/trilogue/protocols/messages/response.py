@@ -30,12 +30,13 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
+from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages import hosted
-from trilogue.protocols.messages.content import decode_blocks
-from trilogue.protocols.messages.controls import Wire, merge_extras
+from trilogue.protocols.messages.controls import Wire
+from trilogue.protocols.messages.decode_content import decode_blocks
 from trilogue.protocols.messages.errors import find_failure
 from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_stop, encode_usage, split_tier
 from trilogue.protocols.messages.wire import PROTOCOL
@@ -102,7 +103,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         "usage": encode_usage(response.usage, response.tier, answer.native, reply.ledger),
     }
     if answer.native and response.extras:
-        merge_extras(body, response.extras)
+        add_extras(body, response.extras)
     return body
 
 
@@ -145,7 +146,7 @@ class AnswerWriter:
             return self.left_out(block)
         wire = writer(self, block)
         if wire is not None and self.native and block.extras and type(block) in _WITH_EXTRAS:
-            merge_extras(wire, block.extras)
+            add_extras(wire, block.extras)
         return wire
 
     def left_out(self, block: Block, code: str = "native.dropped", detail: str = "") -> Wire | None:
@@ -209,7 +210,7 @@ class AnswerWriter:
             self.ledger.add("tool.custom_emulated", block.path)
         wire: Wire = {"type": "tool_use", "id": safe_call_id(block.id), "name": block.name, "input": {}}
         if self.native and block.extras:
-            merge_extras(wire, block.extras)
+            add_extras(wire, block.extras)
         return wire
 
     def tool_call(self, block: ToolCall) -> Wire:

@@ -5,6 +5,7 @@ Data only. Tables go from wire names to neutral ones; `reverse` makes the other 
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ def reverse(table: dict[K, V]) -> dict[V, K]:
 
 
 NESTED = frozenset({"output_config", "thinking", "metadata", "cache_control"})
-"""Objects that are read field by field: what is left of them stays in the extras under its dotted path."""
+"""objects that are read field by field: what is left of them stays in the extras under its dotted name"""
 
 PATHS = {
     "turns": "messages",
@@ -176,6 +177,9 @@ SERVER_RESULTS = {
     "advisor_tool_result": HostedKind.ADVISOR,
     "mcp_tool_result": HostedKind.MCP,
 }
+
+TOOL_VERSION = re.compile(r"_\d{8}$")
+"""the end of a tool type that says which version of the tool it is"""
 
 TOOL_TYPES = {
     "bash": (HostedKind.SHELL, True),

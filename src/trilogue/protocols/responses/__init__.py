@@ -1,12 +1,12 @@
 """The OpenAI Responses protocol."""
 
 from trilogue.protocols.codec import Codec
+from trilogue.protocols.responses.conversation import HISTORY
 from trilogue.protocols.responses.decode_request import decode_request
 from trilogue.protocols.responses.decode_stream import ResponsesStreamDecoder
 from trilogue.protocols.responses.encode_request import encode_request
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import decode_error, encode_error
-from trilogue.protocols.responses.history import HISTORY
 from trilogue.protocols.responses.response import decode_response, encode_response
 from trilogue.protocols.responses.tools import HOSTED
 from trilogue.protocols.responses.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES

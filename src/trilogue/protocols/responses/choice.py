@@ -1,10 +1,11 @@
-"""`tool_choice` of the Responses protocol ↔ `ToolChoice`."""
+"""`tool_choice` ↔ `ToolChoice`."""
 
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
-from trilogue.model import CallKind, ChoiceMode, HostedKind, Json, Ledger, ToolChoice, ToolRef
+from trilogue.model import CallKind, ChoiceMode, HostedKind, Json, ToolChoice, ToolRef
 from trilogue.protocols.fields import Fields
+from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _MODES = {"auto": ChoiceMode.AUTO, "none": ChoiceMode.NONE, "required": ChoiceMode.REQUIRED}
@@ -50,23 +51,23 @@ def _ref(value: Json, path: str) -> ToolRef:
     )
 
 
-def encode_choice(choice: ToolChoice, own: bool, ledger: Ledger) -> Json:
+def encode_choice(choice: ToolChoice, out: Outgoing) -> Json:
     """`tool_choice`; None if the choice cannot be made here."""
     if choice.mode in _MODES.values():
         return choice.mode.value
-    extras = (choice.extras or {}) if own else {}
+    extras = (choice.extras or {}) if out.native else {}
     if choice.mode is ChoiceMode.ALLOWED:
-        tools = [entry for ref in choice.allowed if (entry := _write_ref(ref, own)) is not None]
+        tools = [entry for ref in choice.allowed if (entry := _write_ref(ref, out)) is not None]
         return {"type": "allowed_tools", "mode": choice.allowed_mode.value, "tools": tools, **extras}
-    entry = None if choice.tool is None else _write_ref(choice.tool, own)
+    entry = None if choice.tool is None else _write_ref(choice.tool, out)
     if entry is None:
-        ledger.add("tool_choice.dropped", choice.path)
+        out.ledger.add("tool_choice.dropped", choice.path)
         return None
     return {**entry, **extras}
 
 
-def _write_ref(ref: ToolRef, own: bool) -> dict[str, Json] | None:
-    if own and ref.native is not None:
+def _write_ref(ref: ToolRef, out: Outgoing) -> dict[str, Json] | None:
+    if out.native and ref.native is not None:
         return dict(ref.native)
     if ref.hosted is not None:
         kind = _CHOICE_OF_KIND.get(ref.hosted)

@@ -1,4 +1,4 @@
-"""Sampling, reasoning, output format, caching, tier and identity of the Responses protocol, both ways.
+"""How to answer: sampling, output format, caching, tier, identity, both ways. How much to think is in `thinking.py`.
 
 Reading takes fields out of the request; writing gives a piece of the body for each group. What a target model cannot
 do is said by its profile, never by its name.
@@ -11,39 +11,24 @@ from typing import Any
 from trilogue.errors import BadRequest, Unsupported
 from trilogue.model import (
     Caching,
-    Effort,
     FormatKind,
     Json,
-    Ledger,
     OutputFormat,
     Protocol,
     Request,
     Sampling,
-    Thinking,
-    ThinkingMode,
     Tier,
 )
-from trilogue.protocols.codec import Target
 from trilogue.protocols.fields import Fields
-from trilogue.protocols.ids import digest
+from trilogue.protocols.ids import short_user
 from trilogue.protocols.openai_schema import fits_strict
+from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.usage import TIERS
-from trilogue.protocols.responses.wire import LOGPROBS, MAX_USER, MIN_OUTPUT_TOKENS, PROTOCOL
+from trilogue.protocols.responses.wire import LOGPROBS, MAX_USER_LENGTH, MIN_OUTPUT_TOKENS
 
 _FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
-_SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _FOREIGN_FORMAT = "structured_output"
-_EFFORTS = {effort.value: effort for effort in Effort}
-
-_BUDGETS = (
-    (1_536, Effort.MINIMAL),
-    (4_096, Effort.LOW),
-    (16_384, Effort.MEDIUM),
-    (28_672, Effort.HIGH),
-    (49_152, Effort.XHIGH),
-)
-"""Largest token budget of each effort; more than the last is MAX."""
 
 
 def decode_sampling(fields: Fields, include: tuple[str, ...]) -> Sampling:
@@ -58,31 +43,18 @@ def decode_sampling(fields: Fields, include: tuple[str, ...]) -> Sampling:
     )
 
 
-def decode_thinking(fields: Fields, extras: dict[str, Json]) -> Thinking | None:
-    """The `reasoning` object; what is left of it goes to `extras` under dotted names."""
-    reasoning = fields.fields("reasoning")
-    if reasoning is None:
-        return None
-    effort = reasoning.text("effort")
-    if effort is not None and effort not in _EFFORTS:
-        raise BadRequest(f"reasoning.effort cannot be {effort!r}", path="reasoning.effort")
-    thinking = Thinking(effort=_EFFORTS[effort] if effort is not None else None, visibility=reasoning.text("summary"))
-    extras.update({f"reasoning.{name}": value for name, value in (reasoning.rest() or {}).items()})
-    return thinking
-
-
-def decode_text(fields: Fields, extras: dict[str, Json]) -> tuple[OutputFormat | None, str | None]:
+def decode_text(fields: Fields) -> tuple[OutputFormat | None, str | None]:
     """The `text` object: output format and verbosity."""
     text = fields.fields("text")
     if text is None:
         return None, None
-    form = _decode_format(text, extras)
+    form = _decode_format(text)
     verbosity = text.text("verbosity")
-    extras.update({f"text.{name}": value for name, value in (text.rest() or {}).items()})
+    fields.keep("text", text)
     return form, verbosity
 
 
-def _decode_format(text: Fields, extras: dict[str, Json]) -> OutputFormat | None:
+def _decode_format(text: Fields) -> OutputFormat | None:
     form = text.fields("format")
     if form is None:
         return None
@@ -97,7 +69,7 @@ def _decode_format(text: Fields, extras: dict[str, Json]) -> OutputFormat | None
         description=form.text("description"),
         path=form.path,
     )
-    extras.update({f"text.format.{name}": value for name, value in (form.rest() or {}).items()})
+    text.keep("format", form)
     return decoded
 
 
@@ -129,112 +101,59 @@ def decode_user(fields: Fields, paths: dict[str, str]) -> str | None:
     return fields.text("user")
 
 
-def encode_sampling(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
+def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     """Limits and randomness; what the protocol has no field for is declared or refused."""
     sampling = request.sampling
-    if request.protocol is not PROTOCOL:
-        _declare_sampling(request, ledger)
+    if not out.native:
+        _declare_sampling(request, out)
     body: dict[str, Json] = {
-        "max_output_tokens": _limit(request, ledger),
+        "max_output_tokens": _limit(request, out),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_logprobs": sampling.top_logprobs,
         "max_tool_calls": sampling.max_tool_calls,
     }
-    if not target.profile.sampling:
+    if not out.profile.sampling:
         for name in ("temperature", "top_p"):
             if body.pop(name) is not None:
-                ledger.add("sampling.dropped", request.where(name))
-    return _given(body)
+                out.ledger.add("sampling.dropped", request.where(name))
+    return given(body)
 
 
-def _limit(request: Request, ledger: Ledger) -> int | None:
+def _limit(request: Request, out: Outgoing) -> int | None:
     limit = request.sampling.max_tokens
-    if limit is None or limit >= MIN_OUTPUT_TOKENS or request.protocol is PROTOCOL:
+    if limit is None or limit >= MIN_OUTPUT_TOKENS or out.native:
         return limit
     if limit == 0 and request.protocol is Protocol.MESSAGES:
         return None
-    ledger.add("max_tokens.raised", request.where("max_tokens"), f"{limit} to {MIN_OUTPUT_TOKENS}")
+    out.ledger.add("max_tokens.raised", request.where("max_tokens"), f"{limit} to {MIN_OUTPUT_TOKENS}")
     return MIN_OUTPUT_TOKENS
 
 
-def _declare_sampling(request: Request, ledger: Ledger) -> None:
+def _declare_sampling(request: Request, out: Outgoing) -> None:
     sampling = request.sampling
     if sampling.choices is not None and sampling.choices > 1:
         raise Unsupported(request.where("choices"), "the Responses protocol gives one answer")
     for name in ("top_k", "frequency_penalty", "presence_penalty", "logit_bias"):
         if getattr(sampling, name):
-            ledger.add("param.dropped", request.where(name))
+            out.ledger.add("param.dropped", request.where(name))
     if sampling.seed is not None:
-        ledger.add("param.dropped", request.where("seed"))
+        out.ledger.add("param.dropped", request.where("seed"))
     if sampling.stop:
-        ledger.add("stop.emulated", request.where("stop"))
+        out.ledger.add("stop.emulated", request.where("stop"))
 
 
-def encode_thinking(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
-    """The `reasoning` object."""
-    thinking = request.thinking
-    if thinking is None:
-        return {}
-    if request.protocol is PROTOCOL:
-        reasoning = {"effort": thinking.effort and thinking.effort.value, "summary": thinking.visibility}
-        return {"reasoning": _given(reasoning)}
-    effort = _effort(thinking, request, ledger)
-    if effort is not None:
-        effort = _clamp(effort, target.profile.efforts, request.where("thinking"), ledger)
-    reasoning = {"effort": effort and effort.value, "summary": _summary(thinking, request, ledger)}
-    given = _given(reasoning)
-    return {"reasoning": given} if given else {}
-
-
-def _effort(thinking: Thinking, request: Request, ledger: Ledger) -> Effort | None:
-    """A given effort counts; else it follows from the mode. Without thinking there is none."""
-    path = request.where("thinking")
-    if thinking.mode is ThinkingMode.BETWEEN_TOOLS or (thinking.mode is ThinkingMode.DISABLED and thinking.effort):
-        ledger.add("thinking.mode", path, thinking.mode.value)
-    if thinking.effort is not None:
-        return thinking.effort
-    if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
-        return Effort.NONE
-    if thinking.budget is None:
-        return None
-    ledger.add("thinking.budget", path, str(thinking.budget))
-    return next((effort for most, effort in _BUDGETS if thinking.budget <= most), Effort.MAX)
-
-
-def _clamp(effort: Effort, allowed: tuple[Effort, ...], path: str, ledger: Ledger) -> Effort | None:
-    """The nearest level that the model takes; the lower of two that are equally near."""
-    if effort in allowed:
-        return effort
-    code = {Effort.NONE: "effort.none", Effort.MINIMAL: "effort.minimal"}.get(effort, "effort.clamped")
-    ledger.add(code, path, effort.value)
-    order = list(Effort)
-    return min(allowed, key=lambda level: abs(order.index(level) - order.index(effort)), default=None)
-
-
-def _summary(thinking: Thinking, request: Request, ledger: Ledger) -> str | None:
-    """Thinking that a Messages client asked for is shown in summary unless it said otherwise."""
-    wanted = thinking.visibility
-    if wanted in _SUMMARIES:
-        return wanted
-    if wanted not in (None, "omitted"):
-        ledger.add("reasoning.visibility", request.where("thinking"), wanted or "")
-        return "auto"
-    shows = wanted is None and thinking.mode in (ThinkingMode.BUDGET, ThinkingMode.ADAPTIVE)
-    return "auto" if shows else None
-
-
-def encode_text(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
+def encode_text(request: Request, out: Outgoing) -> dict[str, Json]:
     """The `text` object."""
     text: dict[str, Any] = {}
     if request.format is not None:
-        text["format"] = _encode_format(request.format, request.protocol, ledger)
+        text["format"] = _encode_format(request.format, out)
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity
     return {"text": text} if text else {}
 
 
-def _encode_format(form: OutputFormat, source: Protocol, ledger: Ledger) -> dict[str, Json]:
+def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
     entry: dict[str, Json] = {
         "type": _FORMAT_NAMES[form.kind],
         "name": form.name,
@@ -242,15 +161,15 @@ def _encode_format(form: OutputFormat, source: Protocol, ledger: Ledger) -> dict
         "strict": form.strict,
         "description": form.description,
     }
-    if form.kind is FormatKind.SCHEMA and source is Protocol.MESSAGES:
+    if form.kind is FormatKind.SCHEMA and out.source is Protocol.MESSAGES:
         entry["name"] = form.name or _FOREIGN_FORMAT
         entry["strict"] = fits_strict(form.schema)
         if not entry["strict"]:
-            ledger.add("tool.strict_downgraded", form.path)
-    return _given(entry)
+            out.ledger.add("tool.strict_downgraded", form.path)
+    return given(entry)
 
 
-def encode_caching(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
+def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
     """Cache key, options and retention. A Messages request for no output is one that warms the cache."""
     caching = request.caching or Caching()
     body = {
@@ -260,31 +179,29 @@ def encode_caching(request: Request, target: Target, ledger: Ledger) -> dict[str
     }
     if request.protocol is Protocol.MESSAGES and request.sampling.max_tokens == 0:
         body["prompt_cache_options"] = {"prewarm": True}
-    return _given(body)
+    return given(body)
 
 
-def encode_tier(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
+def encode_tier(request: Request, out: Outgoing) -> dict[str, Json]:
     """The service tier."""
     if request.tier is None:
         return {}
     if request.tier.value not in TIERS:
-        ledger.add("tier", request.where("tier"), request.tier.value)
+        out.ledger.add("tier", request.where("tier"), request.tier.value)
         return {}
     return {"service_tier": request.tier.value}
 
 
-def encode_user(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
+def encode_user(request: Request, out: Outgoing) -> dict[str, Json]:
     """The end user, hashed where the id is longer than the protocol allows."""
     user = request.user
     if user is None:
         return {}
-    if request.protocol is PROTOCOL:
+    if out.native:
         return {request.where("user"): user}
-    if len(user) > MAX_USER:
-        ledger.add("user.hashed", request.where("user"))
-        user = digest(user, 32)
-    return {"safety_identifier": user}
+    return {"safety_identifier": short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)}
 
 
-def _given(body: dict[str, Json]) -> dict[str, Json]:
+def given(body: dict[str, Json]) -> dict[str, Json]:
+    """The fields that have a value."""
     return {name: value for name, value in body.items() if value is not None}

@@ -10,16 +10,10 @@ from trilogue.errors import BadRequest
 from trilogue.model import Block, Json, Request, Role, Text, Turn
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.responses.choice import decode_choice
-from trilogue.protocols.responses.content import decode_parts
-from trilogue.protocols.responses.controls import (
-    decode_caching,
-    decode_sampling,
-    decode_text,
-    decode_thinking,
-    decode_tier,
-    decode_user,
-)
+from trilogue.protocols.responses.controls import decode_caching, decode_sampling, decode_text, decode_tier, decode_user
+from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.items import decode_item
+from trilogue.protocols.responses.thinking import decode_thinking
 from trilogue.protocols.responses.tools import ToolReader
 from trilogue.protocols.responses.wire import PATHS, PROTOCOL
 
@@ -37,16 +31,15 @@ _RESULTS = ("_output", "_response")
 def decode_request(body: dict[str, Json]) -> Request:
     """The neutral form of a request body."""
     fields = Fields(body)
-    extras: dict[str, Json] = {}
     paths = dict(PATHS)
     tools = ToolReader()
     include = tuple(name for name in fields.items("include") or () if isinstance(name, str))
     tools.read(fields.items("tools") or (), "tools")
     turns = _instructions(fields)
     _input(fields, turns, tools)
-    form, verbosity = decode_text(fields, extras)
-    thinking = decode_thinking(fields, extras)
-    obfuscation = _stream_options(fields, extras)
+    form, verbosity = decode_text(fields)
+    thinking = decode_thinking(fields)
+    obfuscation = _stream_options(fields)
     tier = decode_tier(fields)
     return Request(
         protocol=PROTOCOL,
@@ -70,16 +63,16 @@ def decode_request(body: dict[str, Json]) -> Request:
         stream=fields.flag("stream") or False,
         obfuscation=obfuscation,
         paths=paths,
-        extras={**(fields.rest() or {}), **extras} or None,
+        extras=fields.rest(),
     )
 
 
-def _stream_options(fields: Fields, extras: dict[str, Json]) -> bool | None:
+def _stream_options(fields: Fields) -> bool | None:
     options = fields.fields("stream_options")
     if options is None:
         return None
     obfuscation = options.flag("include_obfuscation")
-    extras.update({f"stream_options.{name}": value for name, value in (options.rest() or {}).items()})
+    fields.keep("stream_options", options)
     return obfuscation
 
 

@@ -17,8 +17,8 @@ from trilogue.model import Block, Delta, Finish, Json, LogprobsDelta, Refusal, R
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse
-from trilogue.protocols.responses.content import decode_annotation
-from trilogue.protocols.responses.errors import failure_of_body
+from trilogue.protocols.responses.decode_content import decode_annotation
+from trilogue.protocols.responses.errors import decode_failure, failure_of_response
 from trilogue.protocols.responses.open_items import (
     OPEN_ITEMS,
     OpenCall,
@@ -27,7 +27,7 @@ from trilogue.protocols.responses.open_items import (
     OpenReasoning,
     Part,
 )
-from trilogue.protocols.responses.response import Envelope, failure_of_response, read_envelope
+from trilogue.protocols.responses.response import Envelope, read_envelope
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
 from trilogue.protocols.responses.wire import PROTOCOL, TextDelta
 from trilogue.sse import SseEvent
@@ -71,7 +71,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         if handler is not None:
             handler(self, LooseFields(body))
         elif body.get("error"):
-            raise UpstreamFailure(failure_of_body(body))
+            raise UpstreamFailure(decode_failure(body))
         elif LooseFields(body).text("status") in _ENDED and "output" in body:
             self._terminal(LooseFields(body), "")
 
@@ -261,7 +261,7 @@ class ResponsesStreamDecoder(StreamDecoder):
                 item.argue_whole(text, fields.text("name"))
 
     def _error(self, fields: LooseFields) -> None:
-        raise UpstreamFailure(failure_of_body(fields.rest()))
+        raise UpstreamFailure(decode_failure(fields.rest()))
 
 
 def _ids(item: dict[str, Json]) -> list[str]:

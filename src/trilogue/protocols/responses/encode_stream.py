@@ -63,6 +63,10 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._call_ids: set[str] = set()
         self._in_block = False
 
+    def resume(self, number: int) -> None:
+        """Go on with this event number: what came before, the upstream wrote itself."""
+        self._sequence = number
+
     def on_start(self, event: ResponseStart) -> None:
         """Two lifecycle events with everything that is known."""
         given = event.id or self.reply.seed

@@ -24,7 +24,7 @@ from trilogue.model import (
 from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
-from trilogue.protocols.responses.content import decode_parts
+from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS, decode_hosted, decode_native
 
 

@@ -27,7 +27,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.responses.content import decode_part
+from trilogue.protocols.responses.decode_content import decode_part
 from trilogue.protocols.responses.items import of_kind
 from trilogue.protocols.responses.response import decode_output_item, message_marks
 

@@ -22,6 +22,7 @@ class NativeItem(OutputItem):
         given = native.get("id")
         super().__init__(stream, kind if isinstance(kind, str) else "", given if isinstance(given, str) else None)
         self._call_id = block.id if isinstance(block, HostedCall) else None
+        self.goes_on = self._call_id is not None
         self._native = native if given is None or not self.id else {**native, "id": self.id}
         blank = {name: value for name, value in BLANKS.get(self.kind, {}).items() if name in native}
         status = {"status": "in_progress"} if "status" in native and self.kind in PROGRESS else {}
@@ -48,6 +49,8 @@ def progress(item: OutputItem, phase: int, failed: bool = False) -> None:
 class HostedItem(OutputItem):
     """A hosted call of another protocol, joined with its result."""
 
+    goes_on = True
+
     def __init__(self, stream: Stream, block: HostedCall) -> None:
         super().__init__(stream, ITEM_TYPES[block.tool], None)
         self._call = block
@@ -62,7 +65,7 @@ class HostedItem(OutputItem):
 
     def accepts(self, block: Block) -> bool:
         """The result of this very call."""
-        return isinstance(block, HostedResult) and block.call_id == self._call.id
+        return isinstance(block, HostedResult) and block.call_id == self._call.id and self._result is None
 
     def stop(self, event: BlockStop) -> None:
         """The call or its result is complete."""
@@ -71,6 +74,7 @@ class HostedItem(OutputItem):
             self._call = final
         elif isinstance(final, HostedResult):
             self._result = final
+            self.goes_on = False
 
     def close(self, incomplete: bool) -> dict[str, Json]:
         item = encode_hosted(self._call, self.id, self._result) or {}

@@ -1,7 +1,8 @@
 """Output items while they are written: each takes the events of its blocks and writes those of its item.
 
-An item is added when its first block starts and done when something else begins or the answer ends, because only then
-it is known whether it was cut short. Text goes out at once; the done events repeat it once.
+An item is added when its first block starts and done when its block stops: clients run a call as soon as it is done.
+Only items that more blocks may belong to stay open until something else begins or the answer ends. Text goes out at
+once; the done events repeat it once.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.jsontext import dumps
+from trilogue.protocols.jsontext import breaks_off, dumps
 from trilogue.protocols.reply import Reply
-from trilogue.protocols.responses.content import encode_annotation
+from trilogue.protocols.responses.encode_content import encode_annotation
 from trilogue.protocols.responses.items import call_type, encode_call, encode_reasoning, of_kind
 
 MARKS = frozenset({"item_id", "phase", "item", "item_status"})
@@ -41,7 +42,7 @@ class Stream(Shape):
     """Where the events go: the encoder."""
 
     reply: Reply
-    own: bool
+    native: bool
 
     def next_index(self) -> int:
         """The output index of a new item."""
@@ -64,6 +65,8 @@ class OutputItem:
 
     prefix: bytes | None = None
     suffix = b',"sequence_number":'
+    goes_on = False
+    """more blocks may belong to the item after the one that stopped"""
 
     def __init__(self, stream: Stream, kind: str, given_id: str | None) -> None:
         self.stream = stream
@@ -109,7 +112,7 @@ class OutputItem:
 
     def own_extras(self, block: Block) -> dict[str, Json]:
         """The fields of this protocol that the block kept."""
-        if not self.stream.own or not block.extras:
+        if not self.stream.native or not block.extras:
             return {}
         return {name: value for name, value in block.extras.items() if name not in MARKS}
 
@@ -125,8 +128,10 @@ def _status(given: str | None, incomplete: bool) -> str:
 class MessageItem(OutputItem):
     """A run of text and refusals."""
 
+    goes_on = True
+
     def __init__(self, stream: Stream, block: Block) -> None:
-        marks = (block.extras or {}) if stream.own else {}
+        marks = (block.extras or {}) if stream.native else {}
         super().__init__(stream, "message", marks.get("item_id"))
         self._given_id = marks.get("item_id")
         self._parts: list[Json] = []
@@ -140,7 +145,7 @@ class MessageItem(OutputItem):
         """A run goes on as long as the upstream, if it is of this protocol, says it is the same message."""
         if not isinstance(block, (Text, Refusal)):
             return False
-        return not self.stream.own or (block.extras or {}).get("item_id") == self._given_id
+        return not self.stream.native or (block.extras or {}).get("item_id") == self._given_id
 
     def start(self, block: Block) -> None:
         """A part begins."""
@@ -165,7 +170,7 @@ class MessageItem(OutputItem):
         if not isinstance(final, (Text, Refusal)):
             final = self.open.close(BlockStop(event.index))
         text = self.say_missing(_text_of(final), _text_of(self.open.block) + self.open.text())
-        self._status = (final.extras or {}).get("item_status") if self.stream.own else None
+        self._status = (final.extras or {}).get("item_status") if self.stream.native else None
         at = {**self.at, "content_index": len(self._parts)}
         if isinstance(final, Text):
             part = self._text_done(final, text, at)
@@ -187,14 +192,14 @@ class MessageItem(OutputItem):
 
     def _annotations(self, final: Text, text: str) -> list[Json]:
         ledger = self.stream.reply.ledger
-        own = self.stream.own
+        native = self.stream.native
         written = []
         for citation in final.citations:
-            annotation = encode_annotation(citation, text, own)
+            annotation = encode_annotation(citation, text, native)
             if annotation is None:
                 ledger.add("citation.document", final.path)
                 continue
-            if not own and citation.kind is CitationKind.WEB and (citation.cited_text or citation.token):
+            if not native and citation.kind is CitationKind.WEB and (citation.cited_text or citation.token):
                 ledger.add("citation.source_span", final.path)
             written.append(annotation)
         return written
@@ -270,17 +275,17 @@ class ReasoningItem(OutputItem):
         self.stream.event(f"{events}.done", {**at, "part": {"type": text_type, "text": text}})
 
     def _visible(self, opaque: Opaque | None) -> str | None:
-        """A value may go out if it is this protocol's own or sealed; never a foreign one."""
+        """A value may go out if it is this protocol's native or sealed; never a foreign one."""
         if opaque is None:
             return None
-        if opaque.sealed or (self.stream.own and opaque.kind is OpaqueKind.ENCRYPTED):
+        if opaque.sealed or (self.stream.native and opaque.kind is OpaqueKind.ENCRYPTED):
             return opaque.value
         self.stream.reply.ledger.add("reasoning.foreign_dropped", self._final.path)
         return None
 
     def close(self, incomplete: bool) -> dict[str, Json]:
         item = encode_reasoning(tuple(self._texts[False]), tuple(self._texts[True]), self._encrypted)
-        status = self._final.status if self.stream.own else "incomplete" if incomplete else "completed"
+        status = self._final.status if self.stream.native else "incomplete" if incomplete else "completed"
         item = {**item, "id": self.id, **self.own_extras(self._final)}
         return item if status is None else {**item, "status": status}
 
@@ -328,9 +333,11 @@ class CallItem(OutputItem):
         self._said = self.say_missing(final.arguments, begun.arguments + self.open.text())
 
     def close(self, incomplete: bool) -> dict[str, Json]:
-        if not self._said and not self._custom and not incomplete and not self.stream.own:
+        """Why the answer ends is not known yet. Arguments that break off show that the call was cut."""
+        if not self._said and not self._custom and not self.stream.native:
             self._said = self.say_missing("{}", "")
+        incomplete = not self._custom and breaks_off(self._said)
         done = {"input": self._said} if self._custom else {"arguments": self._said, "name": self._final.name}
         self.stream.event(f"{self._events}.done", {**self.at, **done})
         item = {"id": self.id, **encode_call(self._final, self._call_id, self._said), **self.own_extras(self._final)}
-        return {**item, "status": _status(self._final.status if self.stream.own else None, incomplete)}
+        return {**item, "status": _status(self._final.status if self.stream.native else None, incomplete)}

@@ -12,12 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.model import Block, Extras, Failure, Json, Native, Response, Tier, Usage, events_of
+from trilogue.model import Block, Extras, Json, Native, Response, Tier, Usage, events_of
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.reply import Reply
-from trilogue.protocols.responses.content import decode_parts
+from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
-from trilogue.protocols.responses.errors import failure_of_body
+from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.items import decode_item
 from trilogue.protocols.responses.usage import awaits_client, decode_stop, decode_tier, decode_usage
 from trilogue.protocols.responses.wire import PROTOCOL
@@ -67,16 +67,6 @@ def read_envelope(body: Json) -> Envelope:
         tier=tier,
         extras=fields.rest(),
     )
-
-
-def failure_of_response(body: dict[str, Json]) -> Failure:
-    """The failure that a response object tells of."""
-    error = body.get("error")
-    if isinstance(error, (dict, str)) and error:
-        return failure_of_body({"error": error})
-    status = body.get("status")
-    named = status if isinstance(status, str) else "failed"
-    return failure_of_body({"message": f"the response is {named}", "code": named})
 
 
 def decode_response(body: dict[str, Json]) -> Response:

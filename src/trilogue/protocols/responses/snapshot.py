@@ -69,10 +69,10 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
     return {**echoed, "store": False}
 
 
-def service_tier(tier: Tier | None, own: bool, fixed: dict[str, Json], ledger: Ledger) -> dict[str, Json]:
+def service_tier(tier: Tier | None, native: bool, fixed: dict[str, Json], ledger: Ledger) -> dict[str, Json]:
     """The tier, if the upstream said one. A server's own name for it is among the extras."""
     named = encode_tier(tier, ledger)
-    if named is None and (own or "service_tier" in fixed):
+    if named is None and (native or "service_tier" in fixed):
         return {}
     return {"service_tier": named}
 

@@ -1,4 +1,4 @@
-"""Tool definitions of the Responses protocol ↔ `Tool`. Tool choice is `choice.py`.
+"""Tool definitions ↔ `Tool`. Tool choice is `choice.py`.
 
 Namespaces are flattened onto their tools when read and regrouped when written; tools that an `additional_tools` item
 brings in mid-conversation carry the turn they came before.
@@ -19,15 +19,17 @@ from trilogue.model import (
     Json,
     Ledger,
     Protocol,
+    Request,
     Tool,
-    UserLocation,
 )
 from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.location import read_location, write_location
 from trilogue.protocols.openai_schema import fits_strict
-from trilogue.protocols.responses.wire import HOSTED_TOOLS, PROTOCOL
+from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.responses.choice import encode_choice
+from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _CLIENT_KINDS = frozenset({HostedKind.COMPUTER, HostedKind.PATCH})
-_LOCATION = ("city", "region", "country", "timezone")
 NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}
 
 
@@ -57,9 +59,7 @@ class ToolReader:
             self.tools.append(_hosted(fields, kind, value, added_at))
 
     def _namespace(self, fields: Fields, added_at: int | None) -> None:
-        name = fields.text("name")
-        if not name:
-            raise fields.require("name")
+        name = fields.filled("name")
         self.namespaces.setdefault(name, fields.text("description"))
         start = len(self.tools)
         for n, value in enumerate(fields.items("tools") or ()):
@@ -81,11 +81,8 @@ def _only_client_tools(value: Json) -> bool:
 
 
 def _function(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:
-    name = fields.text("name")
-    if not name:
-        raise fields.require("name")
     return FunctionTool(
-        name=name,
+        name=fields.filled("name"),
         description=fields.text("description"),
         parameters=fields.mapping("parameters"),
         strict=fields.flag("strict"),
@@ -98,9 +95,7 @@ def _function(fields: Fields, namespace: str | None, added_at: int | None) -> To
 
 
 def _custom(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:
-    name = fields.text("name")
-    if not name:
-        raise fields.require("name")
+    name = fields.filled("name")
     syntax = grammar = None
     form = fields.mapping("format")
     if form is not None:
@@ -157,14 +152,12 @@ def _web_search(fields: Fields) -> dict[str, Json]:
     if filters is not None:
         neutral["allowed_domains"] = _names(filters, "allowed_domains")
         neutral["blocked_domains"] = _names(filters, "blocked_domains")
-        if rest := filters.rest():
-            fields.put_back("filters", rest)
+        fields.keep("filters", filters)
     location = fields.fields("user_location")
     if location is not None:
         location.any("type")
-        neutral["location"] = UserLocation(**{name: location.text(name) for name in _LOCATION})
-        if rest := location.rest():
-            fields.put_back("user_location", rest)
+        neutral["location"] = read_location(location)
+        fields.keep("user_location", location)
     return neutral
 
 
@@ -177,8 +170,7 @@ def _mcp(fields: Fields) -> dict[str, Json]:
     if isinstance(allowed, dict):
         inner = Fields(allowed, fields.at("allowed_tools"))
         allowed = inner.items("tool_names")
-        if rest := inner.rest():
-            fields.put_back("allowed_tools", rest)
+        fields.keep("allowed_tools", inner)
     names = allowed if isinstance(allowed, list) else None
     return {
         "server_label": fields.text("server_label"),
@@ -210,12 +202,12 @@ _NEUTRAL: dict[HostedKind, Callable[[Fields], dict[str, Json]]] = {
 
 
 class ToolWriter:
-    """Writes the tools of one request. `own`: it came from this protocol, so that natives and extras go back."""
+    """Writes the tools of one request. Natives and extras go back into their own protocol."""
 
-    def __init__(self, protocol: Protocol, ledger: Ledger, namespaces: dict[str, str | None] | None) -> None:
-        self.own = protocol is PROTOCOL
-        self._protocol = protocol
-        self._ledger = ledger
+    def __init__(self, out: Outgoing, namespaces: dict[str, str | None] | None) -> None:
+        self._native = out.native
+        self._source = out.source
+        self._ledger = out.ledger
         self._namespaces = namespaces or {}
 
     def write(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
@@ -238,7 +230,7 @@ class ToolWriter:
 
     def _namespace(self, name: str, first: Tool) -> dict[str, Json]:
         entry: dict[str, Json] = {"type": "namespace", "name": name, "description": self._namespaces.get(name) or ""}
-        if self.own and first.extras and isinstance(first.extras.get("namespace_fields"), dict):
+        if self._native and first.extras and isinstance(first.extras.get("namespace_fields"), dict):
             entry |= first.extras["namespace_fields"]
         return {**entry, "tools": []}
 
@@ -246,13 +238,13 @@ class ToolWriter:
         if tool.cache is not None:
             self._ledger.add("cache.tool_mark", tool.path)
         if isinstance(tool, HostedTool):
-            return dict(tool.native) if self.own else self._hosted(tool)
+            return dict(tool.native) if self._native else self._hosted(tool)
         if not isinstance(tool, (FunctionTool, CustomTool)):
             raise InternalError(f"a tool of the kind {type(tool).__name__}")
         entry = self._function(tool) if isinstance(tool, FunctionTool) else _write_custom(tool)
         if tool.deferred is not None:
             entry["defer_loading"] = tool.deferred
-        if self.own and tool.extras:
+        if self._native and tool.extras:
             entry |= {name: value for name, value in tool.extras.items() if name not in _OWN_MARKS}
         return entry
 
@@ -260,12 +252,12 @@ class ToolWriter:
         entry: dict[str, Json] = {"type": "function", "name": tool.name}
         if tool.description is not None:
             entry["description"] = tool.description
-        if self.own:
+        if self._native:
             given = {"parameters": tool.parameters, "strict": tool.strict}
             return entry | {name: value for name, value in given.items() if value is not None}
         # The protocol's default is to try strict mode, which the other protocols do not.
         strict = tool.strict is True
-        if strict and self._protocol is Protocol.MESSAGES and not fits_strict(tool.parameters):
+        if strict and self._source is Protocol.MESSAGES and not fits_strict(tool.parameters):
             strict = False
             self._ledger.add("tool.strict_downgraded", tool.path, tool.name)
         return {**entry, "parameters": _parameters(tool.parameters), "strict": strict}
@@ -302,8 +294,7 @@ def _write_web_search(tool: HostedTool, ledger: Ledger) -> dict[str, Json]:
     if tool.allowed_domains is not None:
         entry["filters"] = {"allowed_domains": list(tool.allowed_domains)}
     if tool.location is not None:
-        places = {name: getattr(tool.location, name) for name in _LOCATION}
-        entry["user_location"] = {"type": "approximate", **{k: v for k, v in places.items() if v is not None}}
+        entry["user_location"] = {"type": "approximate", **write_location(tool.location)}
     if tool.context_size is not None:
         entry["search_context_size"] = tool.context_size
     if tool.blocked_domains:
@@ -336,3 +327,34 @@ _HOSTED_WRITERS: dict[HostedKind, Callable[[HostedTool, Ledger], dict[str, Json]
 
 HOSTED = frozenset(_HOSTED_WRITERS)
 """Hosted tools of other protocols that can be offered here."""
+
+
+def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
+    """The fields that offer tools: `tools`, `tool_choice`, `parallel_tool_calls`, `max_tool_calls`."""
+    body: dict[str, Json] = {}
+    offered = [tool for tool in request.tools if tool.added_at is None or not out.native]
+    if not out.native:
+        for tool in offered:
+            if tool.added_at is not None:
+                out.ledger.add("tool.timing", tool.path)
+    written = ToolWriter(out, request.namespaces).write(offered)
+    if written:
+        body["tools"] = written
+    if request.tool_choice is not None:
+        choice = encode_choice(request.tool_choice, out)
+        if choice is not None:
+            body["tool_choice"] = choice
+    if request.parallel_tools is not None:
+        body["parallel_tool_calls"] = request.parallel_tools
+    return body if out.native else body | _search_limit(request, out)
+
+
+def _search_limit(request: Request, out: Outgoing) -> dict[str, Json]:
+    """A limit on searches becomes the limit on all hosted calls, if search is the only hosted tool."""
+    hosted = [tool for tool in request.tools if isinstance(tool, HostedTool) and not tool.runs_on_client]
+    limited = [tool for tool in hosted if tool.max_uses is not None]
+    if len(hosted) == 1 and limited and hosted[0].kind is HostedKind.WEB_SEARCH:
+        return {"max_tool_calls": hosted[0].max_uses}
+    for tool in limited:
+        out.ledger.add("web_search.params", f"{tool.path}.max_uses")
+    return {}

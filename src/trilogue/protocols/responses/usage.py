@@ -52,16 +52,16 @@ def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
     return Stop(reason=StopReason.TOOL_CALLS if calls else StopReason.END)
 
 
-def encode_stop(stop: Stop, own: bool, ledger: Ledger) -> tuple[str, dict[str, Json] | None]:
+def encode_stop(stop: Stop, native: bool, ledger: Ledger) -> tuple[str, dict[str, Json] | None]:
     """Status and incomplete_details."""
-    if own and stop.detail in _UNFINISHED:
+    if native and stop.detail in _UNFINISHED:
         return stop.detail or "", None
     status, reason, loss = _STATUS[stop.reason]
-    if own and stop.detail and (status == "incomplete" or stop.detail in _ENDED_EARLY):
+    if native and stop.detail and (status == "incomplete" or stop.detail in _ENDED_EARLY):
         return "incomplete", {"reason": stop.detail}
     if loss:
         ledger.add(loss, "stop_reason", stop.sequence or stop.reason.value)
-    elif stop.detail and not own:
+    elif stop.detail and not native:
         ledger.add("stop.detail", "stop_reason", stop.detail)
     if stop.category is not None:
         ledger.add("refusal.category", "stop_reason", stop.category)
@@ -127,7 +127,7 @@ def _count(fields: LooseFields, name: str) -> int | None:
     return None if value is None else max(value, 0)
 
 
-def encode_usage(usage: Usage | None, own: bool, ledger: Ledger) -> dict[str, Json] | None:
+def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str, Json] | None:
     """Usage with every figure that the official types require; None if the upstream gave none."""
     if usage is None:
         return None
@@ -136,7 +136,7 @@ def encode_usage(usage: Usage | None, own: bool, ledger: Ledger) -> dict[str, Js
         "cached_tokens": usage.cache_read or 0,
         "cache_write_tokens": usage.cache_write or 0,
     }
-    _add_lifetimes(details, usage, own, ledger)
+    _add_lifetimes(details, usage, native, ledger)
     body: dict[str, Json] = {
         "input_tokens": total_in,
         "input_tokens_details": details,
@@ -144,7 +144,7 @@ def encode_usage(usage: Usage | None, own: bool, ledger: Ledger) -> dict[str, Js
         "output_tokens_details": {"reasoning_tokens": min(usage.reasoning or 0, usage.output)},
         "total_tokens": total_in + usage.output,
     }
-    if own:
+    if native:
         _add_extras(body, usage.extras or {})
     if usage.fetches:
         ledger.add("usage.detail", "usage", "web fetches")
@@ -154,7 +154,7 @@ def encode_usage(usage: Usage | None, own: bool, ledger: Ledger) -> dict[str, Js
 
 
 def _add_extras(body: dict[str, Json], extras: dict[str, Json]) -> None:
-    """Figures of the upstream's own, beside ours but never in their place."""
+    """Figures of the upstream's native, beside ours but never in their place."""
     for name, value in extras.items():
         if name not in body:
             body[name] = value
@@ -162,10 +162,10 @@ def _add_extras(body: dict[str, Json], extras: dict[str, Json]) -> None:
             body[name] = {**value, **body[name]}
 
 
-def _add_lifetimes(details: dict[str, Json], usage: Usage, own: bool, ledger: Ledger) -> None:
+def _add_lifetimes(details: dict[str, Json], usage: Usage, native: bool, ledger: Ledger) -> None:
     if usage.cache_write_long is None:
         return
-    if own:
+    if native:
         short = max((usage.cache_write or 0) - usage.cache_write_long, 0)
         details["cache_write_tokens_details"] = {"ttl_30m_tokens": short, "ttl_12h_tokens": usage.cache_write_long}
     elif usage.cache_write_long:

@@ -12,7 +12,7 @@ from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
 
 PROTOCOL = Protocol.RESPONSES
 
-NESTED = ("text.format.", "text.", "reasoning.", "stream_options.")
+NESTED = frozenset({"text.format", "text", "reasoning", "stream_options"})
 """Objects that are read field by field: what is left of them stays in the extras under its dotted path."""
 
 PATHS = {
@@ -168,11 +168,8 @@ HOSTED_TOOLS: dict[str, HostedKind] = {
 }
 """Tool type to what it does; any other type is OTHER."""
 
-TTL_SECONDS = {"30m": 1_800, "12h": 43_200}
-"""Lifetimes of cached prompts."""
-
 MIN_OUTPUT_TOKENS = 16
-MAX_USER = 128
+MAX_USER_LENGTH = 128
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"

@@ -16,10 +16,8 @@ from trilogue.model import (
     HostedKind,
     HostedResult,
     Json,
-    Ledger,
     Native,
     OpaqueKind,
-    Protocol,
     Reasoning,
     Request,
     Role,
@@ -29,34 +27,27 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.codec import Target
 from trilogue.protocols.ids import mint, safe_call_id
-from trilogue.protocols.responses.content import PartWriter
+from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.responses.encode_content import PartWriter
 from trilogue.protocols.responses.hosted import encode_hosted, results_by_call
 from trilogue.protocols.responses.items import encode_call, encode_reasoning
 from trilogue.protocols.responses.tools import ToolWriter
-from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL
-
-ERROR_PREFIX = "[tool error]"
+from trilogue.protocols.responses.wire import ID_PREFIXES
+from trilogue.protocols.wording import TOOL_ERROR, tool_error
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """Hosted tools of other protocols whose calls can stand in the input."""
 
 
-class History:
+class Conversation:
     """Writes the turns of one request."""
 
-    def __init__(self, request: Request, target: Target, ledger: Ledger) -> None:
-        self.own = request.protocol is PROTOCOL
-        self._protocol = request.protocol
-        self._ledger = ledger
-        self._parts = PartWriter(
-            ledger,
-            self.own,
-            own_files=request.protocol is not Protocol.MESSAGES,
-            cache_marks=self.own or target.profile.cache_marks,
-        )
-        self._tools = ToolWriter(request.protocol, ledger, request.namespaces)
+    def __init__(self, request: Request, out: Outgoing) -> None:
+        self._native = out.native
+        self._ledger = out.ledger
+        self._parts = PartWriter(out)
+        self._tools = ToolWriter(out, request.namespaces)
         self._custom = _custom_calls(request)
         self._results: dict[str, HostedResult] = {}
         self._turn = Turn(role=Role.USER, blocks=())
@@ -84,7 +75,7 @@ class History:
 
     def items(self, turn: Turn) -> Iterator[Json]:
         """The items of one turn."""
-        if turn.name is not None and not self.own:
+        if turn.name is not None and not self._native:
             self._ledger.add("message.name", f"{turn.path}.name")
         self._turn = turn
         self._results = results_by_call(turn.blocks)
@@ -92,7 +83,7 @@ class History:
         written = False
         for block in turn.blocks:
             write = _ITEMS.get(type(block))
-            if write is None or (self.own and isinstance(block, Native) and _is_part(block)):
+            if write is None or (self._native and isinstance(block, Native) and _is_part(block)):
                 run.append(block)
                 continue
             if run:
@@ -102,14 +93,14 @@ class History:
             item = write(self, block)
             if item is not None:
                 yield item
-        if run or (self.own and not written):
+        if run or (self._native and not written):
             yield from self._message(run)
 
     def _message(self, blocks: list[Block]) -> Iterator[Json]:
         turn = self._turn
         role = Role.DEVELOPER if turn.leading else Role.USER if turn.role is Role.TOOL else turn.role
         item: dict[str, Json] = {"type": "message", "role": role.value}
-        if role is Role.ASSISTANT and not self.own:
+        if role is Role.ASSISTANT and not self._native:
             # Output messages need an id and a status; an empty one would be an error.
             blocks = [block for block in blocks if not (isinstance(block, Text) and not block.text)]
             if not blocks:
@@ -130,7 +121,7 @@ class History:
         return block.text if isinstance(block, Text) and block.cache is None else None
 
     def _marks(self, turn: Turn) -> dict[str, Json]:
-        if not self.own:
+        if not self._native:
             return {} if turn.phase is None else {"phase": turn.phase}
         given = {"id": turn.id, "status": turn.status, "phase": turn.phase, **(turn.extras or {})}
         return {name: value for name, value in given.items() if value is not None}
@@ -138,7 +129,7 @@ class History:
     def call(self, block: ToolCall) -> dict[str, Json]:
         """A tool call. Arguments that the model left empty are an empty object."""
         self._no_mark(block)
-        if self.own:
+        if self._native:
             item = encode_call(block, block.id, block.arguments)
             return _with_marks(item, block.item_id, block.status, block)
         arguments = block.arguments
@@ -149,19 +140,19 @@ class History:
     def result(self, block: ToolResult) -> dict[str, Json]:
         """What a tool gave back."""
         self._no_mark(block)
-        custom = block.kind is CallKind.CUSTOM or (not self.own and block.call_id in self._custom)
+        custom = block.kind is CallKind.CUSTOM or (not self._native and block.call_id in self._custom)
         item: dict[str, Json] = {
             "type": "custom_tool_call_output" if custom else "function_call_output",
-            "call_id": block.call_id if self.own else safe_call_id(block.call_id),
+            "call_id": block.call_id if self._native else safe_call_id(block.call_id),
             "output": self._output(block),
         }
-        if self.own:
+        if self._native:
             if block.name is not None:
                 item["name"] = block.name
             return _with_marks(item, block.item_id, block.status, block)
         if block.is_error:
             self._ledger.add("tool_result.is_error", block.path)
-            item["output"] = _told_as_error(item["output"])
+            item["output"] = _as_error(item["output"])
             if not custom:
                 item["status"] = "incomplete"
         return item
@@ -171,9 +162,9 @@ class History:
         if not content:
             return ""
         first = content[0]
-        if len(content) == 1 and isinstance(first, Text) and first.cache is None and (block.plain or not self.own):
+        if len(content) == 1 and isinstance(first, Text) and first.cache is None and (block.plain or not self._native):
             return first.text
-        if not self.own:
+        if not self._native:
             for part in content:
                 if isinstance(part, Native):
                     self._ledger.add("tool_result.part", part.path, part.type)
@@ -182,7 +173,7 @@ class History:
     def reasoning(self, block: Reasoning) -> dict[str, Json] | None:
         """Earlier reasoning: its own encrypted form, or the raw text; nothing else is of use to another model."""
         opaque = block.opaque
-        if self.own:
+        if self._native:
             item = encode_reasoning(block.summary, block.raw, opaque.value if opaque else None)
             return _with_marks(item, block.id, block.status, block)
         if opaque is not None and opaque.kind is OpaqueKind.ENCRYPTED and not opaque.sealed:
@@ -196,7 +187,7 @@ class History:
 
     def hosted_call(self, block: HostedCall) -> dict[str, Json] | None:
         """A call of a hosted tool, with what it found."""
-        if self.own:
+        if self._native:
             return block.native
         result = self._results.get(block.id)
         kind = "mcp_call" if block.tool is HostedKind.MCP else "web_search_call"
@@ -216,7 +207,7 @@ class History:
 
     def native(self, block: Native) -> dict[str, Json] | None:
         """An item that only this protocol knows."""
-        if self.own:
+        if self._native:
             return block.data
         self._ledger.add("native.dropped", block.path, block.type)
         return None
@@ -226,13 +217,13 @@ class History:
             self._ledger.add("cache.mark", block.path)
 
 
-_ITEMS: dict[type[Block], Callable[[History, Any], dict[str, Json] | None]] = {
-    ToolCall: History.call,
-    ToolResult: History.result,
-    Reasoning: History.reasoning,
-    HostedCall: History.hosted_call,
-    HostedResult: History.hosted_result,
-    Native: History.native,
+_ITEMS: dict[type[Block], Callable[[Conversation, Any], dict[str, Json] | None]] = {
+    ToolCall: Conversation.call,
+    ToolResult: Conversation.result,
+    Reasoning: Conversation.reasoning,
+    HostedCall: Conversation.hosted_call,
+    HostedResult: Conversation.hosted_result,
+    Native: Conversation.native,
 }
 
 
@@ -253,13 +244,46 @@ def _with_marks(
     return item
 
 
-def _told_as_error(output: Json) -> Json:
-    if isinstance(output, str):
-        return f"{ERROR_PREFIX} {output}" if output else ERROR_PREFIX
-    return [{"type": "input_text", "text": ERROR_PREFIX}, *output]
-
-
 def _custom_calls(request: Request) -> frozenset[str]:
     """Ids of calls to free-text tools: Chat does not say on a result what kind of call it answers."""
     blocks: Iterable[Block] = (block for turn in request.turns for block in turn.blocks)
     return frozenset(block.id for block in blocks if isinstance(block, ToolCall) and block.kind is CallKind.CUSTOM)
+
+
+def _as_error(output: Json) -> Json:
+    if isinstance(output, str):
+        return tool_error(output)
+    return [{"type": "input_text", "text": TOOL_ERROR}, *output]
+
+
+def encode_turns(request: Request, out: Outgoing) -> dict[str, Json]:
+    """`instructions` and `input`."""
+    conversation = Conversation(request, out)
+    turns = list(request.turns)
+    body: dict[str, Json] = {}
+    if turns and turns[0].leading and conversation.is_plain_prompt(turns[0]):
+        prompt = turns.pop(0)
+        body["instructions"] = "\n\n".join(conversation.texts(prompt))
+    if len(turns) == 1 and turns[0].path == "input" and turns[0].plain and out.native:
+        return {**body, "input": conversation.texts(turns[0])[0]}
+    added = _added(request) if out.native else {}
+    if turns or added or not out.native:
+        offset = len(request.turns) - len(turns)
+        body["input"] = list(_items(turns, offset, added, conversation))
+    return body
+
+
+def _items(turns: list[Turn], offset: int, added: dict[int, list[Tool]], conversation: Conversation) -> Iterator[Json]:
+    """The input items, with tools that came in mid-conversation before the turn they came before."""
+    for position, turn in enumerate(turns, offset):
+        yield from conversation.additional_tools(added.get(position, []))
+        yield from conversation.items(turn)
+    yield from conversation.additional_tools(added.get(offset + len(turns), []))
+
+
+def _added(request: Request) -> dict[int, list[Tool]]:
+    found: dict[int, list[Tool]] = {}
+    for tool in request.tools:
+        if tool.added_at is not None:
+            found.setdefault(tool.added_at, []).append(tool)
+    return found

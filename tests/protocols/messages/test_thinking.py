@@ -19,7 +19,7 @@ from trilogue.model import (
     ToolChoice,
     ToolResult,
 )
-from trilogue.protocols.messages.reasoning import BUDGETS
+from trilogue.protocols.effort import BUDGETS
 
 ROOM = Sampling(max_tokens=100_000)
 

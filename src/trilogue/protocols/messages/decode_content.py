@@ -1,4 +1,4 @@
-"""Content blocks of requests and answers: wire objects in, blocks out.
+"""Content blocks → blocks, of requests and answers.
 
 The way back is in `encode_content.py` for requests and in `response.py` for answers; hosted tools are in `hosted.py`.
 This module does not know turns, roles or which blocks a role may have.
@@ -71,13 +71,6 @@ def _common(fields: Fields) -> dict[str, Any]:
     return {"path": fields.path, "cache": take_cache(fields), "extras": fields.rest()}
 
 
-def _required(fields: Fields, name: str) -> str:
-    value = fields.text(name)
-    if value is None and not isinstance(fields, LooseFields):
-        raise fields.require(name)
-    return value or ""
-
-
 def _native(fields: Fields, value: Json) -> Block:
     data = value if isinstance(value, dict) else {}
     kind = data.get("type")
@@ -85,7 +78,7 @@ def _native(fields: Fields, value: Json) -> Block:
 
 
 def _text(fields: Fields, _: Json) -> Block:
-    text = _required(fields, "text")
+    text = fields.required("text")
     found = fields.items("citations")
     if found == []:
         fields.put_back("citations", found)
@@ -127,8 +120,7 @@ def _source(fields: Fields) -> Source | None:
     if kind is None or value is None:
         return None
     result = Source(kind, value, source.text("media_type"))
-    if rest := source.rest():
-        fields.put_back("source", rest)
+    fields.keep("source", source)
     return result
 
 
@@ -142,8 +134,7 @@ def _citations_flag(fields: Fields) -> bool | None:
     if citations is None:
         return None
     enabled = citations.flag("enabled")
-    if rest := citations.rest():
-        fields.put_back("citations", rest)
+    fields.keep("citations", citations)
     return enabled
 
 
@@ -169,7 +160,7 @@ def _document(fields: Fields, value: Json) -> Block:
 
 
 def _search_result(fields: Fields, value: Json) -> Block:
-    source, title = _required(fields, "source"), _required(fields, "title")
+    source, title = fields.required("source"), fields.required("title")
     parts, _ = decode_content(fields, "content")
     texts = tuple(part for part in parts if isinstance(part, Text))
     if len(texts) != len(parts):
@@ -179,7 +170,7 @@ def _search_result(fields: Fields, value: Json) -> Block:
 
 
 def _thinking(fields: Fields, _: Json) -> Block:
-    text = _required(fields, "thinking")
+    text = fields.required("thinking")
     signature = fields.text("signature")
     if signature == "":
         fields.put_back("signature", "")
@@ -188,7 +179,7 @@ def _thinking(fields: Fields, _: Json) -> Block:
 
 
 def _redacted(fields: Fields, _: Json) -> Block:
-    opaque = Opaque(kind=OpaqueKind.REDACTED, value=_required(fields, "data"))
+    opaque = Opaque(kind=OpaqueKind.REDACTED, value=fields.required("data"))
     return Reasoning(opaque=opaque, **_common(fields))
 
 
@@ -196,14 +187,14 @@ def _tool_use(fields: Fields, _: Json) -> Block:
     given = fields.any("input") if isinstance(fields, LooseFields) else fields.mapping("input")
     return ToolCall(
         id=fields.text("id") or mint("toolu_", fields.path),
-        name=_required(fields, "name"),
+        name=fields.required("name"),
         arguments=arguments_of(given, fields),
         **_common(fields),
     )
 
 
 def _tool_result(fields: Fields, _: Json) -> Block:
-    call_id = _required(fields, "tool_use_id")
+    call_id = fields.required("tool_use_id")
     content, plain = decode_content(fields, "content")
     return ToolResult(
         call_id=call_id, content=content, plain=plain, is_error=fields.flag("is_error"), **_common(fields)

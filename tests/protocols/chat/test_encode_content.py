@@ -6,10 +6,12 @@ import pytest
 
 from trilogue.errors import Unsupported
 from trilogue.model import CacheMark, Document, Image, Ledger, Protocol, Source, SourceKind, Text
-from trilogue.protocols.chat.content import Writer, data_source, decode_content, encode_block, encode_content
+from trilogue.protocols.chat.decode_content import decode_content
+from trilogue.protocols.chat.encode_content import encode_block, encode_content
+from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.profile import Profile
 
-NATIVE = Writer(Protocol.CHAT, Profile(), Ledger())
+NATIVE = Outgoing(Protocol.CHAT, Profile(), Ledger(), native=True)
 
 
 @pytest.mark.parametrize(
@@ -38,19 +40,12 @@ def test_part_round_trip(part: dict[str, Any]) -> None:
     assert blocks[0].path == "p[0]"
 
 
-def test_data_source() -> None:
-    """Only base64 is data; anything else stays a link."""
-    assert data_source("data:image/png;base64,QQ==") == Source(SourceKind.DATA, "QQ==", "image/png")
-    assert data_source("data:text/plain,hello") is None
-    assert data_source("https://example.org") is None
-
-
 @pytest.mark.parametrize(
     ("ttl", "name", "losses"), [(None, None, 0), (1800, "30m", 0), (300, "30m", 1), (86_400, "12h", 1)]
 )
 def test_lifetimes(ttl: int | None, name: str | None, losses: int) -> None:
     """The nearest of the two that Chat has."""
-    out = Writer(Protocol.MESSAGES, Profile(), Ledger())
+    out = Outgoing(Protocol.MESSAGES, Profile(), Ledger(), native=False)
     part = encode_block(Text(text="a", cache=CacheMark(ttl), path="p"), out)[0]
     assert part["prompt_cache_breakpoint"].get("ttl") == name
     assert len(out.ledger.losses) == losses
@@ -66,4 +61,4 @@ def test_lifetimes(ttl: int | None, name: str | None, losses: int) -> None:
 def test_file_ids_of_another_provider(block: Image | Document) -> None:
     """They mean nothing to OpenAI."""
     with pytest.raises(Unsupported):
-        encode_block(block, Writer(Protocol.MESSAGES, Profile(), Ledger()))
+        encode_block(block, Outgoing(Protocol.MESSAGES, Profile(), Ledger(), native=False))

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from trilogue.model import CitationKind, Source, SourceKind, Text
+from trilogue.model import CitationKind, Document, Source, SourceKind, Text
 from trilogue.protocols.fields import Fields
-from trilogue.protocols.responses.content import data_source, decode_annotation, decode_part, encode_annotation
+from trilogue.protocols.responses.decode_content import decode_annotation, decode_part
+from trilogue.protocols.responses.encode_content import encode_annotation
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,9 @@ from trilogue.protocols.responses.content import data_source, decode_annotation,
 )
 def test_data_urls(data: str, source: Source) -> None:
     """Bytes must come out as they went in, whatever the header."""
-    assert data_source(data) == source
+    block = decode_part({"type": "input_file", "file_data": data}, "p", Fields, "input_text")
+    assert isinstance(block, Document)
+    assert block.source == source
 
 
 def test_text_part_with_an_unusual_type_remembers_it() -> None:

@@ -1,0 +1,96 @@
+"""`tool_choice`, and the deprecated `function_call` ↔ `ToolChoice`."""
+
+from __future__ import annotations
+
+from trilogue.errors import BadRequest
+from trilogue.model import (
+    ChoiceMode,
+    HostedKind,
+    Json,
+    ToolChoice,
+    ToolRef,
+)
+from trilogue.protocols.chat.wire import CALL_KINDS
+from trilogue.protocols.fields import Fields
+from trilogue.protocols.outgoing import Outgoing
+
+# Mistral says "any" where OpenAI says "required".
+_MODES = {
+    "auto": ChoiceMode.AUTO,
+    "none": ChoiceMode.NONE,
+    "required": ChoiceMode.REQUIRED,
+    "any": ChoiceMode.REQUIRED,
+}
+
+
+_MODE_NAMES = {ChoiceMode.AUTO: "auto", ChoiceMode.NONE: "none", ChoiceMode.REQUIRED: "required"}
+
+
+def decode_choice(fields: Fields) -> ToolChoice | None:
+    """`tool_choice`, or the deprecated `function_call`."""
+    for name, kind in (("tool_choice", "function"), ("function_call", "")):
+        value = fields.any(name)
+        if isinstance(value, str):
+            if value not in _MODES:
+                raise BadRequest(f"{name} must be none, auto, required or an object", path=name)
+            return ToolChoice(mode=_MODES[value], path=name)
+        if isinstance(value, dict):
+            return _choice_object(value if kind else {"type": "function", "function": value}, name)
+        if value is not None:
+            raise BadRequest(f"{name} must be a string or an object", path=name)
+    return None
+
+
+def _choice_object(value: dict[str, Json], path: str) -> ToolChoice:
+    kind = value.get("type", "function")
+    if kind == "allowed_tools":
+        inner = Fields(value.get("allowed_tools"), f"{path}.allowed_tools")
+        mode = _MODES.get(inner.text("mode") or "auto", ChoiceMode.AUTO)
+        allowed = tuple(_reference(tool, inner.at("tools")) for tool in inner.items("tools") or ())
+        return ToolChoice(mode=ChoiceMode.ALLOWED, allowed=allowed, allowed_mode=mode, path=path)
+    if kind in CALL_KINDS:
+        return ToolChoice(mode=ChoiceMode.NAMED, tool=_reference(value, path), path=path)
+    return ToolChoice(mode=ChoiceMode.HOSTED, tool=ToolRef(hosted=HostedKind.OTHER, native=value), path=path)
+
+
+def _reference(value: Json, path: str) -> ToolRef:
+    fields = Fields(value, path)
+    kind = fields.any("type") or "function"
+    if kind not in CALL_KINDS:
+        return ToolRef(hosted=HostedKind.OTHER, native=value)
+    inner = fields.fields(kind)
+    # Some clients write the name flat, as Responses does.
+    return ToolRef(name=(inner if inner is not None else fields).filled("name"), kind=CALL_KINDS[kind])
+
+
+def encode_choice(choice: ToolChoice | None, offered: bool, out: Outgoing) -> dict[str, Json]:
+    """`tool_choice`; other servers than OpenAI's take none without tools. `offered`: there are some."""
+    if choice is None:
+        return {}
+    if not offered and not out.native:
+        if choice.mode not in (ChoiceMode.AUTO, ChoiceMode.NONE):
+            out.ledger.add("tool_choice.dropped", choice.path)
+        return {}
+    if choice.mode in _MODE_NAMES:
+        return {"tool_choice": _MODE_NAMES[choice.mode]}
+    if choice.mode is ChoiceMode.ALLOWED:
+        return {"tool_choice": _encode_allowed(choice, out)}
+    wire = _encode_reference(choice.tool, out) if choice.tool is not None else None
+    if wire is None:
+        out.ledger.add("tool_choice.dropped", choice.path)
+        return {}
+    return {"tool_choice": wire}
+
+
+def _encode_allowed(choice: ToolChoice, out: Outgoing) -> Json:
+    mode = _MODE_NAMES.get(choice.allowed_mode, "auto")
+    if not (out.native or out.profile.openai_fields):
+        return mode
+    tools = [wire for ref in choice.allowed if (wire := _encode_reference(ref, out)) is not None]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
+def _encode_reference(ref: ToolRef, out: Outgoing) -> dict[str, Json] | None:
+    if ref.hosted is not None:
+        return ref.native if out.native else None
+    return {"type": ref.kind.value, ref.kind.value: {"name": ref.name}}

@@ -1,0 +1,192 @@
+"""Blocks → content parts of messages, in requests.
+
+Blocks of this protocol go back as they were. What has no form is declared or refused. Which message a part belongs to
+is `conversation.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from trilogue.errors import Unsupported
+from trilogue.model import (
+    Audio,
+    Block,
+    Document,
+    Image,
+    Json,
+    Native,
+    Protocol,
+    Reasoning,
+    Refusal,
+    SearchResult,
+    Source,
+    SourceKind,
+    Text,
+)
+from trilogue.protocols.chat.decode_content import PLAIN_TEXT
+from trilogue.protocols.chat.wire import REASONING_PART
+from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.media import PDF, data_url
+from trilogue.protocols.openai_cache import NAME as BREAKPOINT
+from trilogue.protocols.openai_cache import write_breakpoint
+from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.wording import document_head, search_result_text
+
+
+def encode_content(blocks: Sequence[Block], plain: bool, out: Outgoing) -> str | list[Json]:
+    """The `content` of a message: a string where that says the same, else an array of parts."""
+    if len(blocks) == 1 and (plain or not out.native):
+        only = blocks[0]
+        if type(only) is Text and only.text and not (only.cache or only.citations):
+            return only.text
+    parts = [part for block in blocks for part in encode_block(block, out)]
+    if out.native and not plain:
+        return parts
+    texts = [part["text"] for part in parts if part.keys() == PLAIN_TEXT]
+    if len(texts) < len(parts) or (len(texts) > 1 and out.profile.openai_fields):
+        return parts
+    # Many compatible servers take no arrays here. A blank line between prompts says the same.
+    return "\n\n".join(texts)
+
+
+def encode_block(block: Block, out: Outgoing) -> list[dict[str, Json]]:
+    """The content parts for one block; none if it has no form here, which is then declared."""
+    writer = _WRITERS.get(type(block))
+    if writer is None:
+        out.ledger.add("native.dropped", block.path, type(block).__name__)
+        return []
+    return writer(block, out)
+
+
+def _write_text(block: Text, out: Outgoing) -> list[dict[str, Json]]:
+    if block.citations:
+        out.ledger.add("citation.dropped", block.path)
+    if not block.text and not out.native:
+        lose_mark(block, out)
+        return []
+    return [mark_part({"type": "text", "text": block.text}, block, out)]
+
+
+def _write_refusal(block: Refusal, out: Outgoing) -> list[dict[str, Json]]:
+    return [mark_part({"type": "refusal", "refusal": block.text}, block, out)]
+
+
+def _write_image(block: Image, out: Outgoing) -> list[dict[str, Json]]:
+    image: dict[str, Json] = {"url": _image_url(block.source, block.path)}
+    if block.detail is not None:
+        image["detail"] = block.detail
+    return [mark_part({"type": "image_url", "image_url": image}, block, out)]
+
+
+def _write_audio(block: Audio, out: Outgoing) -> list[dict[str, Json]]:
+    if block.source is None or block.source.kind is not SourceKind.DATA:
+        raise Unsupported(block.path, "sound must be given as data")
+    audio = {"data": block.source.value}
+    if block.format is not None:
+        audio["format"] = block.format
+    return [mark_part({"type": "input_audio", "input_audio": audio}, block, out)]
+
+
+def _write_document(block: Document, out: Outgoing) -> list[dict[str, Json]]:
+    if block.citations:
+        out.ledger.add("param.dropped", f"{block.path}.citations")
+    if block.source is None or block.source.kind is SourceKind.TEXT:
+        return _document_text(block, out)
+    file: dict[str, Json] = _file(block.source, block.path, out)
+    name = block.title or (None if out.native or "file_id" in file else "document.pdf")
+    if name is not None:
+        file["filename"] = name
+    parts = [mark_part({"type": "file", "file": file}, block, out)]
+    if block.context:
+        parts.insert(0, {"type": "text", "text": block.context})
+        out.ledger.add("document.as_text", f"{block.path}.context")
+    return parts
+
+
+def _document_text(block: Document, out: Outgoing) -> list[dict[str, Json]]:
+    """A document of text, or of parts: said in words, its pictures kept as pictures."""
+    out.ledger.add("document.as_text", block.path)
+    head = document_head(block)
+    parts: list[dict[str, Json]] = [{"type": "text", "text": head}] if head else []
+    if block.source is not None:
+        parts.append({"type": "text", "text": block.source.value})
+    parts += [part for inner in block.parts for part in encode_block(inner, out)]
+    if parts:
+        parts[-1] = mark_part(parts[-1], block, out)
+    return parts
+
+
+def _write_search_result(block: SearchResult, out: Outgoing) -> list[dict[str, Json]]:
+    out.ledger.add("search_result.as_text", block.path)
+    return [mark_part({"type": "text", "text": search_result_text(block)}, block, out)]
+
+
+def _write_reasoning(block: Reasoning, out: Outgoing) -> list[dict[str, Json]]:
+    """Only a part of its own protocol is a part here; everything else goes beside the content."""
+    part = (block.extras or {}).get(REASONING_PART)
+    if out.native and part is not None:
+        return [part]
+    out.ledger.add("reasoning.foreign_dropped", block.path)
+    return []
+
+
+def _write_native(block: Native, out: Outgoing) -> list[dict[str, Json]]:
+    if out.native:
+        return [block.data]
+    out.ledger.add("native.dropped", block.path, block.type)
+    return []
+
+
+_WRITERS: dict[type[Block], Callable[[Block, Outgoing], list[dict[str, Json]]]] = {
+    Text: _write_text,  # type: ignore[dict-item]  # each writer takes its own key's type
+    Refusal: _write_refusal,  # type: ignore[dict-item]
+    Image: _write_image,  # type: ignore[dict-item]
+    Audio: _write_audio,  # type: ignore[dict-item]
+    Document: _write_document,  # type: ignore[dict-item]
+    SearchResult: _write_search_result,  # type: ignore[dict-item]
+    Reasoning: _write_reasoning,  # type: ignore[dict-item]
+    Native: _write_native,  # type: ignore[dict-item]
+}
+
+
+def _image_url(source: Source, path: str) -> str:
+    if source.kind is SourceKind.DATA:
+        return data_url(source, "application/octet-stream")
+    if source.kind is SourceKind.URL:
+        return source.value
+    raise Unsupported(path, "an image must be a link or data")
+
+
+def _file(source: Source, path: str, out: Outgoing) -> dict[str, Json]:
+    if source.kind is SourceKind.FILE_ID:
+        if out.source is Protocol.MESSAGES:
+            raise Unsupported(path, "a file id belongs to the provider that gave it")
+        return {"file_id": source.value}
+    if source.kind is SourceKind.URL and not out.native:
+        raise Unsupported(path, "Chat Completions takes documents as data, not as a link")
+    if source.kind is SourceKind.DATA and (source.media_type or not out.native):
+        return {"file_data": data_url(source, PDF)}
+    return {"file_data": source.value}
+
+
+def mark_part(part: dict[str, Json], block: Block, out: Outgoing) -> dict[str, Json]:
+    """Add what all parts share: the cache mark and, in its own protocol, the extras."""
+    extras = (block.extras if out.native else None) or {}
+    if block.cache is not None:
+        if out.native and "cache_control" in extras:
+            # The mark was read from this field, which compatible servers took over from Messages.
+            pass
+        elif out.native or out.profile.cache_marks:
+            part[BREAKPOINT] = write_breakpoint(block.cache, block.path, out.ledger)
+        else:
+            lose_mark(block, out)
+    if extras:
+        restore_extras(part, extras)
+    return part
+
+
+def lose_mark(block: Block, out: Outgoing) -> None:
+    """The block of a mark is not written, or the server takes no marks."""
+    if block.cache is not None:
+        out.ledger.add("cache.mark", block.path)

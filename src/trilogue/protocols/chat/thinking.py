@@ -1,0 +1,148 @@
+"""How much to think, both ways: `reasoning_effort`, and the other spellings that compatible servers invented for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trilogue.errors import BadRequest
+from trilogue.model import (
+    Effort,
+    Json,
+    Request,
+    Thinking,
+    ThinkingMode,
+)
+from trilogue.protocols.chat.controls import Paths
+from trilogue.protocols.chat.wire import EFFORTS
+from trilogue.protocols.effort import effort_of_budget, nearest_effort
+from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.outgoing import Outgoing
+
+_Read = tuple[Thinking | None, Fields | None]
+"""what a spelling means, and what is left of its object; None if it means nothing"""
+
+
+def decode_thinking(fields: Fields, paths: Paths) -> Thinking | None:
+    """Reasoning controls, in the first of their spellings that is there."""
+    for name, reader in _THINKING_READERS.items():
+        value = fields.any(name)
+        if value is None:
+            continue
+        thinking, rest = reader(value)
+        if thinking is not None:
+            paths["thinking"] = name
+            fields.keep(name, rest)
+            return thinking
+        fields.put_back(name, value)
+    return None
+
+
+def _read_effort(value: Json) -> _Read:
+    if not isinstance(value, str):
+        raise BadRequest("reasoning_effort must be a string", path="reasoning_effort")
+    effort = EFFORTS.get(value)
+    return (Thinking(effort=effort), None) if effort is not None else (None, None)
+
+
+def _read_reasoning(value: Json) -> _Read:
+    """OpenRouter: {effort, max_tokens, enabled, exclude}."""
+    if not isinstance(value, dict):
+        return None, None
+    fields = LooseFields(value)
+    effort = EFFORTS.get(fields.text("effort") or "")
+    budget, enabled, exclude = fields.integer("max_tokens"), fields.flag("enabled"), fields.flag("exclude")
+    if effort is None and value.get("effort") is not None:
+        fields.put_back("effort", value["effort"])
+    if exclude is False:
+        fields.put_back("exclude", False)
+    mode = ThinkingMode.BUDGET if budget is not None else _MODES.get(enabled)
+    if budget is not None and enabled is not None:
+        fields.put_back("enabled", enabled)
+    visibility = "omitted" if exclude else None
+    if effort is None and mode is None and visibility is None:
+        return None, None
+    return Thinking(effort=effort, mode=mode, budget=budget, visibility=visibility), fields
+
+
+def _read_thinking(value: Json) -> _Read:
+    """Moonshot, Z.ai, Anthropic's own layer: {type: enabled | disabled, budget_tokens}."""
+    if not isinstance(value, dict):
+        return None, None
+    fields = LooseFields(value)
+    kind, budget = fields.text("type"), fields.integer("budget_tokens")
+    mode = {"enabled": ThinkingMode.ADAPTIVE, "disabled": ThinkingMode.DISABLED}.get(kind or "")
+    if mode is None:
+        return None, None
+    if budget is not None and mode is ThinkingMode.ADAPTIVE:
+        mode = ThinkingMode.BUDGET
+    return Thinking(mode=mode, budget=budget), fields
+
+
+def _read_switch(value: Json) -> _Read:
+    """Qwen: enable_thinking."""
+    return (Thinking(mode=_MODES[value]), None) if isinstance(value, bool) else (None, None)
+
+
+_MODES: dict[bool | None, ThinkingMode | None] = {
+    True: ThinkingMode.ADAPTIVE,
+    False: ThinkingMode.DISABLED,
+    None: None,
+}
+
+
+_THINKING_READERS: dict[str, Callable[[Json], _Read]] = {
+    "reasoning_effort": _read_effort,
+    "reasoning": _read_reasoning,
+    "thinking": _read_thinking,
+    "enable_thinking": _read_switch,
+}
+
+
+def encode_thinking(request: Request, out: Outgoing) -> dict[str, Json]:
+    """Reasoning controls: in their own spelling, or as the nearest `reasoning_effort`."""
+    thinking = request.thinking
+    if thinking is None:
+        return {}
+    if out.native:
+        name = request.where("thinking")
+        return {name: _THINKING_WRITERS[name](thinking)}
+    path = request.where("thinking")
+    if thinking.visibility not in (None, "omitted"):
+        out.ledger.add("reasoning.visibility", path)
+    wanted = _wanted(thinking, path, out)
+    effort = None if wanted is None else nearest_effort(wanted, out.profile.efforts, path, out.ledger)
+    return {} if effort is None else {"reasoning_effort": effort.value}
+
+
+def _write_reasoning(thinking: Thinking) -> dict[str, Json]:
+    enabled = {ThinkingMode.ADAPTIVE: True, ThinkingMode.DISABLED: False}.get(thinking.mode or ThinkingMode.BUDGET)
+    body = {"effort": thinking.effort, "max_tokens": thinking.budget, "enabled": enabled}
+    if thinking.visibility == "omitted":
+        body["exclude"] = True
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _write_thinking(thinking: Thinking) -> dict[str, Json]:
+    body: dict[str, Json] = {"type": "disabled" if thinking.mode is ThinkingMode.DISABLED else "enabled"}
+    if thinking.budget is not None:
+        body["budget_tokens"] = thinking.budget
+    return body
+
+
+_THINKING_WRITERS: dict[str, Callable[[Thinking], Json]] = {
+    "reasoning_effort": lambda thinking: thinking.effort,
+    "reasoning": _write_reasoning,
+    "thinking": _write_thinking,
+    "enable_thinking": lambda thinking: thinking.mode is ThinkingMode.ADAPTIVE,
+}
+
+
+def _wanted(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
+    """The effort that these controls mean; None = the model's default."""
+    if thinking.effort is not None:
+        return thinking.effort
+    if thinking.mode is ThinkingMode.BUDGET and thinking.budget is not None:
+        return effort_of_budget(thinking.budget, path, out.ledger)
+    if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
+        return Effort.NONE
+    return None

@@ -1,0 +1,47 @@
+"""Levels of effort: the nearest that a model takes, and what budgets of thinking tokens mean."""
+
+from __future__ import annotations
+
+from trilogue.model import Effort, Ledger
+
+_ORDER = tuple(Effort)
+_LOSSES = {Effort.NONE: "effort.none", Effort.MINIMAL: "effort.minimal"}
+_LIMITS = (
+    (1_536, Effort.MINIMAL),
+    (4_096, Effort.LOW),
+    (16_384, Effort.MEDIUM),
+    (28_672, Effort.HIGH),
+    (49_152, Effort.XHIGH),
+)
+"""largest budget of each effort: the middle between the budgets that `BUDGETS` gives for it and the next"""
+BUDGETS = {
+    Effort.MINIMAL: 1_024,
+    Effort.LOW: 2_048,
+    Effort.MEDIUM: 8_192,
+    Effort.HIGH: 24_576,
+    Effort.XHIGH: 32_768,
+}
+"""tokens to think with, by effort; the most effort takes all there is"""
+
+
+def effort_of_budget(budget: int, path: str, ledger: Ledger) -> Effort:
+    """The effort that comes nearest to a token budget."""
+    ledger.add("thinking.budget", path, str(budget))
+    return next((effort for most, effort in _LIMITS if budget <= most), Effort.MAX)
+
+
+def nearest_effort(wanted: Effort, taken: tuple[Effort, ...], path: str, ledger: Ledger) -> Effort | None:
+    """The nearest level that the model takes, the lower of two equally near ones; None if it takes none.
+
+    Who wants some thinking never gets none that way.
+    """
+    if wanted in taken:
+        return wanted
+    if not taken:
+        if wanted is not Effort.NONE:
+            ledger.add("param.dropped", path)
+        return None
+    ledger.add(_LOSSES.get(wanted, "effort.clamped"), path, wanted.value)
+    place = _ORDER.index(wanted)
+    thinking = tuple(level for level in taken if level is not Effort.NONE)
+    return min(thinking or taken, key=lambda level: abs(_ORDER.index(level) - place))

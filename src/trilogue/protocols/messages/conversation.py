@@ -1,0 +1,185 @@
+"""Turns → `system` and `messages`.
+
+Turns of this protocol go back as they were. Those of others are gathered into what the API takes: prompts in front,
+then user and assistant in turn, all results of an assistant's calls first in the next user message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trilogue.errors import Unsupported
+from trilogue.model import (
+    Block,
+    HostedCall,
+    HostedKind,
+    HostedResult,
+    HostedTool,
+    Json,
+    Request,
+    Role,
+    Text,
+    ToolResult,
+    Turn,
+)
+from trilogue.protocols.messages import hosted
+from trilogue.protocols.messages.controls import Wire
+from trilogue.protocols.messages.encode_content import BlockWriter
+from trilogue.protocols.outgoing import Outgoing
+
+
+def encode_turns(request: Request, writer: BlockWriter, out: Outgoing) -> Wire:
+    """`system` and `messages`."""
+    return _native_turns(request, writer) if out.native else Conversation(request, writer, out).write()
+
+
+def _native_turns(request: Request, writer: BlockWriter) -> Wire:
+    body: Wire = {}
+    messages: list[Json] = []
+    for turn in request.turns:
+        content = _native_content(turn, writer)
+        if turn.leading:
+            body["system"] = content
+        else:
+            messages.append({**(turn.extras or {}), "role": turn.role.value, "content": content})
+    return {**body, "messages": messages}
+
+
+def _native_content(turn: Turn, writer: BlockWriter) -> Json:
+    if turn.plain:
+        return "".join(block.text for block in turn.blocks if isinstance(block, Text))
+    return writer.write_all(turn.blocks)
+
+
+class Conversation:
+    """Gathers the turns of another protocol into alternating messages."""
+
+    def __init__(self, request: Request, writer: BlockWriter, out: Outgoing) -> None:
+        self._request = request
+        self._mid_system = out.profile.mid_system
+        self._writer = writer
+        self._ledger = out.ledger
+        self._system: list[Json] = []
+        self._messages: list[Json] = []
+        self._results: list[Json] = []
+        self._spoken: list[tuple[str, list[Json], str]] = []
+        """what users and prompts said since the last assistant turn: role, blocks, path"""
+        self._servers = {tool.server_label for tool in request.tools if isinstance(tool, HostedTool)}
+        self._calls: dict[str, HostedCall] = {}
+
+    def write(self) -> Wire:
+        """`system` and `messages`."""
+        for turn in self._request.turns:
+            if turn.name is not None and turn.role is not Role.TOOL:
+                self._ledger.add("message.name", turn.path)
+            if turn.role in (Role.SYSTEM, Role.DEVELOPER):
+                self._prompt(turn)
+            elif turn.role is Role.ASSISTANT:
+                self._assistant(turn)
+            else:
+                self._user(turn)
+        self._close_user()
+        self._check()
+        return {**({"system": self._system} if self._system else {}), "messages": self._messages}
+
+    def _prompt(self, turn: Turn) -> None:
+        if turn.role is Role.DEVELOPER:
+            self._ledger.add("role.developer_merged", turn.path)
+        for block in turn.blocks:
+            if not isinstance(block, Text):
+                raise Unsupported(block.path or turn.path, "the target's prompts are text only")
+        content = self._writer.write_all(turn.blocks)
+        started = bool(self._messages or self._results or self._spoken)
+        if turn.leading or not started:
+            self._system += content
+        elif not self._mid_system:
+            self._ledger.add("system.position", turn.path)
+            self._system += content
+        elif content:
+            self._say("system", content, turn.path)
+
+    def _user(self, turn: Turn) -> None:
+        """A user turn or one of tool results: the results go first."""
+        others: list[Json] = []
+        for block in turn.blocks:
+            wire = self._writer.write(block)
+            if wire is not None:
+                (self._results if isinstance(block, ToolResult) else others).append(wire)
+        if others:
+            self._say("user", others, turn.path)
+
+    def _say(self, role: str, content: list[Json], path: str) -> None:
+        if self._spoken and self._spoken[-1][0] == role:
+            self._spoken[-1][1].extend(content)
+        else:
+            self._spoken.append((role, content, path))
+
+    def _assistant(self, turn: Turn) -> None:
+        if turn.phase is not None:
+            self._ledger.add("phase", turn.path)
+        content = [wire for block in turn.blocks for wire in self._spoken_by_assistant(block)]
+        if not content:
+            return
+        self._close_user()
+        if self._messages and self._messages[-1]["role"] == "assistant":
+            self._messages[-1]["content"].extend(content)
+        else:
+            self._messages.append({"role": "assistant", "content": content})
+
+    def _spoken_by_assistant(self, block: Block) -> Iterator[Wire]:
+        if isinstance(block, HostedCall):
+            self._calls[block.id] = block
+            if self._is_offered(block):
+                yield from self._writer.write_all((block,))
+        elif isinstance(block, HostedResult):
+            yield from self._hosted_result(block)
+        else:
+            yield from self._writer.write_all((block,))
+
+    def _is_offered(self, call: HostedCall) -> bool:
+        """MCP calls may only be replayed while their server is there."""
+        return call.tool is not HostedKind.MCP or call.server in self._servers
+
+    def _hosted_result(self, block: HostedResult) -> Iterator[Wire]:
+        call = self._calls.get(block.call_id)
+        if call is None:
+            self._ledger.add("hosted.result_dropped", block.path)
+        elif self._is_offered(call):
+            yield from self._writer.write_all((block,))
+        else:
+            self._ledger.add("hosted.history_as_text", call.path)
+            yield {"type": "text", "text": hosted.as_note(call, block)}
+
+    def _close_user(self) -> None:
+        """End what stands between two assistant turns: results, then what was said, in order."""
+        said = self._spoken
+        if said and said[0][0] == "system" and not self._results:
+            # A prompt may not follow an assistant turn directly: it changes places with what the user says next.
+            self._ledger.add("system.position", said[0][2])
+            if len(said) == 1:
+                self._system += said[0][1]
+            said = said[1:2] + said[:1] + said[2:] if len(said) > 1 else []
+        if self._results and (not said or said[0][0] != "user"):
+            said = [("user", [], ""), *said]
+        for index, (role, content, _) in enumerate(said):
+            results = self._results if index == 0 else []
+            self._messages.append({"role": role, "content": results + content})
+        self._results, self._spoken = [], []
+
+    def _check(self) -> None:
+        self._end_with_words()
+        spoken = [turn.path for turn in self._request.turns if turn.role not in (Role.SYSTEM, Role.DEVELOPER)]
+        if not self._messages or self._messages[0]["role"] != "user":
+            path = spoken[0] if spoken else self._request.where("turns")
+            raise Unsupported(path, "the conversation must begin with a user turn")
+        if self._messages[-1]["role"] == "assistant":
+            raise Unsupported(spoken[-1], "the target would continue an assistant turn at the end", code="prefill")
+
+    def _end_with_words(self) -> None:
+        """An assistant turn may not end with thinking."""
+        for message in self._messages:
+            content = message["content"]
+            while message["role"] == "assistant" and content and content[-1]["type"].endswith("thinking"):
+                content.pop()
+                self._ledger.add("reasoning.foreign_dropped", self._request.where("turns"), "last of its turn")
+        self._messages = [message for message in self._messages if message["content"]]

@@ -1,0 +1,73 @@
+"""When to try again: what an upstream says about it, and what clients are told."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+from trilogue.model import Failure, FailureKind
+
+RETRY_HELPS = frozenset(
+    {
+        FailureKind.CONFLICT,
+        FailureKind.RATE_LIMIT,
+        FailureKind.SERVER,
+        FailureKind.OVERLOADED,
+        FailureKind.TIMEOUT,
+        FailureKind.UNAVAILABLE,
+        FailureKind.UPSTREAM_PROTOCOL,
+        FailureKind.UPSTREAM_TRUNCATED,
+        FailureKind.UPSTREAM_CONNECT,
+    }
+)
+_LONGEST_WAIT = 60
+"""clients obey any delay, so what we pass on has a limit"""
+_SAID = re.compile(r"try again in (\d+(?:\.\d+)?)\s*(ms|s)\b", re.IGNORECASE)
+
+
+def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
+    """Seconds to wait: from milliseconds, seconds, a date, or else the words of the error. Header names in lower case.
+
+    A date counts from the answer's own `date`: there is no clock here.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is None and value is not None:
+        seconds = _until(value, headers.get("date"))
+    return _said(message) if seconds is None else seconds
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _until(value: str, now: str | None) -> float | None:
+    try:
+        wait = parsedate_to_datetime(value) - parsedate_to_datetime(now or "")
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return max(wait.total_seconds(), 0.0)
+
+
+def _said(message: str) -> float | None:
+    found = _SAID.search(message)
+    return float(found[1]) / (1000 if found[2].lower() == "ms" else 1) if found else None
+
+
+def retry_headers(failure: Failure) -> dict[str, str]:
+    """What the official SDKs look at before they try again."""
+    if failure.kind not in RETRY_HELPS:
+        return {"x-should-retry": "false"}
+    headers = {"x-should-retry": "true"}
+    if failure.retry_after is not None:
+        headers["retry-after"] = str(math.ceil(min(max(failure.retry_after, 0), _LONGEST_WAIT)))
+    return headers
