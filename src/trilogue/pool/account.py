@@ -45,6 +45,7 @@ class Account:
         "failed_elsewhere",
         "failures",
         "in_flight",
+        "in_flight_elsewhere",
         "index",
         "models",
         "name",
@@ -75,6 +76,7 @@ class Account:
         self.rank = 0.0
         """order among the others of its tier: the lowest goes first"""
         self.in_flight = 0
+        self.in_flight_elsewhere = 0
         self.cooled_until = 0.0
         """out of use until then"""
         self.soft_until = 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Cooled(Struct, frozen=True):
+class Cooled(Struct, frozen=True, tag=True):
     """Something rests until a time (0 = no longer). `account` empty: the provider. `model` empty: all models.
 
     `soft`: it is only put behind the others. `failures`: how many in a row.
@@ -23,7 +23,7 @@ class Cooled(Struct, frozen=True):
     failures: int
 
 
-class Switched(Struct, frozen=True):
+class Switched(Struct, frozen=True, tag=True):
     """An account is out of use (`by` is "upstream" or "hand") or back (`by` is empty)."""
 
     provider: str
@@ -34,7 +34,7 @@ class Switched(Struct, frozen=True):
     why: str = ""
 
 
-class Erred(Struct, frozen=True):
+class Erred(Struct, frozen=True, tag=True):
     """The last failure of an account, in names of our own."""
 
     provider: str
@@ -44,7 +44,7 @@ class Erred(Struct, frozen=True):
     at: float
 
 
-class Adjusted(Struct, frozen=True):
+class Adjusted(Struct, frozen=True, tag=True):
     """A balance was set by hand: this much is added to what the configuration says and usage leaves."""
 
     provider: str
@@ -52,7 +52,7 @@ class Adjusted(Struct, frozen=True):
     adjust: float
 
 
-class Bound(Struct, frozen=True):
+class Bound(Struct, frozen=True, tag=True):
     """A conversation belongs to an account."""
 
     provider: str
@@ -61,7 +61,7 @@ class Bound(Struct, frozen=True):
     at: float
 
 
-class Tally(Struct, frozen=True):
+class Tally(Struct, frozen=True, tag=True):
     """What one process has counted for an account since it began, and what it has under way."""
 
     provider: str

@@ -103,6 +103,7 @@ class Pools:
             if pool is None or account is None:
                 continue
             account.ok_elsewhere, account.failed_elsewhere = tally.ok, tally.failed
+            account.in_flight_elsewhere = tally.in_flight
             if account.spent_elsewhere != tally.spent:
                 account.spent_elsewhere = tally.spent
                 pool.rebalanced(account)
@@ -145,7 +146,7 @@ def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
         "why": (account.why if why in ("cooling", "failing", "disabled") else why) or None,
         "until": until if why and until is not None and until > now else None,
         "models": {model: block.until for model, block in account.models.items() if block.until > now},
-        "in_flight": account.in_flight,
+        "in_flight": account.in_flight + account.in_flight_elsewhere,
         "last_error": account.error or None,
         "last_error_status": account.error_status or None,
         "last_error_at": account.error_at or None,

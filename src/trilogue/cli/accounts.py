@@ -1,0 +1,174 @@
+"""`trilogue accounts`: the pool as it is, and what a hand can do to it. Works beside a running gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+import click
+
+from trilogue.config import ConfigError, Vault, find, load, state_directory, zero_config
+from trilogue.pool import Account, Pool, Pools
+from trilogue.state import FILE_NAME, load_into, write_now
+
+Action = Callable[[Pools, tuple[Pool, Account], float], None]
+
+MAX_KEY_BYTES = 64 * 1024
+_COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--config", "path", metavar="FILE", help="Configuration; by default ./trilogue.yaml, then the user's.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per account.")
+@click.pass_context
+def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
+    """Show the accounts: who is ready, who rests until when, what went wrong last.
+
+    \b
+    trilogue accounts
+    trilogue accounts disable openai/a
+    trilogue accounts add spare < key.txt
+    """
+    context.obj = path
+    if context.invoked_subcommand is not None:
+        return
+    now = time.time()
+    lines = list(_known(path, now).overview(now))
+    click.echo("\n".join(json.dumps(line) for line in lines) if as_json else table(lines, now))
+
+
+@accounts.command()
+@click.argument("name")
+@click.pass_obj
+def enable(path: str | None, name: str) -> None:
+    """Put an account (NAME or PROVIDER/NAME) back into use."""
+    _change(path, name, lambda pools, one, now: pools.enable(one), "is enabled")
+
+
+@accounts.command()
+@click.argument("name")
+@click.pass_obj
+def disable(path: str | None, name: str) -> None:
+    """Take an account out of use until it is enabled again."""
+    _change(path, name, lambda pools, one, now: pools.disable(one, now), "is disabled")
+
+
+@accounts.command()
+@click.argument("name")
+@click.pass_obj
+def reset(path: str | None, name: str) -> None:
+    """Forget what went wrong with an account: no rest, no failures, enabled."""
+    _change(path, name, lambda pools, one, now: pools.reset(one), "starts anew")
+
+
+@accounts.command()
+@click.argument("name")
+@click.argument("amount", type=float)
+@click.pass_obj
+def balance(path: str | None, name: str, amount: float) -> None:
+    """Set what an account may still spend."""
+    _change(path, name, lambda pools, one, now: pools.set_balance(one, amount), f"has a balance of {amount:g}")
+
+
+@accounts.command()
+@click.argument("name")
+def add(name: str) -> None:
+    """Keep a key in the encrypted store, read from standard input; the configuration names it `store:NAME`."""
+    typed = sys.stdin.isatty()
+    text: str = click.prompt("Key", hide_input=True, err=True) if typed else sys.stdin.read(MAX_KEY_BYTES + 1)
+    key = text.strip()
+    if not key or len(key) > MAX_KEY_BYTES or not key.isprintable() or not key.isascii():
+        raise click.UsageError("the key must be one line of printable ASCII")
+    Vault(state_directory(os.environ)).put(name, key)
+    click.echo(f"kept; write `key: store:{name}` into an account of the configuration")
+
+
+@accounts.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove a key from the encrypted store."""
+    if not Vault(state_directory(os.environ)).remove(name):
+        raise click.UsageError(f"the store has no key named {name}")
+    click.echo("removed")
+
+
+def table(lines: Iterable[dict[str, Any]], now: float) -> str:
+    """The accounts for a terminal."""
+    rows = [_COLUMNS, *(_row(line, now) for line in lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return "\n".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
+    state = line["state"] if not line["why"] else f"{line['state']} ({line['why']})"
+    models = ", ".join(f"{model} {_in(until, now)}" for model, until in line["models"].items())
+    rate, money, error = line["success_rate"], line["balance"], line["last_error"]
+    status = f" {line['last_error_status']}" if line["last_error_status"] else ""
+    return (
+        f"{line['provider']}/{line['account']}",
+        state + (f"; without {models}" if models else ""),
+        _in(line["until"], now) if line["until"] else "",
+        str(line["in_flight"]),
+        str(line["requests"]),
+        "" if rate is None else f"{rate:.1%}",
+        "" if money is None else f"{money:.4g}",
+        f"{error}{status}, {_ago(line['last_error_at'], now)}" if error else "",
+    )
+
+
+def _in(when: float, now: float) -> str:
+    return f"in {_span(when - now)}"
+
+
+def _ago(when: float, now: float) -> str:
+    return f"{_span(now - when)} ago"
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def _state_file() -> Path:
+    return state_directory(os.environ) / FILE_NAME
+
+
+def _known(path: str | None, now: float) -> Pools:
+    """The configured accounts with what the state file knows of them."""
+    file = find(Path(path) if path else None)
+    try:
+        config = load(file, os.environ) if file else zero_config(os.environ)
+    except ConfigError as error:
+        raise click.UsageError("\n".join(str(problem) for problem in error.problems)) from None
+    pools = config.pools(SystemRandom())
+    load_into(pools, _state_file(), now)
+    return pools
+
+
+def _change(path: str | None, name: str, action: Action, done: str) -> None:
+    now = time.time()
+    pools = _known(path, now)
+    one = _only(pools, name)
+    action(pools, one, now)
+    write_now(_state_file(), pools.drain(), now)
+    click.echo(f"{one[0].name}/{one[1].name} {done}")
+
+
+def _only(pools: Pools, name: str) -> tuple[Pool, Account]:
+    found = pools.find(name)
+    if not found:
+        raise click.UsageError(f"there is no account named {name}")
+    if len(found) > 1:
+        names = ", ".join(f"{pool.name}/{account.name}" for pool, account in found)
+        raise click.UsageError(f"{name} is not clear: {names}")
+    return found[0]

@@ -1,0 +1,16 @@
+"""What survives a restart and what workers share: one SQLite file in the state folder, readable by its owner only.
+
+    keeper = Keeper(pools, state_directory(os.environ) / FILE_NAME, steady_time())   # in the worker, after the fork
+    keeper.sync(steady_time())          # before `pools.begin` and before each `journey.next`: microseconds
+    keeper.replace(new_pools, now)      # on reload
+    keeper.close(now)                   # at the end
+
+Nothing of this raises or waits for a disk: a file that is locked, full, broken or missing costs its memory, with one
+warning in the log, and never a request. `load_into` and `write_now` are for commands beside a running gateway.
+"""
+
+from trilogue.state.clock import steady_time
+from trilogue.state.keeper import FILE_NAME, Keeper
+from trilogue.state.offline import StateError, load_into, write_now
+
+__all__ = ["FILE_NAME", "Keeper", "StateError", "load_into", "steady_time", "write_now"]

@@ -1,0 +1,170 @@
+"""Keeps the pools of one process and the state file together: what is learnt here goes there, and the other way round.
+
+Each process decides from its memory. What changes is written by a thread within milliseconds; what others have written
+is taken over by a look at the file's version, before a choice but at most every 50 ms. A file that fails costs the
+memory of it, never a request.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+import structlog
+
+from trilogue.pool import Change, Pools, Tally
+from trilogue.state.file import StateFile, newest, read_since
+from trilogue.state.notes import to_change, to_notes, worker_of
+from trilogue.state.tallies import Tallies, merge
+from trilogue.state.writer import Writer, is_broken, put_aside
+
+log = structlog.get_logger("trilogue.state")
+
+LOOK_SECONDS = 0.05
+COUNT_SECONDS = 1.0
+REOPEN_SECONDS = 1.0
+READ_TIMEOUT = 0.05
+START_TIMEOUT = 1.0
+MAX_RETIRED = 3
+FILE_NAME = "pool.db"
+
+
+class Keeper:
+    """The link between pools and a state file. Made inside the worker process; used from its event loop."""
+
+    def __init__(self, pools: Pools, path: Path, now: float) -> None:
+        self.pools = pools
+        self.worker = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._file = StateFile(path)
+        self._reader: sqlite3.Connection | None = None
+        self._revision = 0
+        self._version = -1
+        self._looked_at = 0.0
+        self._counted_at = now
+        self._reopen_at = 0.0
+        self._warned = False
+        self._tallies = Tallies()
+        self._retired: list[Pools] = []
+        self._inode: int | None = None
+        self._look(now, START_TIMEOUT)
+        self._writer = Writer(self._file, self.worker)
+
+    def sync(self, now: float) -> None:
+        """Pass on what happened here, take over what happened elsewhere. Cheap; call it before every choice."""
+        changes = self.pools.drain()
+        if changes:
+            self._put(changes, now)
+        if self._retired:
+            self._hear_retired(now)
+        if 0.0 <= now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        if not 0.0 <= now - self._counted_at < COUNT_SECONDS:
+            self._counted_at = now
+            self._put(self.pools.tallies(), now)
+            if self._reader is not None and self._file.inode() != self._inode:
+                self._begin_anew(now)
+        if self._writer.begun_anew.is_set():
+            self._begin_anew(now)
+        self._look(now)
+
+    def replace(self, pools: Pools, now: float) -> None:
+        """A new configuration: its pools take over what the old ones know and what their last requests still learn."""
+        self.sync(now)
+        pools.apply(self.pools.snapshot(now), now)
+        for tally in self._all_tallies():
+            for _, account in pools.find(f"{tally.provider}/{tally.account}"):
+                account.ok, account.failed, account.spent = tally.ok, tally.failed, tally.spent
+        self._retired = [self.pools, *self._retired[: MAX_RETIRED - 1]]
+        self.pools = pools
+        pools.elsewhere(self._tallies.totals())
+
+    def close(self, now: float) -> None:
+        """Write what is left. Counts of this process stay in the file as they are."""
+        self._put(self.pools.drain(), now)
+        self._put([_at_rest(tally) for tally in self._all_tallies()], now)
+        self._writer.close()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _hear_retired(self, now: float) -> None:
+        for old in self._retired:
+            changes = old.drain()
+            if changes:
+                self.pools.apply(changes, now)
+                self._put(changes, now)
+
+    def _put(self, changes: Iterable[Change], now: float) -> None:
+        for note in to_notes(changes, self.worker, now):
+            self._writer.put(note)
+
+    def _all_tallies(self) -> Iterable[Tally]:
+        for pool in self.pools.pools.values():
+            for one in pool.accounts:
+                if one.ok or one.failed or one.spent or one.in_flight:
+                    yield Tally(pool.name, one.name, one.ok, one.failed, one.spent, one.in_flight)
+
+    def _look(self, now: float, timeout: float = READ_TIMEOUT) -> None:
+        """Take over what others have written since the last look."""
+        if self._reader is None and now < self._reopen_at:
+            return
+        try:
+            if self._reader is None:
+                self._reader = self._file.connect(timeout)
+                self._inode = self._file.inode()
+                self._version = -1
+                merge(self._reader, self.worker, now)
+            version = self._reader.execute("PRAGMA data_version").fetchone()[0]
+            if version != self._version:
+                self._take_over(self._reader, now)
+                self._version = version
+        except (sqlite3.Error, OSError) as error:
+            self._trouble(error, now)
+
+    def _take_over(self, reader: sqlite3.Connection, now: float) -> None:
+        revision = newest(reader)
+        tallies: list[tuple[str, Tally]] = []
+        changes: list[Change] = []
+        for _, note_id, data in read_since(reader, self._revision, revision, self.worker):
+            change = to_change(data)
+            if isinstance(change, Tally):
+                tallies.append((worker_of(note_id), change))
+            elif change is not None:
+                changes.append(change)
+        self._revision = revision
+        self.pools.apply(changes, now)
+        self.pools.elsewhere(self._tallies.update(tallies))
+
+    def _begin_anew(self, now: float) -> None:
+        """The new file knows nothing: tell it everything."""
+        self._writer.begun_anew.clear()
+        self._forget()
+        self._put(self.pools.snapshot(now), now)
+        self._put(list(self._all_tallies()), now)
+
+    def _forget(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._revision, self._version = 0, -1
+
+    def _trouble(self, error: sqlite3.Error | OSError, now: float) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("the state file cannot be read", path=str(self._file.path), error=str(error))
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._reopen_at = now + REOPEN_SECONDS
+        if is_broken(error) and put_aside(self._file):
+            self._revision, self._reopen_at = 0, 0.0
+            if self._looked_at:
+                self._begin_anew(now)
+
+
+def _at_rest(tally: Tally) -> Tally:
+    return Tally(tally.provider, tally.account, tally.ok, tally.failed, tally.spent, 0)

@@ -1,0 +1,89 @@
+"""What processes have counted: each writes its own sums, so that nothing is counted twice or lost.
+
+When a process has gone, its counts are added to those of `BASE` and its own become nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable
+
+from trilogue.pool import Tally
+from trilogue.state.file import Note, insert, transaction
+from trilogue.state.notes import to_change, to_notes, worker_of
+
+BASE = "base"
+
+Key = tuple[str, str]
+
+
+class Tallies:
+    """The counts of all other processes, by account."""
+
+    def __init__(self) -> None:
+        self._by_account: dict[Key, dict[str, Tally]] = {}
+
+    def update(self, found: Iterable[tuple[str, Tally]]) -> list[Tally]:
+        """New counts of workers; gives the sums that have changed."""
+        changed = set()
+        for worker, tally in found:
+            key = (tally.provider, tally.account)
+            self._by_account.setdefault(key, {})[worker] = tally
+            changed.add(key)
+        return [total(key, self._by_account[key]) for key in changed]
+
+    def totals(self) -> list[Tally]:
+        """All sums."""
+        return [total(key, tallies) for key, tallies in self._by_account.items()]
+
+
+def total(key: Key, tallies: dict[str, Tally]) -> Tally:
+    """The sum of what several processes have counted; only those that run have something under way."""
+    return Tally(
+        key[0],
+        key[1],
+        sum(one.ok for one in tallies.values()),
+        sum(one.failed for one in tallies.values()),
+        sum(one.spent for one in tallies.values()),
+        sum(one.in_flight for worker, one in tallies.items() if one.in_flight and is_running(worker)),
+    )
+
+
+def merge(connection: sqlite3.Connection, worker: str, now: float) -> None:
+    """Add what processes that have gone had counted to the base."""
+    with transaction(connection):
+        rows = connection.execute("SELECT id, data FROM note WHERE kind = 'Tally'").fetchall()
+        by_account: dict[Key, dict[str, Tally]] = {}
+        for note_id, data in rows:
+            tally, owner = to_change(data), worker_of(note_id)
+            if isinstance(tally, Tally) and (owner == BASE or not is_running(owner)):
+                by_account.setdefault((tally.provider, tally.account), {})[owner] = tally
+        notes: list[Note] = []
+        for key, tallies in by_account.items():
+            notes += _merged(key, tallies, now)
+            gone = [(f"{key[0]}\n{key[1]}\n{owner}",) for owner, one in tallies.items() if owner != BASE and not one.ok]
+            connection.executemany("DELETE FROM note WHERE kind = 'Tally' AND id = ?", gone)
+        if notes:
+            insert(connection, worker, notes)
+
+
+def _merged(key: Key, tallies: dict[str, Tally], now: float) -> Iterable[Note]:
+    owners = [owner for owner, one in tallies.items() if owner != BASE and (one.ok or one.failed or one.spent)]
+    if not owners:
+        return
+    yield from to_notes([total(key, tallies)], BASE, now)
+    for owner in owners:
+        # Not removed yet: others must learn that these counts have moved.
+        yield from to_notes([Tally(*key)], owner, now)
+
+
+def is_running(worker: str) -> bool:
+    """Whether the process of a worker is there."""
+    try:
+        os.kill(int(worker.partition("-")[0]), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
