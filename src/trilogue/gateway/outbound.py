@@ -32,7 +32,20 @@ _HOP_BY_HOP = {
     "expect",
     "proxy-connection",
 }
-_PRIVATE = {"authorization", "x-api-key", "api-key", "proxy-authorization", "cookie", "origin", "referer"}
+_PRIVATE = {
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "proxy-authorization",
+    "cookie",
+    "origin",
+    "referer",
+    # They belong to the client's key, and ours is not of the same organisation.
+    "openai-organization",
+    "openai-project",
+    "chatgpt-account-id",
+}
 _REWRITTEN = {"host", "content-length", "accept-encoding", "accept", "content-type"}
 _NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")

@@ -199,6 +199,9 @@ def encode_failure(failure: Failure, request_id: str) -> dict[str, Json]:
         error = _native_error(failure.native, error)
     elif failure.kind is FailureKind.QUOTA:
         error["details"] = {"error_code": "enforced_spend_limit_reached"}
+    elif failure.param == "thread":
+        # The official client then sends the whole history, without a thread.
+        error["details"] = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
     return {"type": "error", "error": error, "request_id": request_id or None}
 
 

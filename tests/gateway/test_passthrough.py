@@ -1,0 +1,175 @@
+"""The same protocol on both sides: bytes go through untouched, in both directions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.gateway.pairs import EVERY_CLIENT, PATHS
+from tests.gateway.running import CLIENT_KEY, Gateway
+from tests.scripted.ask import body
+from tests.scripted.http import Do, chunk, sse_answer, stream_head, whole
+from tests.scripted.server import KEY, ScriptedUpstream
+from trilogue.model import Protocol
+
+STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+ODD = {"x-unknown": [1.50, 1e2, "\u65e5\ud83d\ude00", {"model": "inner", "b": None, "a": -0.0}]}
+
+
+def odd_request(client: Protocol, stream: bool) -> bytes:
+    """A request with fields nobody knows, in a layout nobody would choose, its model name neither first nor last."""
+    asked = {**ODD, **body(client, f"{client.short}/text", stream=stream), "zz_last": 0.10}
+    return json.dumps(asked, indent=3, ensure_ascii=True).replace("1.5,", "1.50 ,").encode()
+
+
+@EVERY_CLIENT
+@STREAMED
+def test_request_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:
+    """Only the model's name changes: white space, order, numbers and escapes stay, and so does the query."""
+    sent = odd_request(client, stream)
+    path = f"{PATHS[client]}?beta=true&x=%20y"
+    answer = gateway.http.post(path, content=sent, headers={"content-type": "application/json"})
+    assert answer.status_code == 200
+    assert up.last().body == sent.replace(f'"{client.short}/text"'.encode(), b'"text"')
+    assert up.last().query == "beta=true&x=%20y"
+
+
+@EVERY_CLIENT
+@STREAMED
+def test_response_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:
+    """What the upstream says is what the client gets, unknown fields and events and all."""
+    frames = [b'event: novel.thing\ndata: {"type":"novel.thing","x": 1.50 }\n\n', b": a comment\n\n"]
+    frames[1:1] = list(_frames(gateway, up, client))
+    body_bytes = b'{ "unknown" : 1.50,' + _whole(gateway, up, client)[1:]
+    up.say(*(sse_answer(frames) if stream else [whole(200, [], body_bytes)]))
+    answer = _ask(gateway, client, stream=stream)
+    assert answer.content == (b"".join(frames) if stream else body_bytes)
+
+
+def _ask(gateway: Gateway, client: Protocol, model: str = "text", *, stream: bool = True, **headers: str) -> Any:
+    asked = body(client, f"{client.short}/{model}", stream=stream)
+    return gateway.http.post(PATHS[client], json=asked, headers=headers)
+
+
+def _frames(gateway: Gateway, up: ScriptedUpstream, client: Protocol, model: str = "text") -> list[bytes]:
+    """The events of a scenario."""
+    answer = _ask(gateway, client, model)
+    assert answer.status_code == 200
+    return [frame + b"\n\n" for frame in answer.content.split(b"\n\n") if frame]
+
+
+def _whole(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> bytes:
+    return bytes(_ask(gateway, client, stream=False).content)
+
+
+@EVERY_CLIENT
+def test_events_cut_anywhere(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """Events that arrive in pieces, with any line ends, leave as the same bytes."""
+    frames = b"".join(_frames(gateway, up, client)).replace(b"\n", b"\r\n")
+    pieces = [frames[start : start + 7] for start in range(0, len(frames), 7)]
+    up.say(stream_head([]), *(chunk(piece) for piece in pieces), b"0\r\n\r\n")
+    assert _ask(gateway, client).content == frames
+
+
+@EVERY_CLIENT
+@STREAMED
+def test_headers(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:
+    """The upstream sees what the client says about the request, our key, and nothing of the client's own."""
+    said = {
+        "anthropic-beta": "one-2026-01-01,two-2026-02-02",
+        "anthropic-version": "2023-06-01",
+        "openai-beta": "responses=v1",
+        "user-agent": "client/1.0",
+        "x-stainless-lang": "python",
+        "x-custom": "kept",
+    }
+    private = {
+        "x-api-key": CLIENT_KEY,
+        "api-key": CLIENT_KEY,
+        "x-goog-api-key": CLIENT_KEY,
+        "cookie": f"session={CLIENT_KEY}",
+        "proxy-authorization": f"Basic {CLIENT_KEY}",
+        "openai-organization": "org-client",
+        "openai-project": "proj-client",
+        "x-forwarded-for": "10.1.2.3",
+        "trilogue-mode": "declare",
+        "te": "trailers",
+    }
+    assert _ask(gateway, client, stream=stream, **said, **private).status_code == 200
+    seen = up.last()
+    sent = dict(seen.headers)
+    expected = dict(said)
+    assert {name: sent.get(name) for name in expected} == expected
+    secret = {"x-api-key": KEY} if client is Protocol.MESSAGES else {"authorization": f"Bearer {KEY}"}
+    ours = {name: sent[name] for name in ("authorization", "x-api-key", "api-key") if name in sent}
+    assert ours == secret
+    assert not (private.keys() - {"x-api-key"}) & sent.keys()
+    assert CLIENT_KEY not in str(seen.headers) + seen.target + seen.body.decode()
+    assert sent["accept-encoding"] == "identity"
+
+
+@EVERY_CLIENT
+@STREAMED
+def test_answer_headers(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:
+    """Limits are passed on; ids are ours; nothing tells which account it was."""
+    headers = _ask(gateway, client, stream=stream).headers
+    limit = "anthropic-ratelimit-requests-limit" if client is Protocol.MESSAGES else "x-ratelimit-limit-requests"
+    assert headers[limit] in ("50", "500")
+    assert headers["x-request-id"] == headers["request-id"]
+    assert "org-scripted" not in str(headers)
+    assert "trilogue-loss" not in headers
+    if stream:
+        assert headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert headers["cache-control"] == "no-cache"
+        assert headers["x-accel-buffering"] == "no"
+
+
+@EVERY_CLIENT
+def test_whole_answer_to_a_stream_request(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """Some upstreams do not stream. The client that asked for a stream gets one."""
+    up.say(whole(200, [], _whole(gateway, up, client)))
+    answer = _ask(gateway, client)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    ends = {Protocol.CHAT: b"[DONE]", Protocol.MESSAGES: b"message_stop", Protocol.RESPONSES: b"response.completed"}
+    assert ends[client] in answer.content
+    assert b"error" not in answer.content.replace(b'"error":null', b"")
+
+
+@EVERY_CLIENT
+def test_error_before_content(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """A stream that begins with its error is an HTTP error, also where bytes pass through."""
+    answer = _ask(gateway, client, "stream-error-first")
+    assert answer.status_code == (529 if client is Protocol.MESSAGES else 503)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["error"]["message"] == "Overloaded"
+
+
+@EVERY_CLIENT
+def test_truncated_stream(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """A stream that stops too early ends in the protocol's own error, numbered on, and in no other end."""
+    content = _ask(gateway, client, "truncate-clean").content
+    events = [json.loads(line[6:]) for line in content.split(b"\n") if line.startswith(b"data: ")]
+    error = events[4]["error"]
+    assert (error["type"], error.get("code", "upstream_truncated")) in (
+        ("server_error", "upstream_truncated"),
+        ("api_error", "upstream_truncated"),
+    )
+    if client is Protocol.RESPONSES:
+        assert [event["sequence_number"] for event in events] == list(range(6))
+        assert [event["type"] for event in events[4:]] == ["error", "response.failed"]
+        assert events[5]["response"]["id"] == events[0]["response"]["id"]
+    else:
+        assert len(events) == 5
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("after", [Do.HANG, Do.RESET], ids=["hangs", "resets"])
+def test_trouble_after_the_end(gateway: Gateway, up: ScriptedUpstream, client: Protocol, after: Do) -> None:
+    """Once the upstream has said that it is done, how it hangs up does not matter."""
+    frames = _frames(gateway, up, client)
+    up.say(stream_head([]), *map(chunk, frames), 0.05, after)
+    answer = _ask(gateway, client)
+    assert answer.content == b"".join(frames)
+    assert gateway.record(answer.headers["x-request-id"])["error"] is None
