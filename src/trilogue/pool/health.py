@@ -102,7 +102,7 @@ class Health:
             account.probes += 1
             self._probe_later(account, now)
         else:
-            self._ready.rest(account, now + LONGEST_PROBE, soft=False)
+            self._ready.rest(account, now + LONGEST_PROBE, why or "disabled")
         self._note(Switched(self._provider, account.name, by, account.probe_at, account.probes, why))
 
     def reset(self, account: Account) -> None:
@@ -195,11 +195,11 @@ class Health:
     def _probe_later(self, account: Account, now: float) -> None:
         delay = self._settings.probe_seconds * 2.0 ** min(max(account.probes, 1) - 1, 30)
         account.probe_at = now + min(delay, LONGEST_PROBE)
-        self._ready.rest(account, account.probe_at, soft=False)
+        self._ready.rest(account, account.probe_at, account.why or "disabled")
 
     def _rest_or_wake(self, account: Account, until: float, now: float, *, soft: bool = False) -> None:
         if until > now:
-            self._ready.rest(account, until, soft=soft)
+            self._ready.rest(account, until, account.why, soft=soft)
         else:
             self._ready.wake(account)
 
@@ -210,7 +210,7 @@ class Health:
             return
         account.block(model, block)
         self._ready.open_lane(model)
-        self._ready.rest(account, block.until, soft=False)
+        self._ready.rest(account, block.until, block.why, model=model)
 
     def _count(self, lease: Lease, now: float) -> int:
         """Failures in a row. Those of requests that were under way together count once."""
@@ -225,7 +225,7 @@ class Health:
         delay = self._delay(verdict, self._count(lease, now), rng)
         until = account.cooled_until = max(account.cooled_until, now + delay)
         account.why = verdict.why
-        self._ready.rest(account, until, soft=False)
+        self._ready.rest(account, until, verdict.why)
         self._note(Cooled(self._provider, account.name, "", until, False, verdict.why, account.failures))
         return until
 
@@ -250,7 +250,7 @@ class Health:
         account = lease.account
         account.soft_until = now + self._delay(verdict, self._count(lease, now), rng)
         account.why = verdict.why
-        self._ready.rest(account, account.soft_until, soft=True)
+        self._ready.rest(account, account.soft_until, verdict.why, soft=True)
         self._note(Cooled(self._provider, account.name, "", account.soft_until, True, verdict.why, account.failures))
         return account.soft_until
 

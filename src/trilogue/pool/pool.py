@@ -97,7 +97,7 @@ class Pool:
             broken=broken,
             candidates=len(self.accounts),
             away=len(away),
-            skipped=self.ready.skipped(now, ask, MOST_SKIPPED) if away else (),
+            skipped=self.ready.skipped(MOST_SKIPPED) if away else (),
         )
 
     def _stuck_to(self, now: float, ask: Ask, *, desperate: bool) -> tuple[Account | None, str]:
@@ -182,7 +182,7 @@ class Pool:
             lease=None,
             candidates=len(self.accounts),
             away=len(self.ready.away),
-            skipped=self.ready.skipped(now, ask, MOST_SKIPPED),
+            skipped=self.ready.skipped(MOST_SKIPPED),
             retry_at=min(times, default=None),
             reasons=dict(reasons),
         )

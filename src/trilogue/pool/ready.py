@@ -28,11 +28,12 @@ class Ask(Struct):
 
 
 class Skipped(Struct, frozen=True):
-    """An account that was not considered. `until`: when it is back, if that is known."""
+    """An account that was not considered. `until`: when it is back, if that is known. `model`: only for this one."""
 
     account: str
     why: str
     until: float | None = None
+    model: str = ""
 
 
 class Ready:
@@ -42,8 +43,8 @@ class Ready:
         self.accounts = accounts
         self.epoch = 0
         """changes whenever the answer to "who is there?" may have changed"""
-        self.away: dict[int, Account] = {}
-        """accounts that were found unusable, by index"""
+        self.away: dict[int, Skipped] = {}
+        """accounts that were found unusable, by index; written when it happens, so that explaining costs nothing"""
         self._lane = Lane(accounts)
         self._by_model: dict[str, Lane] = {}
         self._last = Lane()
@@ -69,10 +70,10 @@ class Ready:
         for lane in self._by_model.values():
             lane.add(account)
 
-    def rest(self, account: Account, until: float, *, soft: bool) -> None:
+    def rest(self, account: Account, until: float, why: str, *, soft: bool = False, model: str = "") -> None:
         """It is out, or behind the others, until then."""
         self.epoch += 1
-        self.away[account.index] = account
+        self.away[account.index] = Skipped(account.name, why, until, model)
         self.at(until, account)
         if soft:
             self._last.add(account)
@@ -131,16 +132,13 @@ class Ready:
 
     def _park(self, account: Account, obstacle: str, now: float) -> None:
         """Make sure that it comes back: other obstacles end by an event or have their timer already."""
-        self.away[account.index] = account
+        until = None
         if obstacle == "requests_per_minute" and account.requests is not None:
-            self.at(account.requests.ready_at(now, 1), account)
+            until = account.requests.ready_at(now, 1)
+            self.at(until, account)
+        if account.index not in self.away:
+            self.away[account.index] = Skipped(account.name, obstacle, until)
 
-    def skipped(self, now: float, ask: Ask, most: int) -> tuple[Skipped, ...]:
-        """Some of those who were not considered, and why."""
-        found = []
-        for account in islice(self.away.values(), most):
-            why = self.obstacle(account, now, ask, desperate=False)
-            if why:
-                until = account.soft_until if why == "failing" else account.free_at(now, ask.model, ask.tokens)
-                found.append(Skipped(account.name, why, until))
-        return tuple(found)
+    def skipped(self, most: int) -> tuple[Skipped, ...]:
+        """Some of those who are away, and why."""
+        return tuple(islice(self.away.values(), most))
