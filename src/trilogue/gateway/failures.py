@@ -73,7 +73,8 @@ def plain_failure(status: int, message: str, code: str) -> Failure:
 def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorReply:
     """The HTTP answer in the client's own shape, with what SDKs need to decide whether to try again."""
     reply = codec(client).encode_error(failure, request_id)
-    headers = dict(reply.headers)
+    # Every answer carries the request id already.
+    headers = {name: value for name, value in reply.headers.items() if name not in ("x-request-id", "request-id")}
     headers["content-type"] = "application/json"
     if failure.retry_after is not None:
         headers["retry-after"] = str(clamped(failure.retry_after))

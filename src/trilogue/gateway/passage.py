@@ -50,6 +50,10 @@ class Passage(Interface):
     def keepalive(self) -> bytes: ...
 
 
+_LAST = {
+    Protocol.CHAT: b"data: [DONE]\n\n",
+    Protocol.MESSAGES: b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+}
 _ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _OVERLAP = max(map(len, _ENDS)) - 1
 _NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
@@ -105,9 +109,10 @@ class PassThrough:
         """The upstream has ended. What it left unfinished is an error, in words the client understands."""
         ended = self._decoder.done
         self._watch(self._decoder.close())
-        if ended or self.failed is None:
-            return b"".join(self._tail)
-        return self._say_failed()
+        if self.failed is not None and not ended:
+            return self._say_failed()
+        tail = b"".join(self._tail)
+        return tail if ended else self._completed(tail)
 
     def fail(self, error: UpstreamError) -> bytes:
         """The connection failed."""
@@ -126,6 +131,12 @@ class PassThrough:
         joined = before + data
         end = max(joined.rfind(mark) + len(mark) if mark in joined else 0 for mark in _ENDS)
         return max(0, end - len(before))
+
+    def _completed(self, tail: bytes) -> bytes:
+        """The end of a complete answer, with what some servers leave out there and some clients wait for."""
+        last = _LAST.get(self._protocol, b"")
+        missing = b"" if last.strip() in tail else last
+        return (tail.rstrip(b"\r\n") + b"\n\n" if tail else b"") + missing
 
     def _say_failed(self) -> bytes:
         self.done = True

@@ -1,0 +1,133 @@
+"""The gateway as a process of its own, with short clocks, options, several workers, or constants changed for a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.gateway.running import CLIENT_KEY, CONFIG
+from tests.scripted.server import KEY as UPSTREAM_KEY
+
+_LISTENS = re.compile(r"listens on (http://\S+)")
+
+SHORT = """\
+server:
+  keepalive_seconds: 5
+  drain_seconds: 2
+  timeouts: {connect: 0.5, first_byte: 0.6, first_event: 0.6, between_events: 0.6, total: 2.5}
+"""
+"""Clocks that a test can wait for."""
+QUICK = SHORT + CONFIG
+
+
+@dataclass
+class Started:
+    """A process that listens."""
+
+    url: str
+    process: subprocess.Popen[str]
+    log_file: Path
+    config_file: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The log, parsed: every line of it must be JSON."""
+        return [json.loads(line) for line in self.log.splitlines()]
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait_for_log(self, text: str, seconds: float = 5) -> None:
+        until(lambda: text in self.log, seconds)
+
+    def rss(self) -> int:
+        """Resident bytes of the process."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def children(self) -> list[int]:
+        """The workers."""
+        found = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [int(pid) for pid in found]
+
+
+def command(*options: str, patch: Mapping[str, float] | None = None) -> list[str]:
+    """The command line; `patch` sets constants of modules first: {"guard.HEAD_SECONDS": 0.5}."""
+    if not patch:
+        return [sys.executable, "-m", "trilogue", "serve", *options]
+    lines = ["import trilogue.gateway.guard as guard, trilogue.gateway.http as http, sys"]
+    lines += [f"{name} = {value}" for name, value in patch.items()]
+    lines += [f"sys.argv = ['trilogue', 'serve', *{options!r}]", "from trilogue.cli import main", "main()"]
+    return [sys.executable, "-c", "\n".join(lines)]
+
+
+def environment(directory: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Keys for the configuration, and a state folder of its own."""
+    keys = {"TRILOGUE_KEY": CLIENT_KEY, "UP_KEY": UPSTREAM_KEY, "XDG_STATE_HOME": str(directory)}
+    return {**os.environ, **keys, **(more or {})}
+
+
+@contextmanager
+def started(
+    directory: Path,
+    config: str,
+    upstream: str = "",
+    *,
+    options: tuple[str, ...] = (),
+    patch: Mapping[str, float] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Iterator[Started]:
+    """A gateway with this configuration, in which UPSTREAM stands for an address."""
+    file, log_file = directory / "trilogue.yaml", directory / "gateway.log"
+    file.write_text(config.replace("UPSTREAM", upstream))
+    arguments = command("--config", str(file), "--port", "0", *options, patch=patch)
+    with log_file.open("w") as log:
+        process = subprocess.Popen(
+            arguments,
+            env=environment(directory, environ),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        yield Started(_address(process, log_file), process, log_file, file)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _address(process: subprocess.Popen[str], log_file: Path) -> str:
+    line = process.stdout.readline() if process.stdout is not None else ""
+    found = _LISTENS.search(line)
+    if found is None:
+        raise RuntimeError(f"the gateway did not start: {line}{log_file.read_text()}")
+    return found[1]
+
+
+def until(condition: Callable[[], bool], seconds: float = 5) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.01)

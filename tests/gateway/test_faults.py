@@ -1,0 +1,112 @@
+"""An upstream that fails in every way: each client gets a complete answer or an error of its own protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.gateway.process import QUICK, Started, started
+from tests.gateway.wire import CASES, Outcome, exchange, name, outcome, outcomes, request
+from tests.scripted import thread
+from tests.scripted.server import ScriptedUpstream
+from trilogue.model import Protocol
+
+
+@dataclass(frozen=True)
+class Class:
+    """A kind of failure: the status for clients of each vendor, OpenAI's code, Anthropic's type."""
+
+    openai_status: int
+    code: str
+    anthropic_status: int
+    kind: str
+
+
+CONNECT = Class(502, "upstream_connect", 502, "api_error")
+TRUNCATED = Class(502, "upstream_truncated", 502, "api_error")
+NONSENSE = Class(502, "upstream_protocol_error", 502, "api_error")
+TIMEOUT = Class(504, "upstream_timeout", 504, "timeout_error")
+OVERLOADED = Class(503, "server_is_overloaded", 529, "overloaded_error")
+
+FAULTS: dict[str, tuple[Class, str, Class]] = {
+    # scenario: what a stream ends with and where it is told; what a whole answer ends with
+    "reset-before-headers": (CONNECT, "http", CONNECT),
+    "hang-before-headers": (TIMEOUT, "http", TIMEOUT),
+    "hang-after-headers": (TIMEOUT, "http", TIMEOUT),
+    "hang-mid": (TIMEOUT, "stream", TIMEOUT),
+    "drip": (TIMEOUT, "http", TIMEOUT),
+    "truncate-mid": (TRUNCATED, "stream", TRUNCATED),
+    "truncate-clean": (TRUNCATED, "stream", NONSENSE),
+    "reset-mid": (CONNECT, "stream", CONNECT),
+    "malformed": (NONSENSE, "stream", NONSENSE),
+    "html-200": (NONSENSE, "http", NONSENSE),
+    "stream-error-first": (OVERLOADED, "http", OVERLOADED),
+    "stream-error-mid": (OVERLOADED, "stream", OVERLOADED),
+    "error-529": (OVERLOADED, "http", OVERLOADED),
+}
+GOOD = ("text", "refusal", "length", "empty", "parallel-tools", "search")
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[ScriptedUpstream]:
+    with thread.running() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def quick(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """A gateway with short clocks."""
+    with started(tmp_path_factory.mktemp("quick"), QUICK, upstream.url) as gateway:
+        yield gateway
+
+
+def check(found: Outcome, client: Protocol, expected: Class, how: str) -> None:
+    """The right error in the right place."""
+    status = expected.anthropic_status if client is Protocol.MESSAGES else expected.openai_status
+    assert (found.how, found.status) == (how, status if how == "http" else 200)
+    if client is Protocol.MESSAGES:
+        assert found.kind == expected.kind
+    else:
+        assert found.code == expected.code
+        assert found.kind in ("server_error", "")  # `response.failed` has no type
+
+
+@pytest.mark.parametrize("scenario", FAULTS)
+def test_a_failing_upstream_is_told_to_every_client(quick: Started, scenario: str) -> None:
+    """Rows 5-14, 25-27: 3 clients, 3 upstreams, streamed or not."""
+    in_stream, how, in_whole = FAULTS[scenario]
+    found = asyncio.run(outcomes(quick.url, scenario))
+    for case in CASES:
+        client, _, stream = case
+        expected = (in_stream, how) if stream else (in_whole, "http")
+        check(found[name(case)], client, *expected)
+
+
+@pytest.mark.parametrize("scenario", GOOD)
+def test_what_is_no_fault_is_complete(quick: Started, scenario: str) -> None:
+    """Row 28: a refusal, a limit and an empty answer are successes."""
+    assert {found.how for found in asyncio.run(outcomes(quick.url, scenario)).values()} == {"complete"}
+
+
+def test_a_bad_request_is_the_clients(quick: Started) -> None:
+    """Row 18: an upstream's 400 stays a 400 with its text, and is not tried again."""
+    for found in asyncio.run(outcomes(quick.url, "error-400")).values():
+        assert (found.how, found.status, found.kind) == ("http", 400, "invalid_request_error")
+        assert found.message == "max_tokens: must be positive"
+
+
+def test_faults_are_logged_as_one_line_each_and_none_is_a_bug(quick: Started) -> None:
+    """One structured line per request with its error; a client's or an upstream's fault is never an exception here."""
+
+    async def fail() -> None:
+        data = request(Protocol.CHAT, "messages/reset-mid", stream=True)
+        assert outcome(await exchange(quick.url, data), Protocol.CHAT).how == "stream"
+
+    asyncio.run(fail())
+    line = quick.lines[-1]
+    assert (line["event"], line["error"], line["status"]) == ("request", "upstream_connect", 200)
+    assert line["provider"] == "messages"
+    assert [line for line in quick.lines if line["event"] == "bug" or "exception" in line] == []
