@@ -1,83 +1,102 @@
 """The models that upstreams offer, asked for once and kept for a while.
 
-An upstream that does not answer offers none: the list is a help, not a promise.
+An upstream that does not answer offers what it last did: the list is a help, not a promise.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import Any
+from collections.abc import Iterable
 
 from msgspec import Struct
 
-from trilogue.errors import TrilogueError
+from trilogue.errors import TrilogueError, UpstreamProtocolError
 from trilogue.gateway.provider import Provider, credentials
 from trilogue.model import Json, Protocol
 from trilogue.protocols.jsontext import parse_upstream
-from trilogue.upstream import UpstreamRequest
+from trilogue.upstream import Timeouts, UpstreamRequest
 
 TTL_SECONDS = 300.0
+RETRY_SECONDS = 15.0
+"""when to ask an upstream again that did not answer"""
 MAX_LIST_BYTES = 4 * 1024 * 1024
-_EPOCH = "1970-01-01T00:00:00Z"
+_CLOCKS = Timeouts(connect=3.0, first_byte=5.0, between=5.0)
+"""who asks for the list is waiting for it"""
 
 
 class Model(Struct, frozen=True):
-    """One model as it is listed."""
+    """One model as it is listed. `native`: what the upstream says about it, in the shape of its protocol."""
 
     id: str
     owner: str
-    created: int = 0
-    created_at: str = _EPOCH
-    display_name: str = ""
+    protocol: Protocol | None = None
+    native: dict[str, Json] = {}
+
+
+class _Kept:
+    """What is known of one provider."""
+
+    def __init__(self) -> None:
+        self.models: list[Model] = []
+        self.until = 0.0
+        self.asking = asyncio.Lock()
 
 
 class Catalog:
     """The upstreams' lists, kept for a while."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[float, list[Model]]] = {}
+        self._kept: dict[str, _Kept] = {}
 
     async def models(self, provider: Provider) -> list[Model]:
         """A provider's models: those of the configuration if it names any, else what the provider says."""
         if provider.models:
             return [Model(name, provider.name) for name in provider.models]
-        until, models = self._kept.get(provider.name, (0.0, []))
-        if time.monotonic() >= until:
-            try:
-                models = await _ask(provider)
-            except TrilogueError:
-                models = []
-            self._kept[provider.name] = (time.monotonic() + TTL_SECONDS, models)
-        return models
+        kept = self._kept.setdefault(provider.name, _Kept())
+        if time.monotonic() < kept.until:
+            return kept.models
+        async with kept.asking:
+            if time.monotonic() >= kept.until:
+                await _refresh(provider, kept)
+        return kept.models
+
+    async def offering(self, model: str, providers: Iterable[Provider]) -> list[Provider]:
+        """Those of the providers that list this model."""
+        asked = list(providers)
+        lists = await asyncio.gather(*map(self.models, asked))
+        return [
+            provider
+            for provider, models in zip(asked, lists, strict=True)
+            if any(listed.id == model for listed in models)
+        ]
+
+
+async def _refresh(provider: Provider, kept: _Kept) -> None:
+    try:
+        kept.models = await _ask(provider)
+        kept.until = time.monotonic() + TTL_SECONDS
+    except TrilogueError:
+        kept.until = time.monotonic() + RETRY_SECONDS
 
 
 async def _ask(provider: Provider) -> list[Model]:
     headers = {"accept": "application/json", **provider.headers, **credentials(provider, provider.account())}
+    url = provider.url("/models")
     if provider.protocol is Protocol.MESSAGES:
         headers["anthropic-version"] = "2023-06-01"
-    url = provider.url("/models") + ("?limit=1000" if provider.protocol is Protocol.MESSAGES else "")
-    request = UpstreamRequest(
-        method="GET", url=url, headers=list(headers.items()), body=b"", timeouts=provider.timeouts
-    )
+        url += ("&" if "?" in url else "?") + "limit=1000"
+    request = UpstreamRequest(method="GET", url=url, headers=list(headers.items()), body=b"", timeouts=_CLOCKS)
     response = await provider.transport.send(request)
     try:
-        body = parse_upstream(await response.read(MAX_LIST_BYTES)) if response.status == 200 else {}
+        data = await response.read(MAX_LIST_BYTES)
     finally:
         await response.aclose()
-    entries = body.get("data")
-    return [_read(entry, provider.name) for entry in entries if _is_model(entry)] if isinstance(entries, list) else []
-
-
-def _is_model(entry: Json) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("id"), str)
-
-
-def _read(entry: dict[str, Any], owner: str) -> Model:
-    created, created_at = entry.get("created"), entry.get("created_at")
-    return Model(
-        entry["id"],
-        owner,
-        created if isinstance(created, int) else 0,
-        created_at if isinstance(created_at, str) else _EPOCH,
-        entry["display_name"] if isinstance(entry.get("display_name"), str) else "",
-    )
+    entries = parse_upstream(data).get("data")
+    if response.status != 200 or not isinstance(entries, list):
+        raise UpstreamProtocolError("the upstream has no list of models")
+    return [
+        Model(entry["id"], provider.name, provider.protocol, entry)
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str)
+    ]

@@ -29,7 +29,7 @@ LATE = "out of time"
 async def handle(visit: Visit) -> None:
     """One completion, streamed or not."""
     call = await _read(visit)
-    targets = visit.services.router.resolve(call.model, call.client).targets
+    targets = await visit.services.resolve(call.model, call.client)
     stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
     relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits)
     visit.in_band = relay.fail_in_band

@@ -6,13 +6,18 @@ Aliases, models named in the configuration and the upstreams' own, each name onc
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import parse_qs, unquote
+from datetime import UTC, datetime
+from urllib.parse import parse_qs
 
 from trilogue.gateway.catalog import Model
 from trilogue.gateway.failures import plain_failure
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
 from trilogue.model import Json, Protocol
+
+_PAGE = 20
+_LARGEST_PAGE = 1000
+_EPOCH = "1970-01-01T00:00:00Z"
 
 
 async def handle_list(visit: Visit) -> None:
@@ -22,18 +27,18 @@ async def handle_list(visit: Visit) -> None:
 
 
 async def handle_one(visit: Visit) -> None:
-    """One of them."""
-    wanted = unquote(visit.path.removeprefix("/models/"))
-    for model in await all_models(visit.services):
-        if model.id == wanted:
-            await visit.reply(_anthropic(model) if visit.client is Protocol.MESSAGES else _openai(model))
-            return
-    await visit.refuse(plain_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
+    """One of them, by its name, or by its provider's and its own."""
+    wanted = visit.path.removeprefix("/models/")
+    model = await _find(visit.services, wanted)
+    if model is None:
+        await visit.refuse(plain_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
+    else:
+        await visit.reply(_anthropic(model) if visit.client is Protocol.MESSAGES else _openai(model))
 
 
 async def all_models(services: Services) -> list[Model]:
     """Aliases first, then each provider's models under their own name; every name once."""
-    lists = await asyncio.gather(*(services.catalog.models(provider) for provider in services.providers.values()))
+    lists = await asyncio.gather(*map(services.catalog.models, services.providers.values()))
     named = [Model(name, "trilogue") for name in services.config.aliases]
     merged: dict[str, Model] = {}
     for model in [*named, *(model for models in lists for model in models)]:
@@ -41,39 +46,80 @@ async def all_models(services: Services) -> list[Model]:
     return list(merged.values())
 
 
+async def _find(services: Services, wanted: str) -> Model | None:
+    for model in await all_models(services):
+        if model.id == wanted:
+            return model
+    name, _, own = wanted.partition("/")
+    if name in services.providers:
+        for model in await services.catalog.models(services.providers[name]):
+            if model.id == own:
+                return Model(wanted, model.owner, model.protocol, model.native)
+    return None
+
+
 def _openai_list(models: list[Model]) -> dict[str, Json]:
     return {"object": "list", "data": [_openai(model) for model in models]}
 
 
 def _openai(model: Model) -> dict[str, Json]:
-    return {"id": model.id, "object": "model", "created": model.created, "owned_by": model.owner}
+    """OpenAI's shape, with whatever else an upstream of that shape says (a context length, a price)."""
+    ours: dict[str, Json] = {"id": model.id, "object": "model", "created": 0, "owned_by": model.owner}
+    if model.protocol is Protocol.MESSAGES:
+        return {**ours, "created": _seconds(model.native.get("created_at"))}
+    return {**ours, **model.native, "id": model.id}
 
 
 def _anthropic(model: Model) -> dict[str, Json]:
-    return {
+    """Anthropic's shape, with whatever else an upstream of that shape says (limits, capabilities)."""
+    ours: dict[str, Json] = {
         "type": "model",
         "id": model.id,
-        "display_name": model.display_name or model.id,
-        "created_at": model.created_at,
+        "display_name": model.id,
+        "created_at": _EPOCH,
+        "lifecycle": "active",
     }
+    if model.protocol is Protocol.MESSAGES:
+        return {**ours, **model.native, "id": model.id}
+    return {**ours, "created_at": _date(model.native.get("created"))}
+
+
+def _seconds(date: Json) -> int:
+    try:
+        return int(datetime.fromisoformat(str(date)).timestamp())
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _date(seconds: Json) -> str:
+    try:
+        return datetime.fromtimestamp(float(str(seconds)), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return _EPOCH
 
 
 def _page(models: list[Model], visit: Visit) -> dict[str, Json]:
     """A page, by the cursors that this shape has."""
     query = {name: values[0] for name, values in parse_qs(visit.request.query.decode("latin-1")).items()}
     ids = [model.id for model in models]
-    start, end = 0, len(models)
-    if query.get("after_id") in ids:
-        start = ids.index(query["after_id"]) + 1
+    size = _size(query.get("limit", ""))
+    start, end = 0, len(ids)
     if query.get("before_id") in ids:
         end = ids.index(query["before_id"])
-    limit = query.get("limit", "20")
-    size = max(1, min(1000, int(limit))) if limit.isdecimal() else 20
-    page = models[max(start, end - size) : end] if "before_id" in query else models[start:end][:size]
-    more = page[-1:] != models[end - 1 : end] if "before_id" not in query else page[:1] != models[:1]
+        start = max(0, end - size)
+        more = start > 0
+    else:
+        start = ids.index(query["after_id"]) + 1 if query.get("after_id") in ids else 0
+        end = min(len(ids), start + size)
+        more = end < len(ids)
+    page = ids[start:end]
     return {
-        "data": [_anthropic(model) for model in page],
-        "has_more": bool(page) and more,
-        "first_id": page[0].id if page else None,
-        "last_id": page[-1].id if page else None,
+        "data": [_anthropic(model) for model in models[start:end]],
+        "has_more": more,
+        "first_id": page[0] if page else None,
+        "last_id": page[-1] if page else None,
     }
+
+
+def _size(limit: str) -> int:
+    return max(1, min(_LARGEST_PAGE, int(limit))) if limit.isdecimal() and len(limit) < 9 else _PAGE

@@ -92,10 +92,15 @@ def forwarded_headers(headers: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name not in _NOT_FORWARDED and not name.startswith(_OURS)}
 
 
+def with_query(url: str, query: bytes) -> str:
+    """The client's query behind the one that the provider's address has."""
+    return url + ("&" if "?" in url else "?") + query.decode("latin-1") if query else url
+
+
 def _request(call: Call, provider: Provider, account: Account, headers: dict[str, str], body: bytes) -> UpstreamRequest:
     url = provider.url(PATHS[provider.protocol])
-    if call.query and provider.protocol is call.client:
-        url += ("&" if "?" in url else "?") + call.query.decode("latin-1")
+    if provider.protocol is call.client:
+        url = with_query(url, call.query)
     complete = {
         **headers,
         "content-type": "application/json",

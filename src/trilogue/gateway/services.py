@@ -14,7 +14,8 @@ from trilogue.config import Provider as ProviderConfig
 from trilogue.gateway.auth import ClientKey, KeyRing
 from trilogue.gateway.catalog import Catalog
 from trilogue.gateway.provider import Provider
-from trilogue.routing import Router
+from trilogue.model import Protocol
+from trilogue.routing import NoRoute, Router, Upstream
 from trilogue.translate.seal import Sealer
 from trilogue.upstream import Transport
 
@@ -43,6 +44,18 @@ class Services:
             name: Provider(name, provider, config.timeouts(name), transport_for(provider))
             for name, provider in config.providers.items()
         }
+
+    async def resolve(self, model: str, client: Protocol) -> tuple[Upstream, ...]:
+        """Where a model goes: as the routes say, else to a provider that lists it, one that speaks like the client
+        first. Raises NoRoute.
+        """
+        try:
+            return self.router.resolve(model, client).targets
+        except NoRoute:
+            offering = await self.catalog.offering(model, self.providers.values())
+            if not offering:
+                raise
+            return (Upstream(min(offering, key=lambda one: one.protocol is not client).name, model),)
 
     async def aclose(self) -> None:
         """Close every connection of this configuration."""

@@ -6,13 +6,15 @@ estimate that says so in `trilogue-loss`.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.call import read_head, with_model
-from trilogue.gateway.outbound import forwarded_headers
-from trilogue.gateway.provider import Provider, credentials
+from trilogue.gateway.outbound import forwarded_headers, with_query
+from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, loss_header
 from trilogue.gateway.visit import Visit
-from trilogue.model import Json, Loss, Protocol
+from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
 from trilogue.protocols.registry import codec
@@ -23,6 +25,13 @@ PATHS = {Protocol.MESSAGES: "/messages/count_tokens", Protocol.RESPONSES: "/resp
 
 BYTES_PER_TOKEN = 4
 """English prose and JSON come to about four bytes a token with every current tokeniser."""
+TOKENS_PER_MEDIUM = 1600
+"""An image costs about as much, whatever its size; a page of a document somewhat more."""
+_MEDIUM_BYTES = 2000
+"""A string as long as this without a space is no prose but a picture or a file."""
+
+_NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
+"""what servers say that speak the protocol and do not count"""
 
 # Fields that a generation request has and the counting endpoints refuse.
 _NOT_COUNTED = {
@@ -33,28 +42,85 @@ _NOT_COUNTED = {
 }  # fmt: skip
 
 
+class Count(Struct, frozen=True):
+    """A count, and the upstream's own answer where the client speaks its protocol."""
+
+    tokens: int
+    losses: list[Loss]
+    native: bytes | None = None
+
+
 async def handle(visit: Visit) -> None:
     """One count."""
     body = await visit.request.body(visit.services.limits.max_body_bytes)
     model, _ = read_head(body)
     visit.record.model = model
-    target = visit.services.router.resolve(model, visit.client).targets[0]
+    target = (await visit.services.resolve(model, visit.client))[0]
     provider = visit.services.providers[target.provider]
-    visit.record.provider, visit.record.upstream = provider.name, provider.protocol.short
-    if provider.protocol not in PATHS or provider.is_demo:
-        await _reply(visit, estimate(body), [Loss("count.estimated", "")])
-        return
-    losses: list[Loss] = []
+    account = provider.account()
+    record = visit.record
+    record.provider, record.account = provider.name, account.name
+    record.upstream, record.upstream_model = provider.protocol.short, target.model
+    counted = None
+    if provider.protocol in PATHS and not provider.is_demo:
+        counted = await _counted(visit, body, provider, account, target.model)
+    await _reply(visit, counted or _estimated(visit, body))
+
+
+def _estimated(visit: Visit, body: bytes) -> Count:
+    ledger = Ledger()
+    ledger.add("count.estimated", "")
+    if visit.strict:
+        ledger.refuse_if_any()
+    return Count(estimate(parse_request(body)), ledger.losses)
+
+
+def estimate(body: Json) -> int:
+    """About how many tokens a request has, by the bytes of its names and values."""
+    weight = 0
+    stack = [body]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            weight += sum(map(len, value)) + 4 * len(value)
+            stack.extend(value.values())
+        elif isinstance(value, list):
+            stack.extend(value)
+        else:
+            weight += _weight(value)
+    return max(1, weight // BYTES_PER_TOKEN)
+
+
+def _weight(value: Json) -> int:
+    """Pictures and files count by the piece."""
+    if not isinstance(value, str):
+        return BYTES_PER_TOKEN
+    if len(value) >= _MEDIUM_BYTES and " " not in value:
+        return TOKENS_PER_MEDIUM * BYTES_PER_TOKEN
+    return len(value.encode("utf-8", "replace")) + 2
+
+
+async def _counted(visit: Visit, body: bytes, provider: Provider, account: Account, model: str) -> Count | None:
+    """What the upstream counts; None if it cannot."""
     if provider.protocol is visit.client:
-        wire = with_model(body, target.model)
+        wire = body if model == visit.record.model else with_model(body, model)
+        losses: list[Loss] = []
     else:
-        wire, losses = _translated(visit, body, provider, target.model)
-    await _reply(visit, await _ask(visit, provider, wire), losses)
-
-
-def estimate(body: bytes) -> int:
-    """About how many tokens a request has."""
-    return max(1, len(body) // BYTES_PER_TOKEN)
+        wire, losses = _translated(visit, body, provider, model)
+    response = await provider.transport.send(_request(visit, provider, account, wire))
+    try:
+        answer = await response.read(MAX_ERROR_BYTES)
+    finally:
+        await response.aclose()
+    if response.status >= 400:
+        failure = codec(provider.protocol).decode_error(response.status, dict(response.headers), answer)
+        if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
+            return None
+        raise UpstreamFailure(failure)
+    count = parse_upstream(answer).get("input_tokens")
+    if not isinstance(count, int):
+        return None
+    return Count(count, losses, answer if provider.protocol is visit.client else None)
 
 
 def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tuple[bytes, list[Loss]]:
@@ -62,42 +128,34 @@ def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tu
     if visit.client is Protocol.MESSAGES:
         wire = {"max_tokens": 1024, **wire}
     where = Target(protocol=provider.protocol, model=model, profile=provider.profile(model), provider=provider.name)
-    up = translate_request(wire, source=visit.client, target=where, sealer=visit.services.sealer)
+    up = translate_request(wire, source=visit.client, target=where, strict=visit.strict, sealer=visit.services.sealer)
     counted = {name: value for name, value in up.body.items() if name not in _NOT_COUNTED[provider.protocol]}
     return dump(counted), up.losses
 
 
-async def _ask(visit: Visit, provider: Provider, body: bytes) -> int:
-    headers = forwarded_headers(visit.request.headers) if provider.protocol is visit.client else {}
+def _request(visit: Visit, provider: Provider, account: Account, body: bytes) -> UpstreamRequest:
+    url = provider.url(PATHS[provider.protocol])
+    headers: dict[str, str] = {}
+    if provider.protocol is visit.client:
+        headers = forwarded_headers(visit.request.headers)
+        url = with_query(url, visit.request.query)
     if provider.protocol is Protocol.MESSAGES:
         headers.setdefault("anthropic-version", "2023-06-01")
     complete = {
         **headers,
         "content-type": "application/json",
+        "accept": "application/json",
         **provider.headers,
-        **credentials(provider, provider.account()),
+        **credentials(provider, account),
     }
-    request = UpstreamRequest(
-        method="POST",
-        url=provider.url(PATHS[provider.protocol]),
-        headers=list(complete.items()),
-        body=body,
-        timeouts=provider.timeouts,
+    return UpstreamRequest(
+        method="POST", url=url, headers=list(complete.items()), body=body, timeouts=provider.timeouts
     )
-    response = await provider.transport.send(request)
-    try:
-        answer = await response.read(MAX_ERROR_BYTES)
-    finally:
-        await response.aclose()
-    if response.status >= 400:
-        raise UpstreamFailure(codec(provider.protocol).decode_error(response.status, dict(response.headers), answer))
-    count: Json = parse_upstream(answer).get("input_tokens")
-    return count if isinstance(count, int) else estimate(body)
 
 
-async def _reply(visit: Visit, count: int, losses: list[Loss]) -> None:
-    body: dict[str, Json] = {"input_tokens": count}
+async def _reply(visit: Visit, count: Count) -> None:
+    body: dict[str, Json] = {"input_tokens": count.tokens}
     if visit.client is Protocol.RESPONSES:
         body = {"object": "response.input_tokens", **body}
-    visit.record.answered(None, losses)
-    await visit.responder.reply(200, [*JSON_HEADERS, *loss_header(losses)], dump(body))
+    visit.record.answered(None, count.losses)
+    await visit.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from trilogue.errors import UpstreamError, UpstreamFailure
+from trilogue.errors import BadRequest, UpstreamError, UpstreamFailure
 from trilogue.gateway.auth import ClientKey
 from trilogue.gateway.failures import error_reply, raw_headers
 from trilogue.gateway.http import Request, Responder
@@ -14,6 +14,8 @@ from trilogue.gateway.record import Record
 from trilogue.gateway.services import Services
 from trilogue.model import Failure, Json, Protocol
 from trilogue.protocols.jsontext import dump
+
+_MODES = ("", "declare", "strict")
 
 
 class Visit(Struct, kw_only=True):
@@ -47,6 +49,8 @@ class Visit(Struct, kw_only=True):
     @property
     def strict(self) -> bool:
         """Refuse what would lose something: asked for by the request, its key or the configuration."""
-        asked = self.request.headers.get("trilogue-mode", "").lower()
+        asked = self.request.headers.get("trilogue-mode", "").strip().lower()
+        if asked not in _MODES:
+            raise BadRequest("trilogue-mode is strict or declare", path="trilogue-mode")
         mode = asked or (self.key and self.key.mode) or self.services.config.mode
         return mode == "strict"
