@@ -1,4 +1,4 @@
-"""An agent at work through every pair: three tool turns and an answer; with an SDK's own tool runner where it has one."""
+"""An agent at work through every pair: three tool turns and an answer, also with an SDK's own tool runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked for: the issue's example as it stands, lists in both shapes, names that are found and that are not."""
+"""What can be asked for: the documented example as it stands, lists in both shapes, names that nobody has."""
 
 from __future__ import annotations
 

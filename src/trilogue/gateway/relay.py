@@ -23,7 +23,7 @@ from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import dump, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
-from trilogue.translate.responses import Stamp, StreamTranslator, translate_response
+from trilogue.translate.responses import Stamp, StreamTranslator, collect_stream, translate_response
 from trilogue.upstream import UpstreamResponse
 
 SSE_HEADERS: Headers = [
@@ -69,6 +69,9 @@ class Relay:
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
         body = await response.read(self._limits.max_body_bytes)
         losses = list(attempt.losses)
+        if _content_type(response).startswith("text/event-stream"):
+            # Some servers stream whatever they are asked for.
+            body = dump(collect_stream(body, protocol=upstream))
         wire = parse_upstream(body)
         if attempt.exchange is None:
             answer = codec(upstream).decode_response(wire)
@@ -85,7 +88,7 @@ class Relay:
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
         passage = self._passage = self._passage_for(upstream, attempt)
         held: list[bytes] = []
-        content_type = dict(response.headers).get("content-type", "")
+        content_type = _content_type(response)
         if content_type.startswith("text/html"):
             raise UpstreamProtocolError("the upstream answered with a web page")
         if content_type.startswith("application/json"):
@@ -166,6 +169,10 @@ class Relay:
             request_id=self._stamp.request_id,
             source=self.call.client,
         )
+
+
+def _content_type(response: UpstreamResponse) -> str:
+    return dict(response.headers).get("content-type", "").lower()
 
 
 async def _next(response: UpstreamResponse, passage: Passage) -> bytes:
