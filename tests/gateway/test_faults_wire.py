@@ -15,7 +15,7 @@ from tests.gateway.process import QUICK, SHORT, Started, started
 from tests.gateway.wire import Answer, Outcome, exchange, outcome, request
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
-from tests.scripted.http import LAST_CHUNK, Do, chunk, head, json_answer, stream_head
+from tests.scripted.http import LAST_CHUNK, Do, Step, chunk, head, json_answer, stream_head
 from tests.scripted.scenario import REASONED, TEXT
 from tests.scripted.server import ScriptedUpstream
 from tests.scripted.tokens import Ids
@@ -154,7 +154,7 @@ def _whole_chat() -> object:
 def test_pings_are_no_progress(quick: Started, upstream: ScriptedUpstream, protocol: Protocol) -> None:
     """Row 8: an upstream that only pings has stopped, in the middle of an answer or before it."""
     ping = b'event: ping\ndata: {"type":"ping"}\n\n' if protocol is Protocol.MESSAGES else b": ping\n\n"
-    pings = [chunk(ping), 0.05] * 40
+    pings: list[Step] = [chunk(ping), 0.05] * 40
 
     async def main(begun: list[bytes]) -> list[Outcome]:
         async def ask(client: Protocol) -> Outcome:

@@ -140,7 +140,7 @@ def parse(data: bytes) -> Answer:
 
 
 def _unchunk(data: bytes) -> tuple[bytes, bool]:
-    pieces = []
+    pieces: list[bytes] = []
     while b"\r\n" in data:
         size, _, data = data.partition(b"\r\n")
         length = int(size, 16)

@@ -47,8 +47,8 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
 
     SIGHUP reloads the configuration and keeps the old one if the new one is bad. SIGTERM lets running answers finish.
     """
-    # Until there is something to reload, the signal must not end the process.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Until somebody listens to it, this signal waits: it must neither end the process nor get lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     settings = Settings(find(Path(path) if path else None), {"host": host, "port": port, "workers": workers})
     try:
         config = settings.load()

@@ -58,6 +58,7 @@ class Worker(uvicorn.Server):
         for number in (signal.SIGTERM, signal.SIGINT) if self._parent is None else (signal.SIGTERM,):
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         yield
 
     def stop(self, number: int) -> None:

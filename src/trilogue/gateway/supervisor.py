@@ -55,7 +55,10 @@ class Supervisor:
 
     def _start(self) -> BaseProcess:
         worker = self._context.Process(target=_worker, args=(self._run, self._listener))
+        # The new process must not take this signal for its own before it knows what to do with it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
         worker.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         self._started[worker] = time.monotonic()
         if self._stopping:
             worker.terminate()
@@ -91,5 +94,4 @@ class Supervisor:
 def _worker(run: RunWorker, listener: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     run(listener)

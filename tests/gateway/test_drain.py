@@ -1,0 +1,177 @@
+"""Stopping: no stream is cut, nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.process import QUICK, started, until
+from tests.gateway.wire import Answer, address, exchange, outcome, parse, payload, post, read_all, request
+from tests.scripted import thread
+from tests.scripted.ask import PATHS
+from tests.scripted.server import ScriptedUpstream
+from trilogue.model import Protocol
+
+STREAMS = 24
+SLOW = QUICK.replace("total: 2.5", "total: 30")
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[ScriptedUpstream]:
+    with thread.running() as running:
+        yield running
+
+
+async def asked_by_all(url: str, up: ScriptedUpstream, scenario: str) -> list[tuple[Protocol, asyncio.Task[Answer]]]:
+    """Many streams of every client, all of them under way."""
+    before = len(up.requests)
+    clients = [list(Protocol)[number % 3] for number in range(STREAMS)]
+    data = [request(client, f"messages/{scenario}", stream=True) for client in clients]
+    tasks = [asyncio.create_task(exchange(url, one)) for one in data]
+    async with asyncio.timeout(10):
+        while len(up.requests) < before + STREAMS:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    return list(zip(clients, tasks, strict=True))
+
+
+@pytest.mark.parametrize(("scenario", "how"), [("slow-8-50", "complete"), ("slow-200-50", "stream")])
+def test_running_streams_finish_or_are_told(tmp_path: Path, up: ScriptedUpstream, scenario: str, how: str) -> None:
+    """Row 37: SIGTERM. What can finish in time does, the rest ends with an error, none is cut; exit 0."""
+    with started(tmp_path, SLOW, up.url) as gateway:
+
+        async def main() -> list[str]:
+            running = await asked_by_all(gateway.url, up, scenario)
+            gateway.signal(signal.SIGTERM)
+            found = [(client, outcome(await task, client)) for client, task in running]
+            for client, result in found:
+                if result.how == "stream":
+                    assert "shutting down" in result.message
+                    assert client is not Protocol.MESSAGES or result.kind == "overloaded_error"
+            return [result.how for _, result in found]
+
+        assert set(asyncio.run(main())) == {how}
+        assert gateway.process.wait(3) == 0
+        assert "Traceback" not in gateway.log
+
+
+def test_whole_answers_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """An answer that is not streamed and does not come in time: 503 instead of a cut connection."""
+    with started(tmp_path, SLOW.replace("first_byte: 0.6", "first_byte: 20"), up.url) as gateway:
+
+        async def main() -> None:
+            before = len(up.requests)
+            data = request(Protocol.CHAT, "messages/hang-before-headers", stream=False)
+            task = asyncio.create_task(exchange(gateway.url, data))
+            while len(up.requests) == before:
+                await asyncio.sleep(0.01)
+            gateway.signal(signal.SIGTERM)
+            result = outcome(await task, Protocol.CHAT)
+            assert (result.status, result.code) == (503, "unavailable")
+
+        asyncio.run(main())
+        assert gateway.process.wait(3) == 0
+
+
+def test_a_request_that_is_still_being_sent_is_answered(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """SIGTERM while a body arrives: it is let in, as the drain allows."""
+    with started(tmp_path, SLOW, up.url) as gateway:
+
+        async def main() -> Answer:
+            reader, writer = await asyncio.open_connection(*address(gateway.url))
+            data = post(PATHS[Protocol.CHAT], payload(Protocol.CHAT, "chat/text", stream=False))
+            writer.write(data[:-10])
+            await asyncio.sleep(0.1)
+            gateway.signal(signal.SIGTERM)
+            await asyncio.sleep(0.3)
+            writer.write(data[-10:])
+            answer = parse(await read_all(reader, 3))
+            writer.close()
+            return answer
+
+        assert outcome(asyncio.run(main()), Protocol.CHAT).how == "complete"
+        assert gateway.process.wait(3) == 0
+
+
+def test_an_idle_gateway_stops_at_once(tmp_path: Path) -> None:
+    """Also with connections that are open and idle, and with Ctrl-C; no traceback."""
+    with started(tmp_path, "server: {drain_seconds: 20}\n") as gateway:
+
+        async def main() -> None:
+            reader, writer = await asyncio.open_connection(*address(gateway.url))
+            writer.write(b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+            begun = time.monotonic()
+            gateway.signal(signal.SIGINT)
+            assert await asyncio.to_thread(gateway.process.wait, 5) == 0
+            assert time.monotonic() - begun < 1.5
+            writer.close()
+
+        asyncio.run(main())
+        assert "Traceback" not in gateway.log
+
+
+def test_it_is_not_ready_while_it_drains(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Whoever still reaches it is told so; new connections are not taken."""
+    with started(tmp_path, SLOW, up.url) as gateway:
+
+        async def main() -> None:
+            before = len(up.requests)
+            stream = asyncio.create_task(exchange(gateway.url, request(Protocol.CHAT, "chat/slow-10-50", stream=True)))
+            while len(up.requests) == before:
+                await asyncio.sleep(0.01)
+            reader, writer = await asyncio.open_connection(*address(gateway.url))
+            gateway.signal(signal.SIGTERM)
+            await asyncio.sleep(0.03)
+            writer.write(b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            data = await read_all(reader, 2)
+            assert not data or data.startswith(b"HTTP/1.1 503")
+            writer.close()
+            await asyncio.sleep(0.2)
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(*address(gateway.url))
+            assert outcome(await stream, Protocol.CHAT).how == "complete"
+
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_twice_means_at_once(tmp_path: Path, up: ScriptedUpstream, second: int, workers: str) -> None:
+    """Row 38: the second signal does not wait for anybody, and leaves no process behind."""
+    config = SLOW.replace("drain_seconds: 2", "drain_seconds: 30")
+    with started(tmp_path, config, up.url, options=("--workers", workers)) as gateway:
+
+        async def main() -> None:
+            before = len(up.requests)
+            data = request(Protocol.CHAT, "messages/slow-200-50", stream=True)
+            task = asyncio.create_task(exchange(gateway.url, data))
+            while len(up.requests) == before:
+                await asyncio.sleep(0.01)
+            children = gateway.children()
+            gateway.signal(signal.SIGTERM)
+            await asyncio.sleep(0.3)
+            assert gateway.process.poll() is None
+            begun = time.monotonic()
+            gateway.signal(second)
+            assert await asyncio.to_thread(gateway.process.wait, 5) == 128 + second
+            assert time.monotonic() - begun < 0.5
+            await task
+            until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 2)
+
+        asyncio.run(main())
+        assert "Traceback" not in gateway.log
+
+
+def test_a_gateway_without_streams_logs_nothing_about_itself(tmp_path: Path) -> None:
+    """A clean life leaves a log without a line above info, every line of it JSON."""
+    with started(tmp_path, "server: {drain_seconds: 1}\n") as gateway:
+        asyncio.run(exchange(gateway.url, b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
+        gateway.signal(signal.SIGTERM)
+        assert gateway.process.wait(3) == 0
+        assert [line for line in gateway.lines if line["level"] != "info"] == []

@@ -1,0 +1,190 @@
+"""Several workers: all of them answer, one that dies is replaced, none is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.process import QUICK, started, until
+from tests.gateway.wire import address, exchange, outcome, request
+from tests.scripted import thread
+from tests.scripted.server import ScriptedUpstream
+from trilogue.model import Protocol
+
+SLOW = QUICK.replace("total: 2.5", "total: 30")
+TWO = ("--workers", "2")
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[ScriptedUpstream]:
+    with thread.running() as running:
+        yield running
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those that are there and no zombies."""
+    found = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+        except OSError:
+            continue
+        if state != "Z":
+            found.append(pid)
+    return found
+
+
+def test_both_answer(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """With one of them stopped, half of many connections would never be answered by it, and all by the other."""
+    with started(tmp_path, QUICK, up.url, options=TWO) as gateway:
+        until(lambda: len(gateway.children()) == 2)
+        first, second = gateway.children()
+        for stopped in (first, second):
+            os.kill(stopped, signal.SIGSTOP)
+            data = request(Protocol.CHAT, "chat/text", stream=False)
+            found = asyncio.run(_some_answer(gateway.url, data))
+            os.kill(stopped, signal.SIGCONT)
+            assert found
+
+
+async def _some_answer(url: str, data: bytes) -> bool:
+    """Whether any of a few connections is answered: the others may have been taken by the stopped worker."""
+    results = await asyncio.gather(*(exchange(url, data, 2) for _ in range(8)))
+    return any(result.status == 200 for result in results)
+
+
+def test_a_killed_worker_is_replaced(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Row 41: within a second, and the streams of the other one go on."""
+    with started(tmp_path, SLOW, up.url, options=TWO) as gateway:
+        until(lambda: len(gateway.children()) == 2)
+
+        async def main() -> list[str]:
+            before = len(up.requests)
+            data = request(Protocol.CHAT, "messages/slow-30-50", stream=True)
+            running = [asyncio.create_task(exchange(gateway.url, data)) for _ in range(20)]
+            while len(up.requests) < before + 20:
+                await asyncio.sleep(0.01)
+            killed = gateway.children()[0]
+            begun = time.monotonic()
+            os.kill(killed, signal.SIGKILL)
+            while killed in gateway.children() or len(gateway.children()) < 2:
+                await asyncio.sleep(0.01)
+            assert time.monotonic() - begun < 1
+            answers = await asyncio.gather(*running)
+            return [outcome(answer, Protocol.CHAT).how for answer in answers if answer.whole]
+
+        assert set(asyncio.run(main())) <= {"complete"}
+        gateway.wait_for_log("worker died")
+        data = request(Protocol.CHAT, "chat/text", stream=False)
+        assert asyncio.run(_some_answer(gateway.url, data))
+
+
+def test_a_replacement_has_the_last_good_configuration(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """A worker that dies while the file is broken must not take the service with it."""
+    with started(tmp_path, QUICK, up.url, options=TWO) as gateway:
+        until(lambda: len(gateway.children()) == 2)
+        gateway.config_file.write_text("colour: blue\n")
+        old = gateway.children()
+        for worker in old:
+            os.kill(worker, signal.SIGKILL)
+        until(lambda: len(set(gateway.children()) - set(old)) == 2, 3)
+        assert asyncio.run(_some_answer(gateway.url, request(Protocol.CHAT, "chat/text", stream=False)))
+        assert gateway.log.count("worker died") == 2
+
+
+def test_ctrl_c_in_a_terminal(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """A terminal signals every process of the group: streams still finish, nothing is left, nothing is dumped."""
+    with started(tmp_path, SLOW, up.url, options=TWO) as gateway:
+        until(lambda: len(gateway.children()) == 2)
+        children = gateway.children()
+
+        async def main() -> str:
+            before = len(up.requests)
+            data = request(Protocol.CHAT, "messages/slow-8-50", stream=True)
+            running = asyncio.create_task(exchange(gateway.url, data))
+            while len(up.requests) == before:
+                await asyncio.sleep(0.01)
+            os.killpg(gateway.pid, signal.SIGINT)
+            return outcome(await running, Protocol.CHAT).how
+
+        assert asyncio.run(main()) == "complete"
+        assert gateway.process.wait(3) == 0
+        assert alive(children) == []
+        assert "Traceback" not in gateway.log
+
+
+def test_workers_do_not_outlive_their_supervisor(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Killed without a word, it still leaves nobody behind who answers with an old configuration."""
+    with started(tmp_path, QUICK, up.url, options=TWO) as gateway:
+        until(lambda: len(gateway.children()) == 2)
+        children = gateway.children()
+        gateway.signal(signal.SIGKILL)
+        gateway.process.wait(3)
+        until(lambda: alive(children) == [], 3)
+
+
+def test_out_of_file_descriptors(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Row 43: with all of them taken it neither spins nor dies, and recovers when some come back."""
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); {_start(tmp_path, up)}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", limited], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().split(" ")[3]
+
+    async def main() -> None:
+        held = [await asyncio.open_connection(*address(url)) for _ in range(90)]
+        before = _cpu(process.pid)
+        await asyncio.sleep(1)
+        assert _cpu(process.pid) - before < 0.5
+        for _, writer in held:
+            writer.close()
+        await asyncio.sleep(0.3)
+        answer = await exchange(url, b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        assert answer.status == 200
+
+    try:
+        asyncio.run(main())
+    finally:
+        process.kill()
+        process.wait(5)
+        process.stdout.close()
+
+
+def _start(directory: Path, up: ScriptedUpstream) -> str:
+    file = directory / "trilogue.yaml"
+    file.write_text(f"providers: {{chat: {{protocol: openai_chat_completions, base_url: '{up.url}'}}}}\n")
+    arguments = ["trilogue", "serve", "--config", str(file), "--port", "0"]
+    return f"import sys; sys.argv = {arguments!r}; from trilogue.cli import main; main()"
+
+
+def _cpu(pid: int) -> float:
+    """Seconds of processor time."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_log_that_cannot_be_written_stops_nobody(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Row 36: the disk is full."""
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _start(tmp_path, up)], stdout=subprocess.PIPE, stderr=full, text=True
+        )
+    assert process.stdout is not None
+    url = process.stdout.readline().split(" ")[3]
+    try:
+        for _ in range(3):
+            data = request(Protocol.CHAT, "demo", stream=True)
+            assert asyncio.run(exchange(url, data)).status == 404
+    finally:
+        process.terminate()
+        assert process.wait(5) == 0
+        process.stdout.close()

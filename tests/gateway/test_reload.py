@@ -1,0 +1,132 @@
+"""SIGHUP: a good configuration is taken, a bad one refused, and whoever is being answered notices nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.process import QUICK, Started, started, until
+from tests.gateway.running import CLIENT_KEY
+from tests.gateway.wire import exchange, outcome, payload, post, request
+from tests.scripted import thread
+from tests.scripted.ask import PATHS
+from tests.scripted.server import ScriptedUpstream
+from trilogue.model import Protocol
+
+EVERYWHERE = ".".join("0000")
+SLOW = QUICK.replace("total: 2.5", "total: 30")
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[ScriptedUpstream]:
+    with thread.running() as running:
+        yield running
+
+
+def ask(gateway: Started, model: str, key: str = CLIENT_KEY) -> int:
+    """The status of a small request."""
+    data = post(PATHS[Protocol.CHAT], payload(Protocol.CHAT, model, stream=False), {"connection": "close"}, key=key)
+    return asyncio.run(exchange(gateway.url, data)).status
+
+
+def rewrite(gateway: Started, text: str, up: ScriptedUpstream) -> None:
+    gateway.config_file.write_text(text.replace("UPSTREAM", up.url))
+    gateway.signal(signal.SIGHUP)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_good_configuration_is_taken(tmp_path: Path, up: ScriptedUpstream, workers: str) -> None:
+    """New aliases and new keys, by every worker; the old key is no longer known."""
+    with started(tmp_path, QUICK, up.url, options=("--workers", workers)) as gateway:
+        assert ask(gateway, "fast") == 404
+        new = QUICK.replace("env:TRILOGUE_KEY", "another-client-key") + "aliases: {fast: messages/text}\n"
+        rewrite(gateway, new, up)
+        until(lambda: gateway.log.count('"reloaded"') == int(workers))
+        assert {ask(gateway, "fast", "another-client-key") for _ in range(8)} == {200}
+        assert {ask(gateway, "fast") for _ in range(8)} == {401}
+
+
+BAD = {
+    "unknown setting": (QUICK + "colour: blue\n", "colour"),
+    "no such provider": (QUICK + "aliases: {fast: nowhere/text}\n", "nowhere"),
+    "not YAML": ("server: [\n", ""),
+    "missing secret": (QUICK + "seal_keys: [env:NOT_SET_ANYWHERE]\n", "NOT_SET_ANYWHERE"),
+}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_bad_configuration_is_refused(tmp_path: Path, up: ScriptedUpstream, workers: str) -> None:
+    """Row 39: the old one stays, and the log names what is wrong, once."""
+    with started(tmp_path, QUICK, up.url, options=("--workers", workers)) as gateway:
+        for count, (text, named) in enumerate(BAD.values(), 1):
+            rewrite(gateway, text, up)
+            until(lambda count=count: gateway.log.count("reload refused") == count)  # type: ignore[misc]
+            assert named in str(gateway.lines[-1]["problems"])
+            assert ask(gateway, "chat/text") == 200
+        assert '"reloaded"' not in gateway.log
+
+
+def test_a_file_that_is_gone_is_a_bad_configuration(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Somebody is editing: the gateway goes on with what it has."""
+    with started(tmp_path, QUICK, up.url) as gateway:
+        gateway.config_file.unlink()
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_for_log("reload refused")
+        assert ask(gateway, "chat/text") == 200
+
+
+def test_a_reload_cannot_open_the_door(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Bound to every address, a configuration without keys is refused, even if it names another address."""
+    with started(tmp_path, QUICK, up.url, options=("--host", EVERYWHERE)) as gateway:
+        for text in (QUICK.replace("keys: [env:TRILOGUE_KEY]\n", ""), "server: {host: 127.0.0.1}\n"):
+            rewrite(gateway, text, up)
+            gateway.wait_for_log("no client keys")
+            gateway.log_file.write_text("")
+        assert ask(gateway, "chat/text", "wrong") == 401
+
+
+def test_running_streams_keep_what_they_have(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Row 40: a hundred reloads while answers stream; the provider that they use is gone in the meantime."""
+    with started(tmp_path, SLOW, up.url) as gateway:
+
+        async def main() -> list[str]:
+            before = len(up.requests)
+            asked = [request(client, "messages/slow-40-40", stream=True) for client in Protocol]
+            running = [asyncio.create_task(exchange(gateway.url, data)) for data in asked]
+            while len(up.requests) < before + 3:
+                await asyncio.sleep(0.01)
+            text = "\n".join(line for line in SLOW.splitlines() if not line.startswith("  messages:")) + "\n"
+            gateway.config_file.write_text(text.replace("UPSTREAM", up.url))
+            for _ in range(100):
+                gateway.signal(signal.SIGHUP)
+                await asyncio.sleep(0.01)
+            return [outcome(await task, client).how for client, task in zip(Protocol, running, strict=True)]
+
+        assert asyncio.run(main()) == ["complete"] * 3
+        assert ask(gateway, "messages/text") == 404
+        assert ask(gateway, "chat/text") == 200
+        assert {line["level"] for line in gateway.lines} == {"info"}
+
+
+def test_connections_of_the_old_configuration_are_closed(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Ten reloads leave no ten pools of idle connections, though somebody is always being answered."""
+    with started(tmp_path, SLOW, up.url) as gateway:
+
+        async def main() -> None:
+            stream = asyncio.create_task(exchange(gateway.url, request(Protocol.CHAT, "chat/slow-40-100", stream=True)))
+            for _ in range(10):
+                await exchange(gateway.url, request(Protocol.CHAT, "messages/text", stream=False))
+                gateway.signal(signal.SIGHUP)
+                await asyncio.sleep(0.1)
+            idle = [asked for asked in up.requests if asked.complete][-9:-1]
+            async with asyncio.timeout(3):
+                while any(asked.closed is None for asked in idle):
+                    await asyncio.sleep(0.02)
+            assert not stream.done()
+            stream.cancel()
+
+        asyncio.run(main())
