@@ -79,7 +79,7 @@ class StreamDecoder:
 
     def fail(self, error: UpstreamError) -> None:
         """End the answer with a failure."""
-        self.emit(Failed(failure_of(error, self.protocol)))
+        self.end(Failed(failure_of(error, self.protocol)))
 
     def emit(self, event: Event) -> None:
         """Give out one event."""
@@ -115,11 +115,7 @@ class StreamDecoder:
         self.handle(event)
 
     def _flush(self) -> list[Event]:
-        out = self._out
-        if not out:
-            return []
-        self._out = []
-        self.done = self.done or isinstance(out[-1], Failed)
+        out, self._out = self._out, []
         return out
 
 

@@ -90,6 +90,7 @@ class StreamEncoder:
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
         self.state = State.IDLE
+        self._allowed = LIFECYCLE[self.state]
         self.out: list[bytes] = []
         self._handlers: dict[type[Event], Any] = {kind: getattr(self, name) for kind, name in self.HANDLERS.items()}
 
@@ -97,14 +98,19 @@ class StreamEncoder:
         """The bytes to send for these events."""
         for event in events:
             kind = type(event)
-            following = LIFECYCLE[self.state].get(kind)
+            following = self._allowed.get(kind)
             if following is None:
                 raise InternalError(f"{kind.__name__} is not allowed in state {self.state.name}")
-            self.state = following
+            if following is not self.state:
+                self.state = following
+                self._allowed = LIFECYCLE[following]
             self._handlers[kind](event)
-        out = b"".join(self.out)
-        self.out.clear()
-        return out
+        out = self.out
+        if len(out) == 1:
+            return out.pop()
+        joined = b"".join(out)
+        out.clear()
+        return joined
 
     def resume(self, number: int) -> None:
         """Go on with this event number: what came before, the upstream wrote itself. Most protocols have no numbers."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import CallKind, Delta, Json, ToolCall
 from trilogue.protocols.chat.reasoning import entries
-from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL
+from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL, CallDelta
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.ids import mint, safe_call_id
@@ -134,6 +134,21 @@ class CallAssembler:
     def cut(self) -> bool:
         """The arguments of a call broke off."""
         return any(call.begun and not call.complete for call in self._open)
+
+    def take_short(self, entries: list[CallDelta]) -> bool:
+        """The short way for one fragment that is only more arguments; False if it needs a closer look."""
+        if len(entries) != 1:
+            return False
+        entry = entries[0]
+        function = entry.function
+        call = self._by_index.get(entry.index) if entry.index is not None else None
+        if call is None or entry.id or function is None or function.name or not function.arguments:
+            return False
+        if call.block is None or call.closed or not call.begun or call.complete:
+            return False
+        self._last = call
+        self._feed(call, function.arguments)
+        return True
 
     def take(self, entry: Json) -> None:
         """One entry of `tool_calls`."""

@@ -135,6 +135,8 @@ class Conversation:
         self._out = out
         self._messages: list[dict[str, Json]] = []
         self._assistant: list[Turn] = []
+        self._results_end = 0
+        """where the next tool result goes: right after the calls and the results before it, whatever came since"""
         self._media: list[Json] = []
 
     def add(self, turn: Turn) -> None:
@@ -146,9 +148,12 @@ class Conversation:
             self._assistant.append(turn)
             return
         self._flush_assistant()
-        for result in _of(ToolResult, turn.blocks):
-            self._result(result)
-        rest = [block for block in turn.blocks if not isinstance(block, ToolResult)]
+        rest: list[Block] = []
+        for block in turn.blocks:
+            if type(block) is ToolResult:
+                self._result(block)
+            else:
+                rest.append(block)
         if rest:
             self._flush_media()
             self._prompt(turn, rest)
@@ -179,6 +184,12 @@ class Conversation:
 
     def _result(self, result: ToolResult) -> None:
         call_id = safe_call_id(result.call_id, MAX_CALL_ID)
+        plain = _plain_result(result)
+        content = self._result_content(result, call_id) if plain is None else plain
+        self._messages.insert(self._results_end, {"role": "tool", "tool_call_id": call_id, "content": content})
+        self._results_end += 1
+
+    def _result_content(self, result: ToolResult, call_id: str) -> str | list[dict[str, Json]]:
         parts: list[dict[str, Json]] = []
         moved: list[dict[str, Json]] = []
         for block in result.content:
@@ -195,8 +206,7 @@ class Conversation:
         if moved:
             self._media += [{"type": "text", "text": f"[from the result of tool call {call_id}]"}, *moved]
         self._mark(result, parts)
-        content = _text_content(parts, self._out, "\n")
-        self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        return _text_content(parts, self._out, "\n")
 
     def _mark(self, result: ToolResult, parts: list[dict[str, Json]]) -> None:
         """A cache mark on the whole result goes to its last part."""
@@ -214,6 +224,8 @@ class Conversation:
             self._media = []
 
     def _flush_assistant(self) -> None:
+        if not self._assistant:
+            return
         blocks = [block for turn in self._assistant for block in turn.blocks]
         names = [turn.name for turn in self._assistant if turn.name is not None]
         self._assistant = []
@@ -222,6 +234,16 @@ class Conversation:
             if names:
                 message["name"] = names[0]
             self._messages.append(message)
+            self._results_end = len(self._messages)
+
+
+def _plain_result(result: ToolResult) -> str | None:
+    """The short way for a result that is one text."""
+    if len(result.content) == 1 and result.cache is None and not result.is_error:
+        only = result.content[0]
+        if type(only) is Text and only.cache is None and not only.citations:
+            return only.text
+    return None
 
 
 def _is_media(block: Block) -> bool:
@@ -232,6 +254,8 @@ def _is_media(block: Block) -> bool:
 
 def _text_content(parts: list[dict[str, Json]], out: Outgoing, separator: str) -> str | list[dict[str, Json]]:
     """Parts of text as a string where that says the same, or where the server takes nothing else."""
+    if len(parts) == 1 and len(parts[0]) == 2:
+        return str(parts[0]["text"])
     if any("prompt_cache_breakpoint" in part for part in parts) or (len(parts) > 1 and out.profile.openai_fields):
         return parts
     return separator.join(part["text"] for part in parts)
@@ -244,13 +268,13 @@ def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | 
     refusals: list[str] = []
     reasoning: list[Reasoning] = []
     for block in blocks:
-        if isinstance(block, ToolCall):
+        if type(block) is ToolCall:
             calls.append(_foreign_call(block, out))
-        elif isinstance(block, Reasoning):
+        elif type(block) is Reasoning:
             reasoning.append(block)
-        elif isinstance(block, Refusal):
+        elif type(block) is Refusal:
             refusals.append(block.text)
-        elif isinstance(block, Text):
+        elif type(block) is Text:
             parts = encode_block(block, out)
             if parts and calls:
                 out.ledger.add("order.flattened", block.path)
@@ -264,7 +288,8 @@ def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | 
         message["refusal"] = "".join(refusals)
     if calls:
         message["tool_calls"] = calls
-    message.update(_reasoning(reasoning, bool(calls), out))
+    if reasoning or out.profile.reasoning_field is not None:
+        message.update(_reasoning(reasoning, bool(calls), out))
     return message if texts or refusals or calls else None
 
 

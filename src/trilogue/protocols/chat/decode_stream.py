@@ -110,7 +110,7 @@ class ChatStreamDecoder(StreamDecoder):
         self._conclude(done=False)
 
     def _is_plain(self, data: bytes) -> bool:
-        """The fast path: a chunk that adds text or reasoning to the block that is open, and nothing else."""
+        """The fast path: a chunk that adds text, reasoning or arguments to a block that is open, and nothing else."""
         try:
             chunk = _decode_chunk(data)
         except DECODE_ERRORS:
@@ -122,6 +122,8 @@ class ChatStreamDecoder(StreamDecoder):
             return False
         delta = choice.delta
         content, reasoning = delta.content, delta.reasoning_content
+        if delta.tool_calls is not None:
+            return not content and not reasoning and self._calls.take_short(delta.tool_calls)
         if content and not reasoning and self._flow is Flow.TEXT:
             self._text_length += len(content)
             self._out.append(Delta(self._block, content))
@@ -337,11 +339,11 @@ class ChatStreamDecoder(StreamDecoder):
 
 
 def _is_bare(choice: Choice) -> bool:
-    """The choice has nothing but text."""
+    """The choice has nothing but text and calls."""
     delta = choice.delta
     return (
         choice.finish_reason is choice.logprobs is choice.error is None
-        and delta.tool_calls is delta.function_call is delta.refusal is delta.audio is delta.annotations is None
+        and delta.function_call is delta.refusal is delta.audio is delta.annotations is None
         and delta.reasoning is delta.reasoning_details is delta.thinking is delta.thinking_blocks is None
         and delta.executed_tools is delta.provider_metadata is None
     )

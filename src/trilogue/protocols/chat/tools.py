@@ -45,6 +45,9 @@ def decode_tools(fields: Fields) -> tuple[Tool, ...]:
 
 
 def _decode_tool(tool: Json, path: str) -> Tool:
+    short = _short_function(tool, path)
+    if short is not None:
+        return short
     fields = Fields(tool, path)
     kind = fields.any("type")
     if kind == "custom" and isinstance(tool.get("custom"), dict):
@@ -54,6 +57,20 @@ def _decode_tool(tool: Json, path: str) -> Tool:
     if isinstance(kind, str) and kind not in CALL_KINDS:
         return HostedTool(kind=HostedKind.OTHER, native=tool, type=kind, path=path)
     raise BadRequest(f"{path} is not a tool: it needs `type` and the object of that name", path=path)
+
+
+_PLAIN = {"name", "description", "parameters"}
+
+
+def _short_function(tool: Json, path: str) -> Tool | None:
+    """The short way for a function in its usual form; None if there is more to it."""
+    function = tool.get("function") if type(tool) is dict and len(tool) == 2 else None
+    if type(function) is not dict or function.keys() != _PLAIN or tool.get("type") != "function":
+        return None
+    name, description, schema = function["name"], function["description"], function["parameters"]
+    if not name or not (type(name) is type(description) is str) or type(schema) is not dict:
+        return None
+    return FunctionTool(name=name, description=description, parameters=schema, path=path)
 
 
 def _function(inner: Fields, outer: Fields) -> FunctionTool:

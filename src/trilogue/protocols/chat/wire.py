@@ -128,8 +128,23 @@ NOISE = frozenset({"obfuscation", "p", "object", "stream_options"})
 """fields of chunks that say nothing: padding, the type, an echo of the request"""
 
 
+class FunctionDelta(Struct, gc=False):
+    """More of a function call."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+
+class CallDelta(Struct, gc=False):
+    """More of a tool call, as far as the fast path looks."""
+
+    index: int | None = None
+    id: str | None = None
+    function: FunctionDelta | None = None
+
+
 class Delta(Struct, gc=False):
-    """What a chunk adds. Everything but text only has to be seen here: a chunk that has it is read as a dict."""
+    """What a chunk adds. All but text and arguments only has to be seen here: a chunk that has it is read as a dict."""
 
     content: str | None = None
     reasoning_content: str | None = None
@@ -138,7 +153,7 @@ class Delta(Struct, gc=False):
     thinking: Json = None
     thinking_blocks: Json = None
     refusal: Json = None
-    tool_calls: Json = None
+    tool_calls: list[CallDelta] | None = None
     function_call: Json = None
     audio: Json = None
     annotations: Json = None

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from trilogue.errors import Unsupported
 from trilogue.model import (
-    Block,
     HostedCall,
     HostedKind,
     HostedResult,
@@ -117,7 +116,12 @@ class Conversation:
     def _assistant(self, turn: Turn) -> None:
         if turn.phase is not None:
             self._ledger.add("phase", turn.path)
-        content = [wire for block in turn.blocks for wire in self._spoken_by_assistant(block)]
+        content: list[Json] = []
+        for block in turn.blocks:
+            if type(block) is HostedCall or type(block) is HostedResult:
+                content += self._hosted(block)
+            elif (wire := self._writer.write(block)) is not None:
+                content.append(wire)
         if not content:
             return
         self._close_user()
@@ -126,15 +130,11 @@ class Conversation:
         else:
             self._messages.append({"role": "assistant", "content": content})
 
-    def _spoken_by_assistant(self, block: Block) -> Iterator[Wire]:
-        if isinstance(block, HostedCall):
-            self._calls[block.id] = block
-            if self._is_offered(block):
-                yield from self._writer.write_all((block,))
-        elif isinstance(block, HostedResult):
-            yield from self._hosted_result(block)
-        else:
-            yield from self._writer.write_all((block,))
+    def _hosted(self, block: HostedCall | HostedResult) -> list[Json]:
+        if isinstance(block, HostedResult):
+            return list(self._hosted_result(block))
+        self._calls[block.id] = block
+        return self._writer.write_all((block,)) if self._is_offered(block) else []
 
     def _is_offered(self, call: HostedCall) -> bool:
         """MCP calls may only be replayed while their server is there."""

@@ -29,6 +29,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.ids import mint
+from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import take_cache
 from trilogue.protocols.messages.tools import arguments_of
@@ -45,13 +46,41 @@ def decode_blocks(values: list[Json], path: str, read: Read = Fields) -> tuple[B
 
 def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
     """One content block. A type that the model has no class for becomes a `Native`."""
-    if type(value) is dict and len(value) == 2 and value.get("type") == "text" and type(value.get("text")) is str:
-        return Text(text=value["text"], path=path)
+    if type(value) is dict:
+        short = _SHORT.get(len(value))
+        block = short(value, path) if short is not None else None
+        if block is not None:
+            return block
     fields = read(value, path)
     kind = fields.text("type")
     if kind is None and read is Fields:
         raise fields.require("type")
     return _DECODERS[read].get(kind or "", _native)(fields, value)
+
+
+def _short_text(value: dict[str, Json], path: str) -> Block | None:
+    """The short way for a block that is a type and a text; None if it is something else. The same below."""
+    text = value.get("text")
+    return Text(text=text, path=path) if type(text) is str and value.get("type") == "text" else None
+
+
+def _short_result(value: dict[str, Json], path: str) -> Block | None:
+    text, call_id = value.get("content"), value.get("tool_use_id")
+    if type(text) is not str or type(call_id) is not str or value.get("type") != "tool_result":
+        return None
+    content = (Text(text=text, path=f"{path}.content"),)
+    return ToolResult(call_id=call_id, content=content, plain=True, path=path)
+
+
+def _short_use(value: dict[str, Json], path: str) -> Block | None:
+    call_id, name, given = value.get("id"), value.get("name"), value.get("input")
+    if type(given) is not dict or type(call_id) is not str or type(name) is not str or value.get("type") != "tool_use":
+        return None
+    return ToolCall(id=call_id, name=name, arguments=dump_text(given), path=path) if call_id else None
+
+
+_SHORT = {2: _short_text, 3: _short_result, 4: _short_use}
+"""by the number of fields: the shapes that most blocks of a long conversation have"""
 
 
 def decode_content(fields: Fields, name: str) -> tuple[tuple[Block, ...], bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
-from trilogue.model import Caching, Json, Native, Request, Role, Tier, Tool, Turn
+from trilogue.model import Caching, Json, Native, Request, Role, Text, Tier, Tool, Turn
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.messages.choice import decode_choice
 from trilogue.protocols.messages.controls import (
@@ -17,7 +17,7 @@ from trilogue.protocols.messages.controls import (
     decode_tier,
     take_cache,
 )
-from trilogue.protocols.messages.decode_content import decode_content
+from trilogue.protocols.messages.decode_content import decode_blocks, decode_content
 from trilogue.protocols.messages.thinking import decode_thinking
 from trilogue.protocols.messages.tools import decode_tool, decode_tools
 from trilogue.protocols.messages.wire import PATHS, PROTOCOL
@@ -72,6 +72,9 @@ def _turns(fields: Fields) -> tuple[Turn, ...]:
 
 
 def _turn(message: Json, path: str) -> Turn:
+    turn = _short_turn(message, path)
+    if turn is not None:
+        return turn
     fields = Fields(message, path)
     role = _ROLES.get(fields.text("role") or "")
     if role is None:
@@ -80,11 +83,27 @@ def _turn(message: Json, path: str) -> Turn:
     return Turn(role=role, blocks=blocks, path=path, plain=plain, extras=fields.rest())
 
 
+def _short_turn(message: Json, path: str) -> Turn | None:
+    """The short way for a message that is a role and its content; None if there is more to it."""
+    if type(message) is not dict or len(message) != 2:
+        return None
+    role, content = message.get("role"), message.get("content")
+    if type(role) is not str or role not in _ROLES:
+        return None
+    if type(content) is str:
+        return Turn(role=_ROLES[role], blocks=(Text(text=content, path=f"{path}.content"),), path=path, plain=True)
+    if type(content) is list:
+        return Turn(role=_ROLES[role], blocks=decode_blocks(content, f"{path}.content"), path=path)
+    return None
+
+
 def _added_tools(turns: tuple[Turn, ...]) -> tuple[Tool, ...]:
     """Tools that are defined inside the conversation."""
     added: list[Tool] = []
     for index, turn in enumerate(turns):
-        for block in turn.blocks if turn.role is Role.SYSTEM else ():
+        if turn.role is not Role.SYSTEM:
+            continue
+        for block in turn.blocks:
             if isinstance(block, Native) and block.type == "tool_addition" and _is_definition(block.data.get("tool")):
                 tool = decode_tool(block.data["tool"].get("definition"), f"{block.path}.tool.definition")
                 added.append(replace(tool, added_at=index))

@@ -66,19 +66,25 @@ class BlockWriter:
     def write(self, block: Block) -> Wire | None:
         """One block; None if it is left out, which is then declared."""
         if self.native:
-            if isinstance(block, Native):
-                return block.data
-            if isinstance(block, HostedCall | HostedResult) and block.native is not None:
-                return block.native
+            return self._write_back(block)
         if type(block) not in _WRITERS:
             raise InternalError(f"{type(block).__name__} cannot be part of a request")
         wire = _WRITERS[type(block)](self, block)
-        if wire is None:
-            self.marks.lost(block.cache, block.path)
-        elif self.native:
+        if block.cache is not None:
+            if wire is None:
+                self.marks.lost(block.cache, block.path)
+            else:
+                self.marks.put(wire, block.cache, block.path)
+        return wire
+
+    def _write_back(self, block: Block) -> Wire | None:
+        if isinstance(block, Native):
+            return block.data
+        if isinstance(block, HostedCall | HostedResult) and block.native is not None:
+            return block.native
+        wire = _WRITERS[type(block)](self, block)
+        if wire is not None:
             self.marks.put(wire, block.cache, block.path, block.extras)
-        elif block.cache is not None:
-            self.marks.put(wire, block.cache, block.path)
         return wire
 
     def text(self, block: Text) -> Wire | None:

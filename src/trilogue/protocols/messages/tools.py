@@ -28,6 +28,9 @@ from trilogue.protocols.messages.controls import Marks, take_cache
 from trilogue.protocols.messages.wire import MCP_SERVER, TOOL_TYPES, TOOL_VERSION
 from trilogue.protocols.outgoing import Outgoing
 
+_PLAIN = {"name", "description", "input_schema"}
+"""the fields that most tools have; these take a short way"""
+
 
 def arguments_of(value: Json, fields: Fields) -> str:
     """Tool input as the string that the model wrote, as far as it can be known."""
@@ -54,6 +57,10 @@ def decode_tools(values: list[Json] | None, servers: list[Json] | None) -> tuple
 
 def decode_tool(value: Json, path: str, servers: dict[str, Json] | None = None) -> Tool:
     """One tool definition. `servers`: the request's MCP servers by name."""
+    if type(value) is dict and value.keys() == _PLAIN:
+        name, description, schema = value["name"], value["description"], value["input_schema"]
+        if type(name) is type(description) is str and type(schema) is dict:
+            return FunctionTool(name=name, description=description, parameters=schema, path=path)
     fields = Fields(value, path)
     kind = fields.text("type")
     if kind is None or kind == "custom":

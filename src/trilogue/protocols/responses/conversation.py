@@ -6,7 +6,7 @@ a message can hold are gathered into one message as long as nothing stands betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trilogue.model import (
@@ -49,7 +49,6 @@ class Conversation:
         self._parts = PartWriter(out)
         self._tools = ToolWriter(out, request.namespaces)
         self._custom = _custom_calls(request)
-        self._results: dict[str, HostedResult] = {}
         self._turn = Turn(role=Role.USER, blocks=())
 
     def is_plain_prompt(self, turn: Turn) -> bool:
@@ -73,45 +72,43 @@ class Conversation:
                 item["id"] = item_id
             yield {**item, "tools": self._tools.write(group)}
 
-    def items(self, turn: Turn) -> Iterator[Json]:
+    def items(self, turn: Turn) -> list[Json]:
         """The items of one turn."""
         if turn.name is not None and not self._native:
             self._ledger.add("message.name", f"{turn.path}.name")
         self._turn = turn
-        self._results = results_by_call(turn.blocks)
+        items: list[Json] = []
         run: list[Block] = []
-        written = False
         for block in turn.blocks:
             write = _ITEMS.get(type(block))
             if write is None or (self._native and isinstance(block, Native) and _is_part(block)):
                 run.append(block)
                 continue
             if run:
-                yield from self._message(run)
+                items.append(self._message(run))
                 run = []
-            written = True
-            item = write(self, block)
-            if item is not None:
-                yield item
-        if run or (self._native and not written):
-            yield from self._message(run)
+            items.append(write(self, block))
+        if run or (self._native and not items):
+            items.append(self._message(run))
+        return [item for item in items if item is not None]
 
-    def _message(self, blocks: list[Block]) -> Iterator[Json]:
+    def _message(self, blocks: list[Block]) -> dict[str, Json] | None:
         turn = self._turn
         role = Role.DEVELOPER if turn.leading else Role.USER if turn.role is Role.TOOL else turn.role
         item: dict[str, Json] = {"type": "message", "role": role.value}
         if role is Role.ASSISTANT and not self._native:
             # Output messages need an id and a status; an empty one would be an error.
-            blocks = [block for block in blocks if not (isinstance(block, Text) and not block.text)]
+            blocks = [block for block in blocks if type(block) is not Text or block.text]
             if not blocks:
-                return
+                return None
             item |= {"id": mint("msg_", blocks[0].path or turn.path), "status": "completed"}
             item["content"] = self._parts.write_output(blocks)
         else:
             write = self._parts.write_output if role is Role.ASSISTANT else self._parts.write
             plain = self._plain(blocks)
             item["content"] = write(blocks) if plain is None else plain
-        yield item | self._marks(turn)
+        item |= self._marks(turn)
+        return item
 
     def _plain(self, blocks: list[Block]) -> str | None:
         """The content as a bare string, if it came as one."""
@@ -189,7 +186,7 @@ class Conversation:
         """A call of a hosted tool, with what it found."""
         if self._native:
             return block.native
-        result = self._results.get(block.id)
+        result = results_by_call(self._turn.blocks).get(block.id)
         kind = "mcp_call" if block.tool is HostedKind.MCP else "web_search_call"
         item = encode_hosted(block, mint(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
         if item is None:
@@ -246,8 +243,13 @@ def _with_marks(
 
 def _custom_calls(request: Request) -> frozenset[str]:
     """Ids of calls to free-text tools: Chat does not say on a result what kind of call it answers."""
-    blocks: Iterable[Block] = (block for turn in request.turns for block in turn.blocks)
-    return frozenset(block.id for block in blocks if isinstance(block, ToolCall) and block.kind is CallKind.CUSTOM)
+    return frozenset(
+        block.id
+        for turn in request.turns
+        if turn.role is Role.ASSISTANT
+        for block in turn.blocks
+        if type(block) is ToolCall and block.kind is CallKind.CUSTOM
+    )
 
 
 def _as_error(output: Json) -> Json:
@@ -269,16 +271,19 @@ def encode_turns(request: Request, out: Outgoing) -> dict[str, Json]:
     added = _added(request) if out.native else {}
     if turns or added or not out.native:
         offset = len(request.turns) - len(turns)
-        body["input"] = list(_items(turns, offset, added, conversation))
+        body["input"] = _items(turns, offset, added, conversation)
     return body
 
 
-def _items(turns: list[Turn], offset: int, added: dict[int, list[Tool]], conversation: Conversation) -> Iterator[Json]:
+def _items(turns: list[Turn], offset: int, added: dict[int, list[Tool]], conversation: Conversation) -> list[Json]:
     """The input items, with tools that came in mid-conversation before the turn they came before."""
+    items: list[Json] = []
     for position, turn in enumerate(turns, offset):
-        yield from conversation.additional_tools(added.get(position, []))
-        yield from conversation.items(turn)
-    yield from conversation.additional_tools(added.get(offset + len(turns), []))
+        if position in added:
+            items += conversation.additional_tools(added[position])
+        items += conversation.items(turn)
+    items += conversation.additional_tools(added.get(offset + len(turns), []))
+    return items
 
 
 def _added(request: Request) -> dict[int, list[Tool]]:

@@ -32,7 +32,7 @@ _CITATIONS = {
     "container_file_citation": CitationKind.FILE,
     "file_path": CitationKind.FILE,
 }
-_PLAIN_TEXT = ({"type", "text"}, {"type", "text", "annotations", "logprobs"}, {"type", "text", "annotations"})
+_PLAIN_TEXT = {"type", "text", "annotations", "logprobs"}
 
 
 def decode_parts(value: Json, path: str, reader: type[Fields], text_type: str) -> tuple[Block, ...]:
@@ -41,18 +41,15 @@ def decode_parts(value: Json, path: str, reader: type[Fields], text_type: str) -
         if reader is LooseFields:
             return ()
         raise BadRequest(f"{path} must be a string or an array", path=path)
-    return tuple(decode_part(part, f"{path}[{n}]", reader, text_type) for n, part in enumerate(value))
+    return tuple([decode_part(part, f"{path}[{n}]", reader, text_type) for n, part in enumerate(value)])
 
 
 def decode_part(part: Json, path: str, reader: type[Fields], text_type: str) -> Block:
     """One part. The plain text part, by far the most common, skips the field reader."""
     if type(part) is dict:
         text = part.get("text")
-        if part.get("type") == text_type and type(text) is str and part.keys() in _PLAIN_TEXT:
-            citations = part.get("annotations")
-            logprobs = part.get("logprobs")
-            if not citations and not logprobs:
-                return Text(text=text, path=path)
+        if part.get("type") == text_type and type(text) is str and (len(part) == 2 or _says_no_more(part)):
+            return Text(text=text, path=path)
     fields = reader(part, path)
     kind = fields.any("type")
     decode = _PARTS.get(kind) if type(kind) is str else None
@@ -61,6 +58,11 @@ def decode_part(part: Json, path: str, reader: type[Fields], text_type: str) -> 
     if decode is _text and kind != text_type:
         fields.put_back("type", kind)
     return decode(fields, part)
+
+
+def _says_no_more(part: dict[str, Json]) -> bool:
+    """A text part with empty lists beside its text."""
+    return part.keys() <= _PLAIN_TEXT and not part.get("annotations") and not part.get("logprobs")
 
 
 def _text(fields: Fields, part: dict[str, Json]) -> Block:

@@ -7,12 +7,12 @@ A body that does not follow the protocol is a `BadRequest` with the path of the 
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
-from trilogue.model import Block, Json, Request, Role, Text, Turn
+from trilogue.model import Block, Json, Request, Role, Text, ToolResult, Turn
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.responses.choice import decode_choice
 from trilogue.protocols.responses.controls import decode_caching, decode_sampling, decode_text, decode_tier, decode_user
 from trilogue.protocols.responses.decode_content import decode_parts
-from trilogue.protocols.responses.items import decode_item
+from trilogue.protocols.responses.items import decode_item, short_item
 from trilogue.protocols.responses.thinking import decode_thinking
 from trilogue.protocols.responses.tools import ToolReader
 from trilogue.protocols.responses.wire import PATHS, PROTOCOL
@@ -25,6 +25,7 @@ _ROLES = {
 }
 _EASY = {"role", "content"}
 _EASY_TYPED = {"type", "role", "content"}
+_TEXT_TYPES = {role: "output_text" if role is Role.ASSISTANT else "input_text" for role in Role}
 _RESULTS = ("_output", "_response")
 
 
@@ -105,6 +106,8 @@ def _item(item: Json, path: str, turns: list[Turn], tools: ToolReader) -> None:
     kind = item.get("type")
     if kind == "message" or (kind is None and "role" in item):
         turns.append(_message(item, path))
+    elif (short := short_item(item, path)) is not None:
+        turns.append(Turn(role=Role.TOOL if type(short) is ToolResult else Role.ASSISTANT, blocks=(short,), path=path))
     elif kind == "additional_tools":
         _additional_tools(Fields(item, path), len(turns), tools)
     elif kind is None and "id" in item:
@@ -129,8 +132,13 @@ def _turn(item: dict[str, Json], kind: str, path: str) -> Turn:
 def _message(item: dict[str, Json], path: str) -> Turn:
     role = _role(item.get("role"), path)
     content = item.get("content")
-    if type(content) is str and (item.keys() == _EASY or item.keys() == _EASY_TYPED):
-        return _plain(role, content, path)
+    if item.keys() == _EASY_TYPED or item.keys() == _EASY:
+        if type(content) is str:
+            return _plain(role, content, path)
+        if type(content) is list:
+            return Turn(
+                role=role, blocks=decode_parts(content, f"{path}.content", Fields, _TEXT_TYPES[role]), path=path
+            )
     fields = Fields(item, path)
     fields.any("type")
     fields.any("role")
@@ -140,8 +148,7 @@ def _message(item: dict[str, Json], path: str) -> Turn:
     if plain:
         blocks = (Text(text=content or "", path=f"{path}.content"),)
     else:
-        text_type = "output_text" if role is Role.ASSISTANT else "input_text"
-        blocks = decode_parts(content, f"{path}.content", Fields, text_type)
+        blocks = decode_parts(content, f"{path}.content", Fields, _TEXT_TYPES[role])
     return Turn(
         role=role,
         blocks=blocks,

@@ -29,12 +29,16 @@ from trilogue.protocols.responses.open_items import (
 )
 from trilogue.protocols.responses.response import Envelope, read_envelope
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
-from trilogue.protocols.responses.wire import PROTOCOL, TextDelta
+from trilogue.protocols.responses.wire import PROTOCOL, ItemDelta
 from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"
 _TEXT_BYTES = _TEXT.encode()
-_decode_text = msgspec.json.Decoder(TextDelta).decode
+_SUMMARY = "response.reasoning_summary_text.delta"
+_RAW = "response.reasoning_text.delta"
+_ARGUMENTS = "response.function_call_arguments.delta"
+_FAST = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS})
+_decode_delta = msgspec.json.Decoder(ItemDelta).decode
 _ENDED = frozenset({"completed", "incomplete", "failed", "cancelled"})
 _PART_TYPES = frozenset({"output_text", "refusal", "text"})
 
@@ -58,7 +62,7 @@ class ResponsesStreamDecoder(StreamDecoder):
     def handle(self, event: SseEvent) -> None:
         """One SSE event. The type inside the data counts; the event's name is used where there is none."""
         data = event.data
-        if (event.event == _TEXT or (not event.event and _TEXT_BYTES in data)) and self._fast_text(data):
+        if (event.event in _FAST or (not event.event and _TEXT_BYTES in data)) and self._fast(data):
             return
         if data.strip() == b"[DONE]":
             raise UpstreamTruncated("the stream said it was done before the response was")
@@ -86,15 +90,32 @@ class ResponsesStreamDecoder(StreamDecoder):
         self._calls = self._calls or awaits_client(block)
         return self.start_block(block)
 
-    def _fast_text(self, data: bytes) -> bool:
-        """A text delta for a part that is open; False leaves it to the handlers."""
+    def _fast(self, data: bytes) -> bool:
+        """A delta for something that is open; False leaves it to the handlers."""
         try:
-            event = _decode_text(data)
+            event = _decode_delta(data)
         except DECODE_ERRORS:
             return False
-        if event.type != _TEXT or event.output_index is None:
+        if event.output_index is None:
             return False
-        part = self._texts.get((event.output_index, event.content_index))
+        return self._fast_text(event) if event.type == _TEXT else self._fast_item(event)
+
+    def _fast_item(self, event: ItemDelta) -> bool:
+        item = self._items.get(event.output_index or 0)
+        if item is None or item.done or event.delta is None:
+            return False
+        if event.type == _ARGUMENTS and type(item) is OpenCall:
+            item.argue(event.delta)
+        elif event.type == _SUMMARY and type(item) is OpenReasoning:
+            item.think(False, event.summary_index, event.delta)
+        elif event.type == _RAW and type(item) is OpenReasoning:
+            item.think(True, event.content_index, event.delta)
+        else:
+            return False
+        return True
+
+    def _fast_text(self, event: ItemDelta) -> bool:
+        part = self._texts.get((event.output_index or 0, event.content_index))
         if part is None or part.block < 0:
             return False
         if event.delta:
@@ -302,11 +323,11 @@ _HANDLERS: dict[str, _Handler] = {
     "response.output_text_annotation.added": _D._annotation,
     "response.refusal.delta": _D._refusal_delta,
     "response.refusal.done": _D._refusal_done,
-    "response.reasoning_summary_text.delta": _thinks(False),
+    _SUMMARY: _thinks(False),
     "response.reasoning_summary_text.done": _thinks(False),
-    "response.reasoning_text.delta": _thinks(True),
+    _RAW: _thinks(True),
     "response.reasoning_text.done": _thinks(True),
-    "response.function_call_arguments.delta": _argues("function_call", "arguments"),
+    _ARGUMENTS: _argues("function_call", "arguments"),
     "response.function_call_arguments.done": _argues("function_call", "arguments"),
     "response.custom_tool_call_input.delta": _argues("custom_tool_call", "input"),
     "response.custom_tool_call_input.done": _argues("custom_tool_call", "input"),

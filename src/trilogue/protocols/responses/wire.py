@@ -216,11 +216,12 @@ TERMINAL = {
 """The last event of a stream, by the status of the response."""
 
 
-class TextDelta(Struct, gc=False):
-    """`response.output_text.delta`, as far as it matters. The rest of the event is skipped without being built."""
+class ItemDelta(Struct, gc=False):
+    """A delta of text, reasoning or arguments, as far as it matters. The rest is skipped without being built."""
 
     type: str
     delta: str | None = None
     output_index: int | None = None
     content_index: int = 0
+    summary_index: int = 0
     logprobs: list[Json] | None = None
