@@ -47,6 +47,7 @@ def _name(pair: Pair) -> str:
 
 PAIRS = [Pair(*one) for one in product(Protocol, Protocol, (False, True))]
 EVERY_PAIR = pytest.mark.parametrize("pair", PAIRS, ids=_name)
+EVERY_TRANSLATION = pytest.mark.parametrize("pair", [pair for pair in PAIRS if not pair.same], ids=_name)
 
 
 def check_wire(talked: Conversation, up: ScriptedUpstream, upstream: Protocol) -> None:

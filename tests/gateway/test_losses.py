@@ -23,10 +23,10 @@ LOSSY: dict[Protocol, tuple[dict[str, Any], Protocol, str]] = {
 }
 
 
-def ask(gateway: Gateway, client: Protocol, upstream: Protocol, *, stream: bool = False, **headers: str) -> Any:
+def ask(gateway: Gateway, client: Protocol, upstream: Protocol, *, stream: bool = False, mode: str = "") -> Any:
     asked = body(client, f"{upstream.short}/text", stream=stream, tools=False) | LOSSY[client][0]
     asked.pop("thinking", None)
-    return gateway.http.post(PATHS[client], json=asked, headers=headers)
+    return gateway.http.post(PATHS[client], json=asked, headers={"trilogue-mode": mode} if mode else {})
 
 
 @EVERY_CLIENT
@@ -48,7 +48,7 @@ def test_declared(gateway: Gateway, client: Protocol, stream: bool) -> None:
 def test_strict(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:
     """A native 400 that names the field, before anything is sent."""
     field, upstream, code = LOSSY[client]
-    answer = ask(gateway, client, upstream, stream=stream, **{"trilogue-mode": "Strict"})
+    answer = ask(gateway, client, upstream, stream=stream, mode="Strict")
     assert answer.status_code == 400
     assert lint_error(client, answer.json()) == []
     message = answer.json()["error"]["message"]
@@ -61,7 +61,7 @@ def test_strict(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream
 @EVERY_CLIENT
 def test_strict_with_nothing_to_lose(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """The same protocol on both sides loses nothing."""
-    answer = ask(gateway, client, client, **{"trilogue-mode": "strict"})
+    answer = ask(gateway, client, client, mode="strict")
     assert answer.status_code == 200
     assert "trilogue-loss" not in answer.headers
 
@@ -69,7 +69,7 @@ def test_strict_with_nothing_to_lose(gateway: Gateway, up: ScriptedUpstream, cli
 @EVERY_CLIENT
 def test_a_mode_that_is_none(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """Who misspells strict would otherwise never learn that it is off."""
-    answer = ask(gateway, client, client, **{"trilogue-mode": "strikt"})
+    answer = ask(gateway, client, client, mode="strikt")
     assert answer.status_code == 400
     assert "trilogue-mode" in answer.json()["error"]["message"]
     assert up.requests == []

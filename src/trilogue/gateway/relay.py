@@ -35,7 +35,7 @@ SSE_HEADERS: Headers = [
 JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
 
 MAX_ERROR_BYTES = 1024 * 1024
-AFTERWARDS_SECONDS = 1.0
+AFTERWARDS_SECONDS = 0.5
 """what an upstream may still send after its terminal event"""
 _KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
 
