@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.gateway.conversations import Conversation
-from tests.gateway.pairs import EVERY_PAIR, Pair
+from tests.gateway.pairs import EVERY_CLIENT, EVERY_PAIR, PATHS, Pair
 from tests.gateway.running import Gateway
 from tests.scripted.server import ScriptedUpstream
 from trilogue.lint import lint_error, lint_stream
@@ -63,6 +63,34 @@ def test_after_the_first_token(gateway: Gateway, up: ScriptedUpstream, pair: Pai
         assert [str(finding) for finding in found if finding.severity == "error"] == []
     assert isinstance(error, openai.APIError | anthropic.APIError)
     assert _kind(error) == ("overloaded" if model == "stream-error-mid" else "server")
+
+
+NO_REQUESTS = {
+    "nothing": b"",
+    "half": b"{",
+    "array": b"[]",
+    "null": b"null",
+    "empty": b"{}",
+    "number": b'{"model":7}',
+    "nameless": b'{"model":""}',
+    "stream": b'{"model":"OTHER/text","stream":"yes"}',
+    "types": b'{"model":"OTHER/text","messages":1,"input":1}',
+    "encoding": b"\xff\xfe",
+    "deep": b"[" * 5000,
+    "surrogate": b'{"model":"\\ud800"}',
+}
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("name", NO_REQUESTS)
+def test_what_is_no_request(gateway: Gateway, up: ScriptedUpstream, client: Protocol, name: str) -> None:
+    """Anything may come in; what goes out is a 400 in the client's words, and nothing reaches an upstream."""
+    other = b"messages" if client is Protocol.CHAT else b"chat"
+    answer = gateway.http.post(PATHS[client], content=NO_REQUESTS[name].replace(b"OTHER", other))
+    assert answer.status_code == 400
+    assert lint_error(client, answer.json()) == []
+    assert answer.headers["x-should-retry"] == "false"
+    assert up.requests == []
 
 
 def _raised(talked: Conversation) -> Any:

@@ -159,18 +159,44 @@ def test_paths_without_version(example: Gateway, upstream: ScriptedUpstream, cli
 
 FAILING = """\
 providers:
-  good: {protocol: openai_chat_completions, base_url: UPSTREAM}
+  good: {protocol: openai_chat_completions, base_url: UPSTREAM, accounts: [env:UP_KEY]}
   dead: {protocol: openai_chat_completions, base_url: "http://127.0.0.1:1/v1"}
   named: {protocol: anthropic_messages, base_url: "http://127.0.0.1:1", models: [local-model, text]}
+routes:
+  - {match: next, targets: [dead/text, named/text, good/text]}
+  - {match: faulty, targets: [good/error-400, good/text]}
+  - {match: broken, targets: [good/error-529, good/stream-error-first, good/text]}
 """
 
 
-def test_an_upstream_that_is_down(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture(scope="module")
+def failing(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway of whose upstreams some do not answer."""
+    with running(tmp_path_factory.mktemp("failing"), FAILING, upstream.url) as gateway:
+        yield gateway
+
+
+def test_an_upstream_that_is_down(failing: Gateway) -> None:
     """The others are listed, and so are models that the configuration names."""
-    with (
-        thread.running(ScriptedUpstream(keys=())) as served,
-        running(tmp_path_factory.mktemp("failing"), FAILING, served.url) as gateway,
-    ):
-        names = [model["id"] for model in gateway.http.get("/v1/models").json()["data"]]
-    assert sorted(names) == sorted({*MODELS, "local-model"})
+    names = [model["id"] for model in failing.http.get("/v1/models").json()["data"]]
+    assert sorted(names) == sorted({*MODELS, *NAMES, "local-model"})
     assert json.dumps(names).count('"text"') == 1
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("model", ["next", "broken"])
+def test_targets_in_order(failing: Gateway, client: Protocol, stream: bool, model: str) -> None:
+    """A target that fails before it has said anything gives the next its chance."""
+    answer = failing.http.post(PATHS[client], json=body(client, model, stream=stream))
+    assert answer.status_code == 200
+    line = failing.record(answer.headers["x-request-id"])
+    assert (line["provider"], line["upstream_model"], line["error"]) == ("good", "text", None)
+
+
+@EVERY_CLIENT
+def test_the_clients_own_mistake(failing: Gateway, upstream: ScriptedUpstream, client: Protocol) -> None:
+    """What is wrong with the request is wrong everywhere: no second target is asked."""
+    before = len(upstream.requests)
+    assert ask(failing, client, "faulty").status_code == 400
+    assert len(upstream.requests) == before + 1

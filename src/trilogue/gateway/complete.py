@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 
 from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
 from trilogue.gateway.call import Call, read_head
-from trilogue.gateway.failures import failure_from, plain_failure
+from trilogue.gateway.failures import failure_from, is_clients_fault, plain_failure
 from trilogue.gateway.heart import Heart, Progress, Total
 from trilogue.gateway.http import ClientGone
 from trilogue.gateway.outbound import outbound
@@ -82,8 +82,8 @@ async def _first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, target
         try:
             await _attempt(visit, relay, clocks, target)
             return
-        except UpstreamError:
-            if visit.responder.started or position == len(targets):
+        except UpstreamError as error:
+            if visit.responder.started or position == len(targets) or is_clients_fault(error):
                 raise
 
 
