@@ -11,6 +11,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -117,7 +118,8 @@ class Keeper:
                 self._reader = self._file.connect(timeout)
                 self._inode = self._file.inode()
                 self._version = -1
-                merge(self._reader, self.worker, now)
+                with suppress(sqlite3.OperationalError):  # someone writes: it can be done at the next start
+                    merge(self._reader, now)
             version = self._reader.execute("PRAGMA data_version").fetchone()[0]
             if version != self._version:
                 self._take_over(self._reader, now)

@@ -50,7 +50,7 @@ def total(key: Key, tallies: dict[str, Tally]) -> Tally:
     )
 
 
-def merge(connection: sqlite3.Connection, worker: str, now: float) -> None:
+def merge(connection: sqlite3.Connection, now: float) -> None:
     """Add what processes that have gone had counted to the base."""
     with transaction(connection):
         rows = connection.execute("SELECT id, data FROM note WHERE kind = 'Tally'").fetchall()
@@ -62,14 +62,18 @@ def merge(connection: sqlite3.Connection, worker: str, now: float) -> None:
         notes: list[Note] = []
         for key, tallies in by_account.items():
             notes += _merged(key, tallies, now)
-            gone = [(f"{key[0]}\n{key[1]}\n{owner}",) for owner, one in tallies.items() if owner != BASE and not one.ok]
+            gone = [(f"{key[0]}\n{key[1]}\n{owner}",) for owner, one in tallies.items() if not _has_counts(one)]
             connection.executemany("DELETE FROM note WHERE kind = 'Tally' AND id = ?", gone)
         if notes:
-            insert(connection, worker, notes)
+            insert(connection, BASE, notes)
+
+
+def _has_counts(tally: Tally) -> bool:
+    return bool(tally.ok or tally.failed or tally.spent)
 
 
 def _merged(key: Key, tallies: dict[str, Tally], now: float) -> Iterable[Note]:
-    owners = [owner for owner, one in tallies.items() if owner != BASE and (one.ok or one.failed or one.spent)]
+    owners = [owner for owner, one in tallies.items() if owner != BASE and _has_counts(one)]
     if not owners:
         return
     yield from to_notes([total(key, tallies)], BASE, now)

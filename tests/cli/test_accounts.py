@@ -1,0 +1,134 @@
+"""`trilogue accounts`, beside a gateway that is running or not."""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.pool.making import RATE_LIMITED
+from trilogue.cli.accounts import accounts
+from trilogue.config import load, state_directory
+from trilogue.pool import Pools
+from trilogue.state import FILE_NAME, Keeper, load_into
+
+CONFIG = """
+providers:
+  p:
+    protocol: openai_responses
+    base_url: http://127.0.0.1:9
+    accounts: [{name: a, key: key-a}, {name: b, key: key-b}]
+  q: {protocol: openai_responses, base_url: "http://127.0.0.1:9", accounts: [{name: a, key: key-c, balance: 3}]}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user with a configuration and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    (tmp_path / "trilogue.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(accounts, list(arguments), input=stdin)
+
+
+def state_file(home: Path) -> Path:
+    return state_directory({"HOME": str(home)}) / FILE_NAME
+
+
+def configured(home: Path) -> Pools:
+    return load(home / "trilogue.yaml", {"HOME": str(home)}).pools(Random(1))
+
+
+def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
+    """All are ready; nothing is made by looking."""
+    shown = run()
+    assert shown.exit_code == 0
+    assert [line.split()[0] for line in shown.output.splitlines()] == ["account", "p/a", "p/b", "q/a"]
+    assert shown.output.count("ready") == 3
+    assert not state_file(home).exists()
+
+
+def test_what_a_worker_has_found_out_is_shown(home: Path) -> None:
+    """State, until when, why, how often."""
+    now = time.time()
+    keeper = Keeper(configured(home), state_file(home), now)
+    journey = keeper.pools.begin(now, "r", [("p", "m")])
+    journey.next(now)
+    journey.failed(now, RATE_LIMITED)
+    journey.next(now)
+    journey.finished(now)
+    keeper.sync(now)
+    keeper.close(now)
+    lines = {(line["provider"], line["account"]): line for line in map(json.loads, run("--json").output.splitlines())}
+    limited = lines["p", "a"]
+    assert (limited["state"], limited["why"], limited["last_error_status"]) == ("cooling", "rate_limited", 429)
+    assert limited["until"] > now
+    assert lines["p", "b"]["success_rate"] == 1.0
+    assert lines["q", "a"]["balance"] == 3.0
+    table = run().output
+    assert "cooling (rate_limited)" in table
+    assert "100.0%" in table
+
+
+@pytest.mark.parametrize(("command", "state"), [("disable", "disabled"), ("enable", "ready"), ("reset", "ready")])
+def test_a_hand_changes_an_account(home: Path, command: str, state: str) -> None:
+    """It is in the file at once, for every worker."""
+    done = run(command, "b")
+    assert done.exit_code == 0, done.output
+    assert "p/b" in done.output
+    pools = configured(home)
+    load_into(pools, state_file(home), time.time())
+    assert {line["account"]: line["state"] for line in pools.overview(time.time())}["b"] == state
+
+
+def test_a_balance_is_set(home: Path) -> None:
+    """Someone has paid."""
+    assert run("balance", "q/a", "12.5").exit_code == 0
+    assert "12.5" in run().output
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("nobody", "there is no account named nobody"), ("a", "a is not clear: p/a, q/a")]
+)
+def test_names_must_be_clear(home: Path, name: str, says: str) -> None:
+    """One line that says what is wrong."""
+    done = run("disable", name)
+    assert done.exit_code == 2
+    assert says in done.output
+
+
+def test_a_key_is_kept_encrypted_and_can_be_used(home: Path) -> None:
+    """Never in clear on disk, never shown; files for the owner alone."""
+    added = run("add", "spare", stdin="sk-canary-1\n")
+    assert added.exit_code == 0, added.output
+    assert "canary" not in added.output
+    folder = state_directory({"HOME": str(home)})
+    for file in folder.iterdir():
+        assert b"canary" not in file.read_bytes()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    text = CONFIG.replace("key: key-b", "key: store:spare")
+    (home / "trilogue.yaml").write_text(text)
+    key = load(home / "trilogue.yaml", {"HOME": str(home)}).providers["p"].accounts[1].key
+    assert key is not None
+    assert key.reveal() == "sk-canary-1"
+    assert "canary" not in run().output
+    assert run("remove", "spare").exit_code == 0
+    assert run("remove", "spare").exit_code == 2
+
+
+@pytest.mark.parametrize("stdin", ["", "\n", "two\nlines", "é", "\x1b[31m"])
+def test_what_cannot_be_a_key_is_refused(home: Path, stdin: str) -> None:
+    """It would end in a header."""
+    done = run("add", "spare", stdin=stdin)
+    assert done.exit_code == 2
+    assert "one line of printable ASCII" in done.output

@@ -1,0 +1,76 @@
+"""Pools for tests, with short names."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from trilogue.model import Failure, FailureKind
+from trilogue.pool import (
+    AccountSpec,
+    Ask,
+    Choice,
+    Pool,
+    Pools,
+    PoolSettings,
+    PoolsSettings,
+    ProviderSpec,
+    Scope,
+    Verdict,
+)
+from trilogue.pool.verdict import Action
+
+START = 1_000_000.0
+
+RATE_LIMITED = Failure(kind=FailureKind.RATE_LIMIT, message="slow down", status=429)
+SERVER = Failure(kind=FailureKind.SERVER, message="oops", status=500)
+BAD_KEY = Failure(kind=FailureKind.AUTHENTICATION, message="no", status=401)
+BAD_REQUEST = Failure(kind=FailureKind.INVALID_REQUEST, message="no", status=400)
+NO_MODEL = Failure(kind=FailureKind.MODEL_NOT_FOUND, message="no", status=404)
+BAD_SIGNATURE = Failure(kind=FailureKind.INVALID_REQUEST, message="Invalid `signature` in `thinking` block", status=400)
+
+
+def pools(*providers: ProviderSpec, **settings: Any) -> Pools:
+    """Pools with a known randomness."""
+    return Pools(providers, PoolsSettings(**settings), rng=Random(7))
+
+
+def provider(*names: str, name: str = "p", **settings: Any) -> ProviderSpec:
+    """A provider with plain accounts."""
+    accounts = tuple(AccountSpec(name=one) for one in names)
+    return ProviderSpec(name=name, accounts=accounts, settings=PoolSettings(**settings))
+
+
+def pool_of(*accounts: AccountSpec | str, **settings: Any) -> Pool:
+    """One pool."""
+    specs = tuple(AccountSpec(name=one) if isinstance(one, str) else one for one in accounts)
+    return Pool(ProviderSpec(name="p", accounts=specs, settings=PoolSettings(**settings)))
+
+
+def name_of(choice: Choice) -> str | None:
+    """The account that was chosen."""
+    return choice.lease.account.name if choice.lease else None
+
+
+def use(pool: Pool, now: float, **ask: Any) -> str | None:
+    """Choose and finish at once."""
+    choice = pool.choose(now, Ask(**ask))
+    if choice.lease is not None:
+        pool.finished(choice.lease, now)
+    return name_of(choice)
+
+
+def cool(delay: float | None = None, scope: Scope = Scope.ACCOUNT) -> Verdict:
+    """A hard rest."""
+    return Verdict(action=Action.COOL, scope=scope, delay=delay, why="rate_limited", status=429)
+
+
+FAULT = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="server_error", status=500)
+DISABLE = Verdict(action=Action.DISABLE, scope=Scope.ACCOUNT, why="bad_key", status=401)
+
+
+def fail(pool: Pool, account: str, now: float, verdict: Verdict, model: str = "m") -> float | None:
+    """An attempt with this account that ends like this."""
+    found = pool.account(account)
+    assert found is not None
+    return pool.failed(pool.take(found, now, Ask(model=model)), now, verdict, Random(7))

@@ -1,0 +1,56 @@
+"""How much of the traffic may be retries."""
+
+from __future__ import annotations
+
+from tests.pool.making import START
+from trilogue.pool import Budget, RetryBudget
+
+
+def spend(budget: Budget, now: float, requests: int, retries_each: int) -> int:
+    taken = 0
+    for _ in range(requests):
+        budget.request(now)
+        taken += sum(budget.take(now) for _ in range(retries_each))
+    return taken
+
+
+def test_a_few_are_always_allowed() -> None:
+    """The first request of the day may be tried again."""
+    assert spend(Budget(RetryBudget()), START, 1, 50) == 10
+
+
+def test_a_fifth_of_the_requests() -> None:
+    """The floor does not come on top."""
+    assert spend(Budget(RetryBudget()), START, 1_000, 10) == 200
+
+
+def test_the_ratio_holds_at_every_moment() -> None:
+    """Not only in the end: the window slides."""
+    budget, sent = Budget(RetryBudget()), []
+    for second in range(300):
+        now = START + second
+        sent.append(spend(budget, now, 20, 9))
+    for start in range(60, 240):
+        assert sum(sent[start : start + 60]) <= 0.2 * 20 * 60 + 20
+
+
+def test_old_traffic_does_not_count() -> None:
+    """Neither the requests nor the retries."""
+    budget = Budget(RetryBudget(floor=0))
+    assert spend(budget, START, 100, 1) == 20
+    assert spend(budget, START + 61, 1, 1) == 0
+    assert (budget.requests, budget.retries) == (1, 0)
+
+
+def test_forced_retries_count() -> None:
+    """Stripping is always allowed, at the cost of others."""
+    budget = Budget(RetryBudget(floor=1))
+    assert budget.take(START, forced=True)
+    assert not budget.take(START)
+
+
+def test_a_clock_that_goes_back_does_no_harm() -> None:
+    """It counts where it is."""
+    budget = Budget(RetryBudget())
+    assert spend(budget, START, 100, 1) == 20
+    assert spend(budget, START - 1_000, 100, 1) == 20

@@ -1,0 +1,222 @@
+"""Which account is next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
+from trilogue.model import Usage
+from trilogue.pool import AccountSpec, Ask, Limits, Pool, PoolSettings, Price, ProviderSpec, Scope
+
+
+def test_least_recently_used() -> None:
+    """Everyone in turn, in the order of the configuration at first."""
+    pool = pool_of("a", "b", "c")
+    assert [use(pool, START) for _ in range(7)] == ["a", "b", "c", "a", "b", "c", "a"]
+
+
+def test_weights() -> None:
+    """In proportion, and evenly mixed rather than in blocks."""
+    pool = pool_of(AccountSpec(name="a", weight=3), AccountSpec(name="b", weight=1), strategy="weighted")
+    used = [use(pool, START) for _ in range(400)]
+    assert Counter(used) == {"a": 300, "b": 100}
+    assert all("b" in used[start : start + 5] for start in range(395))
+
+
+def test_who_was_away_does_not_catch_up() -> None:
+    """An account that comes back gets its share, not all that it has missed."""
+    pool = pool_of("a", "b", strategy="weighted")
+    fail(pool, "a", START, cool(10.0))
+    assert {use(pool, START + 1) for _ in range(100)} == {"b"}
+    assert 5 <= Counter(use(pool, START + 11) for _ in range(10))["a"] <= 6
+
+
+def test_highest_balance() -> None:
+    """Whoever has most left, until it no longer has."""
+    accounts = (AccountSpec(name="a", balance=10.0), AccountSpec(name="b", balance=12.0))
+    settings = PoolSettings(strategy="highest_balance")
+    spec = ProviderSpec(name="p", accounts=accounts, settings=settings, prices={"m*": Price(input=1.0, output=2.0)})
+    pool = Pool(spec)
+    used = []
+    for _ in range(4):
+        choice = pool.choose(START, Ask(model="m1"))
+        assert choice.lease is not None
+        pool.finished(choice.lease, START, Usage(fresh=1_000_000))
+        used.append(name_of(choice))
+    assert used == ["b", "b", "a", "b"]
+    assert [account.balance for account in pool.accounts] == [9.0, 9.0]
+
+
+def test_a_balance_that_is_used_up_is_an_obstacle_until_it_is_set() -> None:
+    """Money that is not there is not spent."""
+    pool = pool_of(AccountSpec(name="a", balance=0.0), "b")
+    assert {use(pool, START) for _ in range(3)} == {"b"}
+    account = pool.accounts[0]
+    pool.set_balance(account, 5.0)
+    assert account.balance == 5.0
+    assert use(pool, START) == "a"
+
+
+def test_tiers() -> None:
+    """The second tier is for when nobody of the first can be used."""
+    pool = pool_of(AccountSpec(name="spare", priority=2), "a", "b")
+    assert {use(pool, START) for _ in range(4)} == {"a", "b"}
+    fail(pool, "a", START, cool(10.0))
+    fail(pool, "b", START, cool(5.0))
+    assert use(pool, START + 1) == "spare"
+    assert use(pool, START + 6) == "b"
+
+
+def test_a_conversation_stays() -> None:
+    """New ones are placed by the strategy, known ones stay where they are."""
+    pool = pool_of("a", "b", "c")
+    placed = {key: use(pool, START, sticky=key) for key in "xyz"}
+    assert placed == {"x": "a", "y": "b", "z": "c"}
+    assert [use(pool, START, sticky=key) for key in "zyxxyz"] == ["c", "b", "a", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "why"),
+    [
+        (lambda pool: fail(pool, "a", START, cool(10.0)), "cooling"),
+        (lambda pool: fail(pool, "a", START, FAULT), "failing"),
+        (lambda pool: fail(pool, "a", START, DISABLE), "disabled"),
+        (lambda pool: fail(pool, "a", START, cool(10.0, Scope.ACCOUNT_MODEL)), "model"),
+        (lambda pool: pool.take(pool.account("a"), START, Ask()), "concurrency"),
+    ],
+)
+def test_a_conversation_leaves_for_a_reason_only(obstacle: object, why: str) -> None:
+    """And the reason is told; from then on it stays with the new account."""
+    pool = pool_of(AccountSpec(name="a", limits=Limits(concurrency=1)), "b")
+    assert use(pool, START, sticky="x", model="m") == "a"
+    assert callable(obstacle)
+    obstacle(pool)
+    choice = pool.choose(START, Ask(model="m", sticky="x"))
+    assert (name_of(choice), choice.broken) == ("b", why)
+    assert use(pool, START + 10_000, sticky="x", model="m") == "b"
+
+
+def test_a_conversation_leaves_an_account_that_was_tried() -> None:
+    """Within one request nobody is asked twice."""
+    pool = pool_of("a", "b")
+    assert use(pool, START, sticky="x") == "a"
+    choice = pool.choose(START, Ask(sticky="x", tried={"a"}))
+    assert (name_of(choice), choice.broken) == ("b", "tried")
+
+
+def test_stickiness_can_be_switched_off() -> None:
+    """Then the strategy alone decides."""
+    pool = pool_of("a", "b", sticky=False)
+    assert [use(pool, START, sticky="x") for _ in range(4)] == ["a", "b", "a", "b"]
+
+
+def test_concurrency() -> None:
+    """No more at a time than allowed; who is done makes room."""
+    pool = pool_of(
+        AccountSpec(name="a", limits=Limits(concurrency=2)), AccountSpec(name="b", limits=Limits(concurrency=1))
+    )
+    choices = [pool.choose(START, Ask()) for _ in range(4)]
+    assert [name_of(choice) for choice in choices] == ["a", "b", "a", None]
+    assert choices[3].reasons == {"concurrency": 2}
+    assert choices[1].lease is not None
+    pool.released(choices[1].lease)
+    assert use(pool, START) == "b"
+
+
+def test_requests_per_minute() -> None:
+    """A bucket: so many at once, then steadily."""
+    pool = pool_of(AccountSpec(name="a", limits=Limits(requests_per_minute=6)))
+    assert [use(pool, START) for _ in range(7)] == ["a"] * 6 + [None]
+    choice = pool.choose(START, Ask())
+    assert choice.retry_at == pytest.approx(START + 10)
+    assert use(pool, START + 9.9) is None
+    assert use(pool, START + 10.1) == "a"
+
+
+def test_tokens_per_minute() -> None:
+    """Estimated before, corrected by what was really used. Small requests still fit where large ones do not."""
+    pool = pool_of(AccountSpec(name="a", limits=Limits(tokens_per_minute=1_000)))
+    choice = pool.choose(START, Ask(tokens=600))
+    assert choice.lease is not None
+    assert name_of(pool.choose(START, Ask(tokens=500))) is None
+    assert use(pool, START, tokens=100) == "a"
+    pool.finished(choice.lease, START, Usage(fresh=50, output=50))
+    assert use(pool, START, tokens=700) == "a"
+
+
+def test_a_request_larger_than_the_limit_waits_for_a_full_bucket() -> None:
+    """Otherwise it could never be sent."""
+    pool = pool_of(AccountSpec(name="a", limits=Limits(tokens_per_minute=100)))
+    assert use(pool, START, tokens=5_000) == "a"
+    assert use(pool, START, tokens=10) is None
+
+
+def test_workers_share_the_limits() -> None:
+    """Each has its part, and at least one."""
+    limits = Limits(concurrency=5, requests_per_minute=100, tokens_per_minute=1)
+    pool = Pool(ProviderSpec(name="p", accounts=(AccountSpec(name="a", limits=limits),)), share=0.25)
+    account = pool.accounts[0]
+    assert account.concurrency == 1
+    assert account.requests is not None
+    assert account.requests.rate == 25
+    assert account.tokens is not None
+    assert account.tokens.rate == 1
+
+
+def test_one_that_has_the_model_is_found_among_many() -> None:
+    """Also after others have come and gone."""
+    pool = pool_of(*(f"a{number}" for number in range(50)))
+    for number in range(50):
+        if number != 33:
+            fail(pool, f"a{number}", START, cool(600.0, Scope.ACCOUNT_MODEL), model="rare")
+    assert {use(pool, START + 1, model="rare") for _ in range(5)} == {"a33"}
+    assert len({use(pool, START + 1, model="common") for _ in range(50)}) == 50
+    assert len({use(pool, START + 601, model="rare") for _ in range(50)}) == 50
+
+
+def test_nobody_is_there() -> None:
+    """Then it is known why, and when it makes sense to come back."""
+    pool = pool_of("a", "b", "c")
+    fail(pool, "a", START, cool(30.0))
+    fail(pool, "b", START, cool(20.0))
+    fail(pool, "c", START, DISABLE)
+    choice = pool.choose(START + 1, Ask())
+    assert choice.lease is None
+    assert choice.reasons == {"rate_limited": 2, "disabled": 1}
+    assert choice.retry_at == pytest.approx(START + 20)
+    assert {skipped.account for skipped in choice.skipped} == {"a", "b", "c"}
+
+
+def test_explanations_are_bounded() -> None:
+    """A record must not grow with the pool."""
+    pool = pool_of(*(f"a{number}" for number in range(100)))
+    for number in range(99):
+        fail(pool, f"a{number}", START, cool(30.0))
+    choice = pool.choose(START + 1, Ask())
+    assert (name_of(choice), choice.away, len(choice.skipped)) == ("a99", 99, 8)
+
+
+def test_the_order_survives_every_kind_of_event() -> None:
+    """Whatever happens in whatever order, nobody who is ready is forgotten and nobody who is away is used."""
+    rng = Random(3)
+    pool = pool_of(*(AccountSpec(name=f"a{number}", limits=Limits(concurrency=2)) for number in range(20)))
+    now, leases = START, []
+    for _ in range(5_000):
+        now += rng.random() * 0.3
+        choice = pool.choose(now, Ask(model=rng.choice("mn"), tokens=1))
+        able = [one for one in pool.accounts if not one.obstacle(now) and now >= one.soft_until]
+        if choice.lease is None:
+            assert not [one for one in able if not one.lacks(now, "m", 1) and not one.lacks(now, "n", 1)]
+        else:
+            assert choice.lease.account.in_flight <= 2
+            leases.append(choice.lease)
+        if leases and rng.random() < 0.9:
+            lease = leases.pop(rng.randrange(len(leases)))
+            outcome = rng.choice([None, None, None, cool(2.0), FAULT, DISABLE, cool(2.0, Scope.ACCOUNT_MODEL)])
+            if outcome is None:
+                pool.finished(lease, now)
+            else:
+                pool.failed(lease, now, outcome, rng)

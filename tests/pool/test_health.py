@@ -1,0 +1,244 @@
+"""What becomes of accounts that fail, and of those that recover."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
+from trilogue.pool import Action, Ask, Cooled, PoolSettings, Scope, Verdict, growing_delay, named_delay, reset_delay
+
+NETWORK = Verdict(action=Action.NEXT, scope=Scope.PROVIDER, why="network")
+
+
+def test_delays_grow_with_jitter_up_to_a_limit() -> None:
+    """1 s, 2 s, 4 s, … 5 min, each a fifth more or less."""
+    settings, rng = PoolSettings(), Random(1)
+    for failures, middle in ((1, 1.0), (2, 2.0), (5, 16.0), (9, 256.0), (10, 300.0), (1_000, 300.0)):
+        delays = [growing_delay(failures, settings, rng) for _ in range(200)]
+        assert middle * 0.8 <= min(delays) < max(delays) <= middle * 1.2
+        assert max(delays) - min(delays) > middle * 0.2
+
+
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [(30.0, 30.0), (0.0, 0.0), (-5.0, 0.0), (1e9, 3_600.0), (float("inf"), 3_600.0), (float("nan"), 3_600.0)],
+)
+def test_times_that_upstreams_name_are_made_sane(named: float, kept: float) -> None:
+    """Nobody is sent away for years by a typing error."""
+    assert named_delay(named, PoolSettings()) == kept
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "23m2.4s"}, 1_382.4),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6ms"}, 0.006),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1h2m"}, 3_720.0),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "17"}, 17.0),
+        (
+            {
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "2s",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "9s",
+            },
+            9.0,
+        ),
+        (
+            {
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-input-tokens-reset": "2026-11-15T10:00:30Z",
+            },
+            30.0,
+        ),
+        ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "2s"}, None),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "whenever"}, None),
+        ({"x-ratelimit-remaining-tokens": "0"}, None),
+        ({}, None),
+    ],
+)
+def test_reset_headers(headers: dict[str, str], wait: float | None) -> None:
+    """OpenAI's spans and Anthropic's dates; only of limits that are used up."""
+    now = 1_794_736_800.0
+    assert reset_delay(headers, now) == (None if wait is None else pytest.approx(wait))
+
+
+def test_a_named_time_is_kept_and_a_growing_one_grows() -> None:
+    """Until then nothing is sent; afterwards it is used at once."""
+    pool = pool_of("a")
+    assert fail(pool, "a", START, cool(30.0)) == START + 30
+    assert use(pool, START + 29.9) is None
+    assert use(pool, START + 30) == "a"
+    rests = []
+    now = START + 100
+    for _ in range(4):
+        until = fail(pool, "a", now, cool())
+        assert until is not None
+        rests.append(until - now)
+        now = until
+    assert [round(rest) for rest in rests] in ([1, 2, 4, 8], [1, 2, 4, 9], [1, 2, 4, 7], [1, 2, 5, 8], [1, 2, 3, 8])
+
+
+def test_retry_after_zero_is_not_taken_at_its_word() -> None:
+    """Azure says `retry-after-ms: 0` and refuses again."""
+    pool = pool_of("a")
+    assert fail(pool, "a", START, cool(0.0)) == START + 1
+
+
+def test_failures_of_one_moment_count_once() -> None:
+    """Twenty requests that are refused together must not double the rest twenty times."""
+    pool = pool_of("a")
+    leases = [pool.take(pool.accounts[0], START, Ask()) for _ in range(20)]
+    for lease in leases:
+        pool.failed(lease, START + 1, cool(), Random(1))
+    assert pool.accounts[0].failures == 1
+    assert pool.accounts[0].cooled_until < START + 3
+
+
+def test_an_old_success_does_not_end_a_rest() -> None:
+    """A long answer that began before the limit was hit says nothing about the limit."""
+    pool = pool_of("a")
+    old = pool.take(pool.accounts[0], START, Ask())
+    fail(pool, "a", START + 1, cool(60.0))
+    pool.finished(old, START + 2)
+    assert use(pool, START + 3) is None
+    late = pool.take(pool.accounts[0], START + 61, Ask())
+    pool.finished(late, START + 62)
+    assert pool.accounts[0].failures == 0
+
+
+def test_server_errors_put_an_account_last_but_not_out() -> None:
+    """With others there they are used; with nobody else it is better than nothing."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, FAULT)
+    assert [use(pool, START) for _ in range(3)] == ["b", "b", "b"]
+    fail(pool, "b", START, cool(30.0))
+    assert name_of(pool.choose(START, Ask())) is None
+    choice = pool.choose(START, Ask(), desperate=True)
+    assert (name_of(choice), choice.how) == ("a", "last_resort")
+
+
+def test_success_ends_being_last() -> None:
+    """It works again: nothing is held against it."""
+    pool = pool_of("a")
+    fail(pool, "a", START, FAULT)
+    choice = pool.choose(START, Ask(), desperate=True)
+    assert choice.lease is not None
+    pool.finished(choice.lease, START + 0.1)
+    assert use(pool, START + 0.2) == "a"
+    assert pool.accounts[0].failures == 0
+
+
+def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
+    """One request at a time is allowed to find out, each time later."""
+    pool = pool_of("a", probe_seconds=100)
+    fail(pool, "a", START, DISABLE)
+    assert use(pool, START + 99) is None
+    probe = pool.choose(START + 101, Ask())
+    assert name_of(probe) == "a"
+    assert name_of(pool.choose(START + 101, Ask())) is None
+    assert probe.lease is not None
+    pool.failed(probe.lease, START + 102, DISABLE, Random(1))
+    assert use(pool, START + 102 + 199) is None
+    assert use(pool, START + 102 + 201) == "a"
+    assert pool.accounts[0].by == ""
+    assert [use(pool, START + 304) for _ in range(2)] == ["a", "a"]
+
+
+def test_what_a_hand_disables_only_a_hand_enables() -> None:
+    """No probe, no success, no time."""
+    pool = pool_of("a")
+    account = pool.accounts[0]
+    running = pool.take(account, START, Ask())
+    pool.health.disable(account, START + 1, "hand")
+    pool.finished(running, START + 2)
+    assert use(pool, START + 1e7) is None
+    pool.health.enable(account)
+    assert use(pool, START + 1e7) == "a"
+
+
+def test_reset_forgets_everything() -> None:
+    """For someone who has just paid the bill."""
+    pool = pool_of("a")
+    fail(pool, "a", START, cool(3_000.0))
+    fail(pool, "a", START, cool(3_000.0, Scope.ACCOUNT_MODEL))
+    fail(pool, "a", START, DISABLE)
+    pool.health.reset(pool.accounts[0])
+    assert use(pool, START + 1, model="m") == "a"
+
+
+def test_the_network_is_not_the_accounts_fault() -> None:
+    """Neither a rest nor a mark."""
+    pool = pool_of("a")
+    fail(pool, "a", START, NETWORK)
+    account = pool.accounts[0]
+    assert (account.failures, account.failed, account.error) == (0, 0, "")
+    assert use(pool, START) == "a"
+
+
+def test_an_outage_puts_the_provider_last() -> None:
+    """Five faults in a row on whatever accounts; a success ends it."""
+    pool = pool_of("a", "b")
+    for number in range(5):
+        fail(pool, "ab"[number % 2], START + number, NETWORK)
+    assert use(pool, START + 4.5) is None
+    assert name_of(pool.choose(START + 4.5, Ask(), desperate=True)) == "b"
+    choice = pool.choose(START + 4.5, Ask(), desperate=True)
+    assert choice.lease is not None
+    pool.finished(choice.lease, START + 5)
+    assert use(pool, START + 5) is not None
+
+
+def test_a_failed_proxy_is_no_outage() -> None:
+    """The provider was not even reached."""
+    pool = pool_of("a")
+    for number in range(10):
+        fail(
+            pool,
+            "a",
+            START + number,
+            Verdict(action=Action.NEXT, scope=Scope.PROVIDER, why="network", blame_proxy=True),
+        )
+    assert use(pool, START + 10) == "a"
+
+
+def test_a_rule_can_cool_the_provider() -> None:
+    """Then nobody is used, desperate or not."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, cool(20.0, Scope.PROVIDER))
+    assert name_of(pool.choose(START + 1, Ask(), desperate=True)) is None
+    assert pool.choose(START + 1, Ask()).retry_at == START + 20
+    assert use(pool, START + 20) == "b"
+
+
+def test_a_refusal_of_the_request_is_a_sign_of_life() -> None:
+    """A 400 shows that the account works."""
+    pool = pool_of("a")
+    fail(pool, "a", START, FAULT)
+    fail(pool, "a", START + 1, Verdict(action=Action.CLIENT, why="client_error", status=400))
+    assert pool.accounts[0].failures == 0
+    assert use(pool, START + 1) == "a"
+
+
+def test_a_successor_knows_what_its_predecessor_knew() -> None:
+    """For a reload: the same names, the same state."""
+    old = pool_of("a", "b", "c")
+    use(old, START, sticky="x")
+    fail(old, "a", START, cool(100.0))
+    fail(old, "b", START, cool(100.0, Scope.ACCOUNT_MODEL))
+    fail(old, "c", START, DISABLE)
+    new = pool_of("a", "b", "c")
+    for change in old.snapshot(START + 1):
+        if isinstance(change, Cooled):
+            new.cooled(change, START + 1)
+    assert use(new, START + 1, model="other") == "b"
+    assert use(new, START + 1, model="m") == "c"
+
+
+def test_a_clock_that_was_set_back_cannot_lock_an_account_for_ever() -> None:
+    """What was written with a clock years ahead is cut to the longest rest."""
+    pool = pool_of("a")
+    pool.cooled(Cooled("p", "a", "", START + 1e9, False, "rate_limited", 1), START)
+    assert use(pool, START + 5_000) == "a"

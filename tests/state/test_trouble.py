@@ -1,0 +1,157 @@
+"""A state file that fails must not fail traffic."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.pool.making import RATE_LIMITED
+from tests.state.test_keeper import START, attempt, book, states
+from trilogue.state import Keeper, StateError, load_into, write_now
+
+WAIT = 10.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that happens in another thread."""
+    began = time.perf_counter()
+    while not condition():
+        assert time.perf_counter() - began < WAIT
+        time.sleep(0.01)
+
+
+GARBAGE = {
+    "text": b"this is no database" * 100,
+    "half a header": b"SQLite format 3\0",
+    "noise": bytes(Random(1).randbytes(50_000)),
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_a_broken_file_is_put_aside(kind: str, tmp_path: Path) -> None:
+    """A new one is begun beside it, and it works."""
+    path = tmp_path / "pool.db"
+    path.write_bytes(GARBAGE[kind])
+    keeper = Keeper(book(), path, START)
+    assert attempt(keeper, START, RATE_LIMITED) == "a"
+    keeper.close(START)
+    assert [file.read_bytes() for file in tmp_path.glob("pool.db.broken-*")] == [GARBAGE[kind]]
+    keeper = Keeper(book(), path, START + 0.1)
+    assert states(keeper, START + 0.1)["a"] == "cooling"
+    keeper.close(START + 0.1)
+
+
+def test_a_file_that_breaks_while_it_is_used(tmp_path: Path) -> None:
+    """What is known in memory goes into the new one."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(book(), path, START)
+    attempt(keeper, START, RATE_LIMITED)
+    until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
+    for file in tmp_path.glob("pool.db*"):
+        with file.open("r+b") as handle:
+            handle.write(bytes(Random(2).randbytes(8_192)))
+    for number in range(100):
+        assert attempt(keeper, START + 1 + number, None) is not None
+        time.sleep(0.01)
+    until(lambda: not keeper._writer.failing)
+    keeper.close(START + 200)
+    fresh = book()
+    load_into(fresh, path, START + 200)
+    assert sum(line["requests"] for line in fresh.overview(START + 200)) > 0
+
+
+def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
+    """People clean up."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(book(), path, START)
+    attempt(keeper, START, None)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert attempt(keeper, START + 2, RATE_LIMITED) is not None
+    keeper.sync(START + 4)
+    keeper.close(START + 4)
+    fresh = book()
+    load_into(fresh, path, START + 2)
+    assert "cooling" in [line["state"] for line in fresh.overview(START + 2)]
+
+
+def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
+    """Someone else writes for ages: requests go on, and it is written afterwards."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(book(), path, START)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    began = time.perf_counter()
+    assert attempt(keeper, START, RATE_LIMITED) == "a"
+    for number in range(200):
+        assert attempt(keeper, START + 0.1 + number * 0.001, None) is not None
+    assert time.perf_counter() - began < 1.0
+    until(lambda: keeper._writer.failing)
+    other.execute("COMMIT")
+    until(lambda: not keeper._writer.failing)
+    keeper.close(START + 1)
+    fresh = book()
+    load_into(fresh, path, START + 0.2)
+    assert [line["state"] for line in fresh.overview(START + 0.2)] == ["cooling", "ready", "ready"]
+    other.close()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """A file stands where the folder should be: everything works, in memory."""
+    (tmp_path / "state").write_text("not a folder")
+    keeper = Keeper(book(), tmp_path / "state" / "pool.db", START)
+    assert attempt(keeper, START, RATE_LIMITED) == "a"
+    assert attempt(keeper, START + 0.1, None) == "b"
+    assert states(keeper, START + 0.2)["a"] == "cooling"
+    keeper.close(START + 1)
+
+
+FULL_DISK = """
+    import resource, signal, sys
+    from pathlib import Path
+    from tests.pool.making import RATE_LIMITED
+    from tests.state.test_keeper import START, attempt, book, states
+    from trilogue.state import Keeper
+
+    keeper = Keeper(book(), Path(sys.argv[1]), START)
+    attempt(keeper, START, None)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    for number in range(500):
+        assert attempt(keeper, START + number * 0.1, None, sticky=f"k{number}")
+    assert attempt(keeper, START + 60, RATE_LIMITED)
+    assert "cooling" in states(keeper, START + 60).values()
+    keeper.close(START + 61)
+    print("done", keeper._writer.failing)
+"""
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """The system refuses to let any file grow: requests do not notice, and the log has one warning."""
+    assert hasattr(resource, "RLIMIT_FSIZE")
+    assert signal.SIGXFSZ
+    command = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(tmp_path / "pool.db")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "done True"
+    assert (done.stdout + done.stderr).count("cannot be written") == 1
+
+
+def test_commands_say_what_is_wrong(tmp_path: Path) -> None:
+    """Here someone waits for the result: one line."""
+    path = tmp_path / "pool.db"
+    path.write_bytes(GARBAGE["text"])
+    with pytest.raises(StateError, match="cannot read"):
+        load_into(book(), path, START)
+    with pytest.raises(StateError, match="cannot write"):
+        write_now(path, [], START)
