@@ -120,7 +120,7 @@ def test_concurrency() -> None:
     )
     choices = [pool.choose(START, Ask()) for _ in range(4)]
     assert [name_of(choice) for choice in choices] == ["a", "b", "a", None]
-    assert choices[3].reasons == {"concurrency": 2}
+    assert pool.survey(START, Ask()).reasons == {"concurrency": 2}
     assert choices[1].lease is not None
     pool.released(choices[1].lease)
     assert use(pool, START) == "b"
@@ -130,8 +130,7 @@ def test_requests_per_minute() -> None:
     """A bucket: so many at once, then steadily."""
     pool = pool_of(AccountSpec(name="a", limits=Limits(requests_per_minute=6)))
     assert [use(pool, START) for _ in range(7)] == ["a"] * 6 + [None]
-    choice = pool.choose(START, Ask())
-    assert choice.retry_at == pytest.approx(START + 10)
+    assert pool.survey(START, Ask()).retry_at == pytest.approx(START + 10)
     assert use(pool, START + 9.9) is None
     assert use(pool, START + 10.1) == "a"
 
@@ -185,8 +184,9 @@ def test_nobody_is_there() -> None:
     fail(pool, "c", START, DISABLE)
     choice = pool.choose(START + 1, Ask())
     assert choice.lease is None
-    assert choice.reasons == {"rate_limited": 2, "disabled": 1}
-    assert choice.retry_at == pytest.approx(START + 20)
+    survey = pool.survey(START + 1, Ask())
+    assert survey.reasons == {"rate_limited": 2, "disabled": 1}
+    assert survey.retry_at == pytest.approx(START + 20)
     assert {skipped.account for skipped in choice.skipped} == {"a", "b", "c"}
 
 

@@ -209,7 +209,7 @@ def test_a_rule_can_cool_the_provider() -> None:
     pool = pool_of("a", "b")
     fail(pool, "a", START, cool(20.0, Scope.PROVIDER))
     assert name_of(pool.choose(START + 1, Ask(), desperate=True)) is None
-    assert pool.choose(START + 1, Ask()).retry_at == START + 20
+    assert pool.survey(START + 1, Ask()).retry_at == START + 20
     assert use(pool, START + 20) == "b"
 
 

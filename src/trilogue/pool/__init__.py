@@ -2,28 +2,36 @@
 
 How a gateway uses it, for every protocol, streamed or not:
 
-    pools = config.pools(rng=Random())          # one per process; `state.Keeper` makes it survive and agree with others
-    key = sticky_key(call.body, call.client, call.headers)
+    pools = config.pools(SystemRandom())        # one per process
+    keeper = Keeper(pools, state_directory(os.environ) / FILE_NAME, now())   # if config.pool.persist; now: steady_time
+    ...
+    keeper.sync(now())
     journey = pools.begin(now(), request_id, [(target.provider, target.model) for target in targets],
-                          sticky=key, tokens=len(call.body) // 4)
+                          sticky=sticky_key(call.body, call.client, call.headers), tokens=len(call.body) // 4)
     try:
         while (step := journey.next(now())) is not None:
             await sleep(step.wait)
             try:
                 usage, response_id = await attempt(step)      # translated anew; step.strip: without reasoning
-                journey.finished(now(), usage, response_id)
-                return
+            except ClientError:
+                if step.target == last: raise                 # cannot be said in this target's protocol
+                journey.refused(now())
             except UpstreamError as error:
                 if not journey.failed(now(), error, committed=responder.started):
                     raise
+            else:
+                journey.finished(now(), usage, response_id)
+                return
+            keeper.sync(now())
         raise UpstreamFailure(journey.ending(now()))
     finally:
         journey.released(now())                 # if the client left the account is free again; else nothing happens
+        keeper.sync(now())
         log.info("decision", **journey.decision.as_dict())
 
-`now()` is `state.steady_time`. `step.proxy` is a position in the account's `proxies`, or the provider's if it has none.
-`reset_delay(headers, now)` with `with_headers(failure, …)` takes the time from rate-limit headers where there is no
-retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
+`step.target` is a position in the targets. `step.proxy` is a position in the account's `proxies`, or in the provider's if
+it has none of its own. `with_headers(failure, reset_delay(headers, now()))` takes the time from rate-limit headers where
+there is no retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
 """
 
 from trilogue.pool.account import Account, Lease
@@ -33,7 +41,7 @@ from trilogue.pool.classify import ROWS, classify
 from trilogue.pool.cooling import growing_delay, named_delay, reset_delay
 from trilogue.pool.explain import Attempt, Considered, Decision, Recent
 from trilogue.pool.journey import Journey, Step, with_headers
-from trilogue.pool.pool import Choice, Pool
+from trilogue.pool.pool import Choice, Pool, Survey
 from trilogue.pool.pools import Pools
 from trilogue.pool.ready import Ask, Skipped
 from trilogue.pool.settings import (
@@ -80,6 +88,7 @@ __all__ = [
     "Scope",
     "Skipped",
     "Step",
+    "Survey",
     "Switched",
     "Tally",
     "Verdict",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from trilogue.pool.buckets import Bucket
@@ -34,6 +35,7 @@ class Account:
 
     __slots__ = (
         "adjust",
+        "alarm",
         "blocked_at",
         "by",
         "concurrency",
@@ -85,6 +87,8 @@ class Account:
         """of the rest"""
         self.failures = 0
         """in a row"""
+        self.alarm = math.inf
+        """when the pool will look at it again"""
         self.blocked_at = 0.0
         """when it last failed: what was sent before then says nothing new"""
         self.by = ""
@@ -145,6 +149,14 @@ class Account:
             times.append(self.models[model].until)
         balance = self.balance
         return None if balance is not None and balance <= 0 else max(times)
+
+    def next_change(self, now: float) -> float:
+        """The next time at which something that stands in its way ends by itself; infinity if nothing does."""
+        times = [self.cooled_until, self.soft_until, self.probe_at if self.by else 0.0]
+        times += [block.until for block in self.models.values()]
+        if self.requests is not None:
+            times.append(self.requests.ready_at(now, 1))
+        return min((at for at in times if at > now), default=math.inf)
 
     def block(self, model: str, block: Block) -> None:
         """Not for this model for a while."""

@@ -6,6 +6,7 @@ others go first, but with nobody else there it is still used: better an attempt 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
 
@@ -25,7 +26,7 @@ LONGEST_PROBE = 86_400.0
 class Health:
     """Health of one provider and its accounts."""
 
-    def __init__(self, provider: str, settings: PoolSettings, ready: Ready, changes: list[Change]) -> None:
+    def __init__(self, provider: str, settings: PoolSettings, ready: Ready, changes: deque[Change]) -> None:
         self.until = 0.0
         """the provider rests until then"""
         self.soft_until = 0.0

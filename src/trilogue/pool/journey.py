@@ -18,7 +18,7 @@ from trilogue.pool.account import Lease
 from trilogue.pool.budget import Budget
 from trilogue.pool.classify import as_failure, classify
 from trilogue.pool.explain import Attempt, Considered, Decision
-from trilogue.pool.pool import Choice, Pool
+from trilogue.pool.pool import MOST_SKIPPED, Choice, Pool, Survey
 from trilogue.pool.ready import Ask
 from trilogue.pool.settings import Rule
 from trilogue.pool.sticky import response_key
@@ -89,13 +89,12 @@ class Journey:
         self._lease: Lease | None = None
         self._verdict: Verdict | None = None
         self._stripped = False
-        self._nobody: list[Choice] = []
+        self._surveys: list[Survey] = []
 
     def next(self, now: float) -> Step | None:
         """The next attempt, or None: then `ending` says what the client gets."""
         if self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped:
             return self._strip(now)
-        self._nobody = []
         first = not self.decision.attempts
         for desperate in (False, True):
             for leg in sorted(self._legs, key=lambda leg: leg.faults >= FAULTS_PER_TARGET):
@@ -103,16 +102,33 @@ class Journey:
                     continue
                 choice = leg.target.pool.choose(now, leg.ask, desperate=desperate)
                 if choice.lease is None:
-                    self._nobody.append(choice)
-                    self._consider(leg, choice)
                     continue
                 if not first and not self._book.budget.take(now):
                     leg.target.pool.released(choice.lease)
                     self.decision.outcome = "budget"
                     return None
                 return self._go(leg, choice, choice.lease, now)
-        self.decision.outcome = "exhausted" if self._nobody else "attempts"
+        self._survey(now)
         return None
+
+    def _survey(self, now: float) -> None:
+        """Nobody is left: find out why, unless there were enough attempts."""
+        legs = [leg for leg in self._legs if not leg.refused]
+        legs = [leg for leg in legs if len(self.decision.attempts) < leg.target.pool.settings.max_attempts]
+        self.decision.outcome = "exhausted" if legs else "attempts"
+        for leg in legs:
+            pool = leg.target.pool
+            survey = pool.survey(now, leg.ask)
+            self._surveys.append(survey)
+            self.decision.considered.append(
+                Considered(
+                    provider=pool.name,
+                    candidates=len(pool.accounts),
+                    away=len(pool.ready.away),
+                    skipped=pool.ready.skipped(MOST_SKIPPED),
+                    reasons=survey.reasons,
+                )
+            )
 
     def _go(self, leg: _Leg, choice: Choice, lease: Lease, now: float) -> Step:
         account = lease.account
@@ -212,9 +228,9 @@ class Journey:
         """What the client gets when there is no next step."""
         if self._ends_as_it_is():
             return self.failure or _unavailable(None)
-        times = [choice.retry_at for choice in self._nobody if choice.retry_at is not None]
+        times = [survey.retry_at for survey in self._surveys if survey.retry_at is not None]
         wait = max(min(times) - now, 0.0) if times else None
-        reasons: set[str] = set().union(*(choice.reasons for choice in self._nobody)) - {"tried"}
+        reasons: set[str] = set().union(*(survey.reasons for survey in self._surveys)) - {"tried"}
         reasons |= {attempt.why for attempt in self.decision.attempts}
         if reasons and reasons <= {"model_not_found"}:
             return self.failure or Failure(kind=FailureKind.MODEL_NOT_FOUND, message="no account has this model")
@@ -245,7 +261,6 @@ class Journey:
             candidates=choice.candidates,
             away=choice.away,
             skipped=choice.skipped,
-            reasons=choice.reasons,
         )
         seen = self.decision.considered
         if not seen or seen[-1] != looked:

@@ -6,7 +6,7 @@ is written to `changes` in the order in which it happened.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from random import Random
 
 from msgspec import Struct
@@ -24,6 +24,8 @@ from trilogue.pool.verdict import Verdict
 
 MOST_SKIPPED = 8
 """names in one explanation; the rest are counted"""
+MAX_CHANGES = 10_000
+"""changes that wait for a store; if nobody keeps them the oldest are forgotten"""
 DRY_SECONDS = 0.05
 """how long the answer "nobody, until then" is good for"""
 
@@ -31,8 +33,8 @@ DRY_SECONDS = 0.05
 class Choice(Struct, frozen=True, kw_only=True):
     """An account for a request, reserved until `finished`, `failed` or `released`; or none, and why.
 
-    `how`: sticky, strategy or last_resort. `broken`: why a conversation had to leave its account. `reasons`: how many
-    accounts have which obstacle, counted only when there is none to use.
+    `how`: sticky, strategy or last_resort. `broken`: why a conversation had to leave its account. `away`: how many are
+    not there; `skipped`: some of them.
     """
 
     lease: Lease | None
@@ -41,8 +43,13 @@ class Choice(Struct, frozen=True, kw_only=True):
     candidates: int = 0
     away: int = 0
     skipped: tuple[Skipped, ...] = ()
-    retry_at: float | None = None
-    reasons: dict[str, int] = {}
+
+
+class Survey(Struct, frozen=True, kw_only=True):
+    """Why nobody can be used: how many accounts have which obstacle, and when the first is back if that is known."""
+
+    reasons: dict[str, int]
+    retry_at: float | None
 
 
 class Pool:
@@ -56,7 +63,7 @@ class Pool:
             Account(index, one, share, ProxyRing(one.proxies) if one.proxies else shared)
             for index, one in enumerate(spec.accounts)
         ]
-        self.changes: list[Change] = []
+        self.changes: deque[Change] = deque(maxlen=MAX_CHANGES)
         self.ready = Ready(self.accounts)
         self.health = Health(self.name, self.settings, self.ready, self.changes)
         self.sticky = Stickiness()
@@ -64,7 +71,7 @@ class Pool:
         self._by_name = {account.name: account for account in self.accounts}
         self._uses = 0.0
         self._counted: dict[int, Account] = {}
-        self._dry: tuple[int, str, float, Choice] | None = None
+        self._dry: tuple[int, str, float, Survey] | None = None
         for account in self.accounts:
             account.rank = next_rank(self.settings.strategy, account, 0.0) if self._by_balance else 0.0
         if self._by_balance:
@@ -81,19 +88,18 @@ class Pool:
     def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Choice:
         """Reserve an account. `desperate`: also those that keep failing, if nobody else is there."""
         self.ready.release(now)
-        if self.health.is_down(now, desperate=desperate):
-            return self._nobody(now, ask, desperate=desperate)
-        account, broken = self._stuck_to(now, ask, desperate=desperate)
-        how = "sticky"
-        if account is None:
-            how = "strategy"
-            account = self.ready.first(now, ask, desperate=desperate)
-        if account is None:
-            return self._nobody(now, ask, desperate=desperate)
+        account, how, broken = None, "sticky", ""
+        if not self.health.is_down(now, desperate=desperate):
+            account, broken = self._stuck_to(now, ask, desperate=desperate)
+            if account is None:
+                how = "strategy"
+                account = self.ready.first(now, ask, desperate=desperate)
+        if account is not None and now < account.soft_until:
+            how = "last_resort"
         away = self.ready.away
         return Choice(
-            lease=self.take(account, now, ask),
-            how="last_resort" if now < account.soft_until else how,
+            lease=None if account is None else self.take(account, now, ask),
+            how=how,
             broken=broken,
             candidates=len(self.accounts),
             away=len(away),
@@ -161,15 +167,15 @@ class Pool:
         if account.concurrency is not None or account.by:
             self.ready.wake(account)
 
-    def _nobody(self, now: float, ask: Ask, *, desperate: bool) -> Choice:
-        """Nobody can be used: count why. The count is kept for a moment, since others will ask the same."""
+    def survey(self, now: float, ask: Ask) -> Survey:
+        """Count why nobody can be used. The count is kept for a moment, since others will ask the same."""
         kept = self._dry
         if kept and kept[0] == self.ready.epoch and kept[1] == ask.model and 0 <= now - kept[2] < DRY_SECONDS:
             return kept[3]
         reasons: Counter[str] = Counter()
         times = [at for at in (self.health.until,) if at > now]
         for account in self.accounts:
-            why = self.ready.obstacle(account, now, ask, desperate=desperate)
+            why = self.ready.obstacle(account, now, ask, desperate=True)
             if why == "cooling":
                 why = account.why or why
             elif why == "model":
@@ -178,17 +184,10 @@ class Pool:
             free = account.free_at(now, ask.model, ask.tokens)
             if free is not None and free > now:
                 times.append(free)
-        choice = Choice(
-            lease=None,
-            candidates=len(self.accounts),
-            away=len(self.ready.away),
-            skipped=self.ready.skipped(MOST_SKIPPED),
-            retry_at=min(times, default=None),
-            reasons=dict(reasons),
-        )
+        survey = Survey(reasons=dict(reasons), retry_at=min(times, default=None))
         if not ask.tried:
-            self._dry = (self.ready.epoch, ask.model, now, choice)
-        return choice
+            self._dry = (self.ready.epoch, ask.model, now, survey)
+        return survey
 
     def set_balance(self, account: Account, balance: float) -> float:
         """By hand. Gives what is added to what the configuration and the usage say."""

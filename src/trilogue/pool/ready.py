@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count, islice
+from math import inf
 
 from msgspec import Struct
 
@@ -53,14 +54,20 @@ class Ready:
         self._serial = count()
 
     def at(self, when: float, account: Account) -> None:
-        """Look at an account again at this time."""
-        heappush(self._timers, (when, next(self._serial), account))
+        """Look at an account again at this time, or before: one alarm at a time is enough."""
+        if when < account.alarm:
+            account.alarm = when
+            heappush(self._timers, (when, next(self._serial), account))
 
     def release(self, now: float) -> None:
         """Bring back everyone whose time has come."""
         timers = self._timers
         while timers and timers[0][0] <= now:
-            self.wake(heappop(timers)[2])
+            when, _, account = heappop(timers)
+            if when == account.alarm:
+                account.alarm = inf
+                self.wake(account)
+                self.at(account.next_change(now), account)
 
     def wake(self, account: Account) -> None:
         """An obstacle of this account has ended; if there is another one that will be found out."""

@@ -96,7 +96,7 @@ def _prefix(fields: _Body) -> str:
     digest = blake2b(digest_size=_KEY_BYTES, person=b"trl-prefix")
     for part in (fields.system, fields.instructions):
         digest.update(dump(_stable(_value(part))))
-    digest.update(bytes(fields.tools))
+    digest.update(memoryview(fields.tools))
     opening = _opening(fields.messages) or _opening(fields.input)
     if not opening:
         return ""
@@ -106,7 +106,7 @@ def _prefix(fields: _Body) -> str:
 
 def _opening(turns: Raw) -> list[Json]:
     """The first turns, up to and with the first one of the user. Later ones are not parsed."""
-    if not bytes(turns).lstrip().startswith(b"["):
+    if not _begins(turns, b"["):
         text = _text(turns)
         return [text] if text else []
     found: list[Json] = []
@@ -133,16 +133,21 @@ def _is_per_request(block: Json) -> bool:
 
 
 def _value(raw: Raw) -> Any:
-    return _decode(raw) if bytes(raw) else None
+    return _decode(raw) if memoryview(raw) else None
+
+
+def _begins(raw: Raw, sign: bytes) -> bool:
+    """What kind of value it is, without a copy of it."""
+    return memoryview(raw)[:1] == sign
 
 
 def _text(raw: Raw) -> str:
-    value = _value(raw) if bytes(raw).lstrip().startswith(b'"') else None
+    value = _value(raw) if _begins(raw, b'"') else None
     return value if isinstance(value, str) else ""
 
 
 def _member(raw: Raw, name: str) -> str:
-    value = _value(raw) if bytes(raw).lstrip().startswith(b"{") else None
+    value = _value(raw) if _begins(raw, b"{") else None
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""
 
