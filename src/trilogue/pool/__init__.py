@@ -29,9 +29,9 @@ How a gateway uses it, for every protocol, streamed or not:
         keeper.sync(now())
         log.info("decision", **journey.decision.as_dict())
 
-`step.target` is a position in the targets. `step.proxy` is a position in the account's `proxies`, or in the provider's if
-it has none of its own. `with_headers(failure, reset_delay(headers, now()))` takes the time from rate-limit headers where
-there is no retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
+`step.target` is a position in the targets; `step.proxy` one in the account's `proxies`, or in the provider's if it has
+none of its own. `with_headers(failure, reset_delay(headers, now()))` takes the time from rate-limit headers where there
+is no retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
 """
 
 from trilogue.pool.account import Account, Lease
