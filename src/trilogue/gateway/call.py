@@ -47,6 +47,9 @@ class Call(Struct, kw_only=True):
 def read_head(body: bytes) -> tuple[str, bool]:
     """The model and whether to stream. Whatever is wrong with the body is the client's mistake, said in one line."""
     try:
+        if not body.isascii():
+            # The parser looks into the texts that it needs, and only into those.
+            body.decode()
         head = _decode_head(body)
     except DECODE_ERRORS:
         # The generic parser says what is wrong with the JSON, or else it is one of the two fields.

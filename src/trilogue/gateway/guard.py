@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 import structlog
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from trilogue.gateway.failures import error_reply, plain_failure, raw_headers
@@ -23,13 +24,14 @@ from trilogue.protocols.jsontext import dump
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 100
 HEAD_SECONDS = 10.0
-LINGER_SECONDS = 2.0
+LINGER_SECONDS = 5.0
 """How long a client that was refused may go on sending: closed at once, it would not see why."""
 WRITE_SECONDS = 120.0
 """How long a client may leave what it has been sent unread."""
 PROBE_SECONDS = 0.01
 
 _HOST = re.compile(rb"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?")
+_OFFER = (b"connection", b"upgrade", b"http2-settings")
 _TCP_CLOSE = 7
 """the first byte of Linux's tcp_info when the peer has reset the connection"""
 
@@ -82,12 +84,30 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self._inbound is not Inbound.BODY:
             self._head_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._inbound in (Inbound.NOTHING, Inbound.HEAD):
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(TOO_LARGE)
             elif self._timer is None and not self._is_answering():
                 self._await_head()
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            if self._inbound is Inbound.HEAD:
+                self._decline_upgrade(data[upgrade.args[0] :])
+        except HttpParserError:
+            self._give_up()
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Java's clients offer HTTP/2 with every request. The parser takes what follows for it, and it is the body."""
+        kept = [header for header in self.headers if header[0] not in _OFFER]
+        lines = [b"%b: %b\r\n" % header for header in kept]
+        method = self.parser.get_method()
+        self.parser = HttpRequestParser(self)
+        self._parse(b"".join([method, b" ", self.url, b" HTTP/1.1\r\n", *lines, b"\r\n", rest]))
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """The client sends no more. If it has asked for something it may still be there to read the answer."""
@@ -134,10 +154,16 @@ class GuardedProtocol(HttpToolsProtocol):
         expected = (0, 1) if self.parser.get_http_version() == "1.0" else (1,)
         if len(hosts) not in expected or not all(map(_HOST.fullmatch, hosts)):
             self._stop_parsing(BAD_HOST)
+        if self.parser.get_method() == b"CONNECT":
+            self._stop_parsing(BAD)
+        if self.parser.should_upgrade() and any(map(_is_framing, self.headers)):
+            return
         self._inbound = Inbound.BODY
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        if self._inbound is Inbound.HEAD:
+            return  # an upgrade that will be declined
         self._inbound = Inbound.NOTHING
         self._head_bytes = 0
         super().on_message_complete()
@@ -147,16 +173,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._inbound is Inbound.BODY and not self.transport.is_closing():
             self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def send_400_response(self, msg: str) -> None:
-        """uvicorn: the parser has given up. An answer that is under way is not disturbed, but it is the last one."""
+    def _give_up(self) -> None:
+        """The parser has. An answer that is under way is not disturbed, but it is the last one."""
         if self._is_answering():
             self._inbound = Inbound.IGNORED
             self.cycle.keep_alive = False
         else:
             self._refuse(self._refusal)
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """An upgrade is not taken, and that is all: the request itself gets its answer."""
 
     def _is_answering(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
@@ -201,6 +224,12 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
         else:
             self.loop.call_later(seconds, self._look_for_reset, min(2 * seconds, 1.0))
+
+
+def _is_framing(header: tuple[bytes, bytes]) -> bool:
+    """Whether this says that there is a body."""
+    name, value = header
+    return name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
 
 
 def _reply(refusal: tuple[int, str, str], url: bytes) -> bytes:
