@@ -16,6 +16,8 @@ from trilogue.protocols.registry import codec
 
 FULL = os.environ.get("TRILOGUE_FULL") == "1"
 """Cut every stream at every event and at many bytes; otherwise at a few places, always the same ones."""
+MOST = 40
+"""Events at which a stream is cut in the full run; of longer ones every second, third, … and the last 20."""
 
 EXCEPTIONS = {
     400: "BadRequestError",
@@ -94,8 +96,9 @@ def cuts(recording: Recording, target: Protocol) -> list[int]:
     assert stream is not None
     picks = numbers(f"{recording.id} {target.value}")
     events = [0, *sse.boundaries(stream)]
-    inside = [next(picks) % len(stream) for _ in range(40 if FULL else 2)]
-    chosen = events if FULL else [*(events[next(picks) % len(events)] for _ in range(2)), *events[-4:-1]]
+    inside = [next(picks) % len(stream) for _ in range(10 if FULL else 2)]
+    every = [*events[:: 1 + len(events) // MOST], *events[-20:]]
+    chosen = every if FULL else [*(events[next(picks) % len(events)] for _ in range(2)), *events[-4:-1]]
     return sorted({*chosen, *inside})
 
 

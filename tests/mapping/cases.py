@@ -1,7 +1,7 @@
-"""Rows of the mapping as data: a small request or answer, its direction, what must be on the wire, what must be declared.
+"""Rows of the mapping as data: a small request or answer, its direction, what must be on the wire and what declared.
 
-`Ask` is a client's request on its way to the upstream, `Answer` an upstream's answer on its way to the client. A pair is
-written from where it comes to where it goes: `C>M` is Chat to Messages.
+`Ask` is a client's request on its way to the upstream, `Answer` an upstream's answer on its way to the client. A pair
+is written from where it comes to where it goes: `C>M` is Chat to Messages.
 """
 
 import re
@@ -199,7 +199,9 @@ class Answer:
 def rows(cases: Iterable[Ask | Answer]) -> pytest.MarkDecorator:
     """Parametrise a test by rows."""
     listed = list(cases)
-    return pytest.mark.parametrize("case", listed, ids=[f"{case.pair}-{case.name}".replace(" ", "_") for case in listed])
+    return pytest.mark.parametrize(
+        "case", listed, ids=[f"{case.pair}-{case.name}".replace(" ", "_") for case in listed]
+    )
 
 
 def codes(losses: Iterable[Loss]) -> set[str]:
@@ -230,13 +232,18 @@ def check_ask(case: Ask) -> None:
 def check_given_up(case: Ask) -> None:
     """The row's field is refused by its path, or, where the row allows it, declared as lost."""
     path = case.refused if case.refused is not None else case.declared or ""
+    refusal = ""
     try:
         translated = case.run()
     except trilogue.ClientError as error:
-        assert covers(path, error.path) or covers(error.path, path), f"refused at {error.path!r}, not {path!r}: {error}"
+        refusal = error.path
+    if refusal:
+        assert covers(path, refusal) or covers(refusal, path), f"refused at {refusal!r}, not {path!r}"
         return
     assert case.declared is not None, f"not refused; losses {[str(loss) for loss in translated.losses]}"
-    assert names(translated.losses, path), f"{path} is neither refused nor in {[str(loss) for loss in translated.losses]}"
+    assert names(translated.losses, path), (
+        f"{path} is neither refused nor in {[str(loss) for loss in translated.losses]}"
+    )
     check_wire(translated.body, case.wire)
 
 
@@ -349,7 +356,14 @@ def choice(finish_reason: str | None = "stop", **message: Any) -> list[Body]:
 
 def message_item(*parts: Body, **fields: Any) -> Body:
     """A Responses output message."""
-    return {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": list(parts), **fields}
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": list(parts),
+        **fields,
+    }
 
 
 def output_text(text: str, **fields: Any) -> Body:

@@ -10,7 +10,10 @@ DEV = {"role": "developer", "content": "B"}
 SAID = {"role": "assistant", "content": "Yes"}
 HI = like(role="user", content=texts("Hi"))
 BLOCKS = [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]
-MARKED = [{"type": "text", "text": "A", "cache_control": {"type": "ephemeral", "ttl": "5m"}}, {"type": "text", "text": "B"}]
+MARKED = [
+    {"type": "text", "text": "A", "cache_control": {"type": "ephemeral", "ttl": "5m"}},
+    {"type": "text", "text": "B"},
+]
 
 LEADING = (
     Ask("two prompts are two blocks", "C>M", {"messages": [A, B, USER]}, {"system": BLOCKS, "messages[0]": HI}),

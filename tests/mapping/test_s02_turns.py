@@ -5,8 +5,23 @@ from typing import Any
 import pytest
 
 import trilogue
-from tests.mapping.cases import ABSENT, USER, Answer, Ask, Body, check_answer, check_ask, fits, holds, like
-from tests.mapping.cases import message_item, one_of, output_text, rows, texts
+from tests.mapping.cases import (
+    ABSENT,
+    USER,
+    Answer,
+    Ask,
+    Body,
+    check_answer,
+    check_ask,
+    fits,
+    holds,
+    like,
+    message_item,
+    one_of,
+    output_text,
+    rows,
+    texts,
+)
 
 SAID = {"role": "assistant", "content": "Yes"}
 GO = {"role": "user", "content": "go"}
@@ -42,7 +57,7 @@ def output(number: int, text: str = "seen") -> Body:
     return {"type": "function_call_output", "call_id": f"call_{number}", "output": text}
 
 
-TOOLS = {
+TOOLS: dict[str, list[Body]] = {
     "C": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}],
     "M": [{"name": "look", "input_schema": {"type": "object", "properties": {}}}],
     "R": [
@@ -137,7 +152,13 @@ SYNTHETIC: dict[str, Body] = {
 }
 REPAIRED = tuple(
     Ask(
-        "repaired", pair, OPEN[pair[0]], SYNTHETIC[pair[-1]], "tool_result.synthetic", "tool_result.is_error", repair=True
+        "repaired",
+        pair,
+        OPEN[pair[0]],
+        SYNTHETIC[pair[-1]],
+        "tool_result.synthetic",
+        "tool_result.is_error",
+        repair=True,
     )
     for pair in PAIRS
 )

@@ -23,22 +23,22 @@ def turn(protocol: str) -> str:
     return part(protocol).removesuffix("[0]")
 
 
-TEXT = {
+TEXT: dict[str, Body] = {
     "C": {"type": "text", "text": "x"},
     "M": {"type": "text", "text": "x"},
     "R": {"type": "input_text", "text": "x"},
 }
-IMAGE_URL = {
+IMAGE_URL: dict[str, Body] = {
     "C": {"type": "image_url", "image_url": {"url": URL}},
     "M": {"type": "image", "source": {"type": "url", "url": URL}},
     "R": {"type": "input_image", "image_url": URL},
 }
-IMAGE_DATA = {
+IMAGE_DATA: dict[str, Body] = {
     "C": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}},
     "M": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}},
     "R": {"type": "input_image", "image_url": f"data:image/png;base64,{DATA}"},
 }
-FILE = {
+FILE: dict[str, Body] = {
     "C": {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PDF}", "filename": "a.pdf"}},
     "M": {
         "type": "document",
@@ -100,15 +100,15 @@ EXACT = (
     ),
 )
 
-BMP = {
+BMP: dict[str, Body] = {
     "C": {"type": "image_url", "image_url": {"url": "data:image/bmp;base64,Qk0="}},
     "R": {"type": "input_image", "image_url": "data:image/bmp;base64,Qk0="},
 }
-HIGH = {
+HIGH: dict[str, Body] = {
     "C": {"type": "image_url", "image_url": {"url": URL, "detail": "high"}},
     "R": {"type": "input_image", "image_url": URL, "detail": "high"},
 }
-FILE_ID = {
+FILE_ID: dict[str, Body] = {
     "C": {"type": "file", "file": {"file_id": "file_1"}},
     "M": {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
     "R": {"type": "input_image", "file_id": "file_1", "detail": "auto"},
@@ -208,7 +208,12 @@ REFUSED = (
     *(Ask("audio out", f"C>{p}", VOICE, refused="modalities") for p in "MR"),
     *(Ask("text only", f"C>{p}", {"modalities": ["text"]}) for p in "MR"),
     *(
-        Ask("container upload", f"M>{p}", user("M", {"type": "container_upload", "file_id": "file_1"}), refused=part("M"))
+        Ask(
+            "container upload",
+            f"M>{p}",
+            user("M", {"type": "container_upload", "file_id": "file_1"}),
+            refused=part("M"),
+        )
         for p in "CR"
     ),
     *(Ask("generated image", f"R>{p}", {"input": [SAID, PICTURE, SAID]}, declared="input[1]") for p in "CM"),

@@ -5,8 +5,22 @@ from typing import Any
 
 import pytest
 
-from tests.mapping.cases import ABSENT, USER, Answer, Ask, Body, at, check_answer, check_ask, choice, codes, holds, like
-from tests.mapping.cases import one_of, rows
+from tests.mapping.cases import (
+    ABSENT,
+    USER,
+    Answer,
+    Ask,
+    Body,
+    at,
+    check_answer,
+    check_ask,
+    choice,
+    codes,
+    holds,
+    like,
+    one_of,
+    rows,
+)
 
 SCHEMA = {
     "type": "object",
@@ -30,7 +44,14 @@ def messages(name: str = "look", schema: Any = SCHEMA, **fields: Any) -> Body:
 
 def responses(name: str = "look", parameters: Any = SCHEMA, **fields: Any) -> Body:
     """A Responses function."""
-    return {"type": "function", "name": name, "description": "Looks.", "parameters": parameters, "strict": False, **fields}
+    return {
+        "type": "function",
+        "name": name,
+        "description": "Looks.",
+        "parameters": parameters,
+        "strict": False,
+        **fields,
+    }
 
 
 def tool(**expected: Any) -> Any:
@@ -164,7 +185,11 @@ DEFERRED = (
         "tool search",
         "M>R",
         {"tools": [REGEX, messages(defer_loading=True)]},
-        {"tools": lambda tools: {t["type"]: t.get("defer_loading") for t in tools} == {"tool_search": None, "function": True}},
+        {
+            "tools": lambda tools: (
+                {t["type"]: t.get("defer_loading") for t in tools} == {"tool_search": None, "function": True}
+            )
+        },
         lost="tool_search.algorithm",
     ),
     Ask(
@@ -188,7 +213,10 @@ DEFERRED = (
         {"tools[1].function.name": "other"},
         lost="tool.defer_loading",
     ),
-    *(Ask("tool search of the client", f"R>{p}", {"tools": [CLIENT_SEARCH, responses()]}, declared="tools[0]") for p in "CM"),
+    *(
+        Ask("tool search of the client", f"R>{p}", {"tools": [CLIENT_SEARCH, responses()]}, declared="tools[0]")
+        for p in "CM"
+    ),
     Ask("tool search", "M>C", {"tools": [REGEX, messages()]}, declared="tools[0]"),
     Ask("tool search", "R>C", {"tools": [SEARCH, responses()]}, declared="tools[0]"),
 )
@@ -214,24 +242,26 @@ TIMING = (
     Ask("tool added later", "M>C", {"messages": [USER, INLINE, SAID, USER]}, declared="messages[1].content[0]"),
 )
 
+MESSAGES_OPTIONS: Body = {
+    "input_examples": [{"city": "Rome"}],
+    "eager_input_streaming": True,
+    "allowed_callers": ["direct", "code_execution_20260120"],
+}
+RESPONSES_OPTIONS: Body = {
+    "output_schema": SCHEMA,
+    "async": True,
+    "allowed_callers": ["direct", "programmatic"],
+}
 OPTIONS = (
     *(
         Ask(f"option {name}", f"M>{p}", {"tools": [messages(**{name: value})]}, lost="tool.option")
         for p in "CR"
-        for name, value in {
-            "input_examples": [{"city": "Rome"}],
-            "eager_input_streaming": True,
-            "allowed_callers": ["direct", "code_execution_20260120"],
-        }.items()
+        for name, value in MESSAGES_OPTIONS.items()
     ),
     *(
         Ask(f"option {name}", f"R>{p}", {"tools": [responses(**{name: value})]}, lost="tool.option")
         for p in "CM"
-        for name, value in {
-            "output_schema": SCHEMA,
-            "async": True,
-            "allowed_callers": ["direct", "programmatic"],
-        }.items()
+        for name, value in RESPONSES_OPTIONS.items()
     ),
     *(
         Ask(
@@ -275,7 +305,9 @@ PROGRAM = {
 }
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "seen"}
 CALLERS = tuple(
-    Ask("called by a program", f"R>{p}", {"input": [USER, PROGRAM, OUTPUT], "tools": [responses()]}, declared="input[1]")
+    Ask(
+        "called by a program", f"R>{p}", {"input": [USER, PROGRAM, OUTPUT], "tools": [responses()]}, declared="input[1]"
+    )
     for p in "CM"
 )
 

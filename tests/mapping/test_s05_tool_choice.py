@@ -66,7 +66,12 @@ SOME = (
 )
 
 HOSTED = tuple(
-    Ask(f"hosted {kind}", f"R>{p}", {"tools": [*TOOLS["R"], {"type": kind}], "tool_choice": {"type": kind}}, declared="tool_choice")
+    Ask(
+        f"hosted {kind}",
+        f"R>{p}",
+        {"tools": [*TOOLS["R"], {"type": kind}], "tool_choice": {"type": kind}},
+        declared="tool_choice",
+    )
     for kind in ("apply_patch", "shell", "image_generation")
     for p in "CM"
 )
@@ -128,11 +133,15 @@ SERIAL = (
         )
         for pair in ("C>M", "R>M", "C>R", "R>C")
     ),
-    Ask("one call at a time", "C>R", {"tools": TOOLS["C"], "parallel_tool_calls": False}, {"parallel_tool_calls": False}),
-    Ask("one call at a time", "R>C", {"tools": TOOLS["R"], "parallel_tool_calls": False}, {"parallel_tool_calls": False}),
+    Ask(
+        "one call at a time", "C>R", {"tools": TOOLS["C"], "parallel_tool_calls": False}, {"parallel_tool_calls": False}
+    ),
+    Ask(
+        "one call at a time", "R>C", {"tools": TOOLS["R"], "parallel_tool_calls": False}, {"parallel_tool_calls": False}
+    ),
 )
 
-EFFORT = {"C": {"reasoning_effort": "medium"}, "R": {"reasoning": {"effort": "medium"}}}
+EFFORT: dict[str, Body] = {"C": {"reasoning_effort": "medium"}, "R": {"reasoning": {"effort": "medium"}}}
 FORCED = (
     *(
         Ask(

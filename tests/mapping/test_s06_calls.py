@@ -5,8 +5,23 @@ from typing import Any
 
 import pytest
 
-from tests.mapping.cases import ABSENT, USER, Answer, Ask, Body, at, check_answer, check_ask, choice, codes, holds, like
-from tests.mapping.cases import one_of, rows, texts
+from tests.mapping.cases import (
+    ABSENT,
+    USER,
+    Answer,
+    Ask,
+    Body,
+    at,
+    check_answer,
+    check_ask,
+    choice,
+    codes,
+    holds,
+    like,
+    one_of,
+    rows,
+    texts,
+)
 from tests.mapping.test_s02_turns import TOOLS, call, item, output, result, told, use
 from tests.mapping.test_s04_tools import CUSTOM
 
@@ -216,7 +231,7 @@ MEDIA = (
             "tools": TOOLS["M"],
         },
         {
-            "messages[2]": like(role="tool", tool_call_id="call_1", content=lambda c: bool(c)),
+            "messages[2]": like(role="tool", tool_call_id="call_1", content=bool),
             "messages[3]": like(role="tool", tool_call_id="call_2"),
             "messages[4]": moved,
         },
@@ -331,7 +346,7 @@ def test_an_id_is_translated_once() -> None:
     assert at(body, "messages[1].content[0].id") == once
 
 
-CALLED = {
+CALLED: dict[str, Body] = {
     "C": {"choices": choice("tool_calls", tool_calls=[call(1, ODD)])},
     "M": {"content": [{**use(1), "input": {"b": 1, "a": 1}}], "stop_reason": "tool_use"},
     "R": {"output": [{**item(1), "arguments": ODD, "id": "fc_1", "status": "completed"}]},

@@ -188,7 +188,13 @@ VISIBLE = (
     ),
     Ask("summary", "R>C", {"reasoning": {"summary": "auto"}}, lost="reasoning.visibility"),
     *(
-        Ask("context", f"R>{p}", {"reasoning": {"context": "all_turns"}}, {"reasoning": ABSENT}, lost="reasoning.context")
+        Ask(
+            "context",
+            f"R>{p}",
+            {"reasoning": {"context": "all_turns"}},
+            {"reasoning": ABSENT},
+            lost="reasoning.context",
+        )
         for p in "CM"
     ),
     *(Ask("pro", f"R>{p}", {"reasoning": {"mode": "pro"}}, refused="reasoning.mode") for p in "CM"),

@@ -7,8 +7,30 @@ from typing import Any
 import pytest
 
 import trilogue
-from tests.mapping.cases import ABSENT, COMPAT, C, M, R, USER, Answer, Ask, Body, answer, at, check_answer, check_ask
-from tests.mapping.cases import check_wire, choice, codes, like, message_item, output_text, request, rows, texts
+from tests.mapping.cases import (
+    ABSENT,
+    COMPAT,
+    USER,
+    Answer,
+    Ask,
+    Body,
+    C,
+    M,
+    R,
+    answer,
+    at,
+    check_answer,
+    check_ask,
+    check_wire,
+    choice,
+    codes,
+    like,
+    message_item,
+    output_text,
+    request,
+    rows,
+    texts,
+)
 from tests.mapping.test_s02_turns import TOOLS, call, item, output, result, told, use
 from trilogue import Profile, Protocol, Sealer, Target
 

@@ -5,8 +5,21 @@ from typing import Any
 
 import pytest
 
-from tests.mapping.cases import ABSENT, USER, Answer, Ask, Body, check_answer, check_ask, codes, holds, like, message_item
-from tests.mapping.cases import output_text, rows
+from tests.mapping.cases import (
+    ABSENT,
+    USER,
+    Answer,
+    Ask,
+    Body,
+    check_answer,
+    check_ask,
+    codes,
+    holds,
+    like,
+    message_item,
+    output_text,
+    rows,
+)
 
 PLACE = {"type": "approximate", "city": "Rome", "country": "IT"}
 SEARCH: dict[str, Body] = {
@@ -99,7 +112,9 @@ MCP = {
 }
 OTHERS = (
     *(
-        Ask("web fetch", f"M>{p}", {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]}, declared="tools[0]")
+        Ask(
+            "web fetch", f"M>{p}", {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]}, declared="tools[0]"
+        )
         for p in "CR"
     ),
     Ask(
@@ -122,16 +137,20 @@ OTHERS = (
         {"tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file_1"]}}]},
         declared="tools[0]",
     ),
-    *(Ask("file search", f"R>{p}", {"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}, declared="tools[0]") for p in "CM"),
+    *(
+        Ask(
+            "file search",
+            f"R>{p}",
+            {"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]},
+            declared="tools[0]",
+        )
+        for p in "CM"
+    ),
     Ask(
         "remote tools",
         "M>R",
         {"mcp_servers": [MCP_SERVER], "tools": [MCP_TOOLSET]},
-        {
-            "tools[0]": like(
-                type="mcp", server_label="files", server_url="https://mcp.example.com", authorization="tok"
-            )
-        },
+        {"tools[0]": like(type="mcp", server_label="files", server_url="https://mcp.example.com", authorization="tok")},
     ),
     Ask(
         "remote tools",
@@ -144,7 +163,7 @@ OTHERS = (
     ),
     Ask("remote tools with approval", "R>M", {"tools": [{**MCP, "require_approval": "always"}]}, declared="tools[0]"),
     Ask("remote tools", "R>C", {"tools": [MCP]}, declared="tools[0]"),
-    Ask("remote tools", "M>C", {"mcp_servers": [MCP_SERVER], "tools": [MCP_TOOLSET]}, declared="mcp_servers"),
+    Ask("remote tools", "M>C", {"mcp_servers": [MCP_SERVER], "tools": [MCP_TOOLSET]}, declared="tools[0]"),
     *(Ask("pictures", f"R>{p}", {"tools": [{"type": "image_generation"}]}, declared="tools[0]") for p in "CM"),
     *(Ask("computer", f"R>{p}", {"tools": [{"type": "computer"}]}, declared="tools[0]") for p in "CM"),
 )
@@ -254,7 +273,11 @@ ANSWERS = (
         "web search",
         "M>C",
         {"content": [USED, FOUND, TEXT]},
-        {"choices[0].message.content": "Cats.", "choices[0].message.tool_calls": ABSENT, "choices[0].finish_reason": "stop"},
+        {
+            "choices[0].message.content": "Cats.",
+            "choices[0].message.tool_calls": ABSENT,
+            "choices[0].finish_reason": "stop",
+        },
         lost="hosted.result_dropped",
         may="native.dropped web_search.replay hosted.history_as_text",
     ),
@@ -262,7 +285,11 @@ ANSWERS = (
         "web search",
         "R>C",
         {"output": [LOOKED, message_item(output_text("Cats."))]},
-        {"choices[0].message.content": "Cats.", "choices[0].message.tool_calls": ABSENT, "choices[0].finish_reason": "stop"},
+        {
+            "choices[0].message.content": "Cats.",
+            "choices[0].message.tool_calls": ABSENT,
+            "choices[0].finish_reason": "stop",
+        },
         lost="hosted.result_dropped",
         may="native.dropped web_search.replay hosted.history_as_text",
     ),

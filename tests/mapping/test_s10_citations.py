@@ -1,7 +1,20 @@
 """Mapping §10: citations and annotations."""
 
-from tests.mapping.cases import ABSENT, USER, Answer, Ask, Body, check_answer, check_ask, choice, like, message_item
-from tests.mapping.cases import one_of, output_text, rows
+from tests.mapping.cases import (
+    ABSENT,
+    USER,
+    Answer,
+    Ask,
+    Body,
+    check_answer,
+    check_ask,
+    choice,
+    like,
+    message_item,
+    one_of,
+    output_text,
+    rows,
+)
 
 WEB = {
     "type": "web_search_result_location",

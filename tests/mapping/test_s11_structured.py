@@ -1,5 +1,7 @@
 """Mapping §11: structured output."""
 
+from typing import Any
+
 from tests.mapping.cases import ABSENT, USER, Ask, Body, check_ask, like, one_of, rows
 
 SCHEMA = {
@@ -12,7 +14,7 @@ LOOSE = {"type": "object", "properties": {"city": {"type": "string"}}}
 LIMITS = {**SCHEMA, "properties": {"city": {"type": "string", "minLength": 2}}}
 
 
-def chat(schema: Body = SCHEMA, **fields: object) -> Body:
+def chat(schema: Body = SCHEMA, **fields: Any) -> Body:
     """A Chat request for that schema."""
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "place", "schema": schema, **fields}}}
 
@@ -22,13 +24,13 @@ def messages(schema: Body = SCHEMA) -> Body:
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
 
-def responses(schema: Body = SCHEMA, **fields: object) -> Body:
+def responses(schema: Body = SCHEMA, **fields: Any) -> Body:
     """A Responses request for that schema."""
     return {"text": {"format": {"type": "json_schema", "name": "place", "schema": schema, **fields}}}
 
 
 FORMAT = {"type": "json_schema", "schema": SCHEMA}
-FULL = {"strict": True, "description": "A place."}
+FULL: Body = {"strict": True, "description": "A place."}
 NAMED = {"name": "structured_output", "schema": SCHEMA, "strict": True}
 CASES = (
     Ask(
@@ -53,7 +55,7 @@ CASES = (
             f"M>{p}",
             messages(LOOSE),
             {path: like(schema=LOOSE, strict=one_of(False, ABSENT))},
-            lost="tool.strict_downgraded",
+            declared="output_config.format",
         )
         for p, path in (("C", "response_format.json_schema"), ("R", "text.format"))
     ),
@@ -90,10 +92,7 @@ CASES = (
         {"text": {"format": {"type": "json_object"}}},
         {"response_format": {"type": "json_object"}},
     ),
-    *(
-        Ask("plain text", f"C>{p}", {"response_format": {"type": "text"}}, {"output_config": ABSENT})
-        for p in "MR"
-    ),
+    *(Ask("plain text", f"C>{p}", {"response_format": {"type": "text"}}, {"output_config": ABSENT}) for p in "MR"),
     *(Ask("plain text", f"R>{p}", {"text": {"format": {"type": "text"}}}, {"output_config": ABSENT}) for p in "CM"),
 )
 

@@ -60,9 +60,6 @@ LOSSES: dict[str, LossRule] = {
     "tool.defer_loading": LossRule("deferred tool goes to a protocol without tool search", "offered from the start"),
     "tool.timing": LossRule("tool added in mid-conversation", "offered from the start"),
     "tool.option": LossRule("optional tool setting the target has no name for", "dropped"),
-    "tool.builtin_emulated": LossRule(
-        "built-in client tool of another protocol", "offered as a function with its schema"
-    ),
     "tool.hosted_dropped": LossRule("hosted tool that the target cannot run", "not offered"),
     "tool_search.algorithm": LossRule("provider-side tool search", "the target's own search is used"),
     "tool_choice.allowed_filtered": LossRule("choice limited to some tools", "only those tools are offered"),
@@ -101,7 +98,6 @@ LOSSES: dict[str, LossRule] = {
     "citation.dropped": LossRule("citation in the history", "dropped"),
     "format.json_object": LossRule("any-JSON output mode", "asked for in words"),
     "format.details": LossRule("name, description or strictness of an output schema", "dropped"),
-    "schema.transformed": LossRule("schema keyword the target rejects", "moved into the description"),
     "max_tokens.defaulted": LossRule("no output limit given, and the target demands one", "the model's default limit"),
     "max_tokens.raised": LossRule("output limit below the target's minimum", "raised to the minimum"),
     "temperature.clamped": LossRule("temperature above the target's range", "the target's maximum"),

@@ -18,7 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
-from trilogue.errors import SealError
+from trilogue.errors import SealError, UpstreamProtocolError
 from trilogue.model import SEAL_PREFIX, Opaque, OpaqueKind, Protocol, Provenance
 
 KEY_BYTES = 32
@@ -83,17 +83,19 @@ class Sealer:
 
     def seal(self, opaque: Opaque, origin: Provenance) -> str:
         """The sealed form of a value."""
-        content = _encode(
-            _Envelope(
-                opaque.kind,
-                opaque.value,
-                opaque.item_id,
-                origin.protocol,
-                origin.provider,
-                origin.model,
-                origin.account,
-            )
+        envelope = _Envelope(
+            opaque.kind,
+            opaque.value,
+            opaque.item_id,
+            origin.protocol,
+            origin.provider,
+            origin.model,
+            origin.account,
         )
+        try:
+            content = _encode(envelope)
+        except UnicodeEncodeError:
+            raise UpstreamProtocolError("an opaque value holds half a character") from None
         key = self._primary
         nonce = key.nonce(content)
         sealed = key.id + nonce + key.cipher.encrypt(nonce, content, key.id)

@@ -1,0 +1,128 @@
+"""What must hold for every row of the mapping, whatever it is about."""
+
+import contextlib
+
+import pytest
+
+import trilogue
+from tests.judges import sdk
+from tests.mapping import test_s01_system as s01
+from tests.mapping import test_s02_turns as s02
+from tests.mapping import test_s03_content as s03
+from tests.mapping import test_s04_tools as s04
+from tests.mapping import test_s05_tool_choice as s05
+from tests.mapping import test_s06_calls as s06
+from tests.mapping import test_s07_reasoning_controls as s07
+from tests.mapping import test_s08_reasoning as s08
+from tests.mapping import test_s09_hosted as s09
+from tests.mapping import test_s10_citations as s10
+from tests.mapping import test_s11_structured as s11
+from tests.mapping import test_s12_limits as s12
+from tests.mapping import test_s13_versions as s13
+from tests.mapping import test_s14_caching as s14
+from tests.mapping import test_s15_stop_reasons as s15
+from tests.mapping import test_s16_usage as s16
+from tests.mapping import test_s18_refusals as s18
+from tests.mapping import test_s22_cannot_map as s22
+from tests.mapping.cases import ABSENT, Answer, Ask, at, pair
+from trilogue import ClientError, RequestTranslation
+from trilogue.lint import lint_request, lint_response
+
+SECTIONS = (s01, s02, s03, s04, s05, s06, s07, s08, s09, s10, s11, s12, s13, s14, s18, s22)
+ASKS: list[Ask] = [case for section in SECTIONS for case in section.CASES]
+ANSWERS: list[Answer] = [
+    *s02.ANSWERS,
+    *s04.RESTORED,
+    *s06.ANSWERS,
+    *s08.ANSWERS,
+    *s09.ANSWERS,
+    *s10.ANSWERS,
+    *s14.ANSWERS,
+    *s15.ANSWERS,
+    *s16.ANSWERS,
+    *s18.ANSWERS,
+    *s22.META,
+]
+
+
+def translated(case: Ask) -> RequestTranslation | None:
+    """The translation of a row, if it is not refused."""
+    try:
+        return case.run()
+    except ClientError:
+        return None
+
+
+asks = pytest.mark.parametrize("number", range(len(ASKS)), ids=[f"{c.pair}-{c.name}".replace(" ", "_") for c in ASKS])
+answers = pytest.mark.parametrize(
+    "number", range(len(ANSWERS)), ids=[f"{c.pair}-{c.name}".replace(" ", "_") for c in ANSWERS]
+)
+
+
+@asks
+def test_the_request_is_valid(number: int) -> None:
+    """The official SDK's types and the linter have nothing against what is sent."""
+    case = ASKS[number]
+    result = translated(case)
+    if result is None:
+        return
+    target = pair(case.pair)[1]
+    assert not sdk.request_problems(target, result.body)
+    assert not [str(finding) for finding in lint_request(target, result.body) if finding.severity == "error"]
+
+
+@asks
+def test_losses_point_into_the_request(number: int) -> None:
+    """A path that is not in the client's document helps nobody."""
+    case = ASKS[number]
+    result = translated(case)
+    for loss in result.losses if result else ():
+        assert loss.code in trilogue.LOSSES
+        absent_on_purpose = loss.code == "max_tokens.defaulted"
+        assert absent_on_purpose or at(case.body, loss.path) is not ABSENT, f"{loss} is not in {case.body}"
+
+
+@asks
+def test_strict_refuses_exactly_what_is_lost(number: int) -> None:
+    """Strict mode raises if and only if declare mode has something to declare."""
+    case = ASKS[number]
+    result = translated(case)
+    if result is None or not result.losses:
+        if result is not None:
+            assert case.run(strict=True).body == result.body
+        return
+    with pytest.raises(trilogue.StrictLoss) as caught:
+        case.run(strict=True)
+    assert set(caught.value.losses) == set(result.losses)
+
+
+@asks
+def test_the_client_s_document_is_left_as_it_was(number: int) -> None:
+    """A caller may use its request again, for another upstream."""
+    case = ASKS[number]
+    body, again = case.body, case.body
+    with contextlib.suppress(ClientError):
+        trilogue.translate_request(body, source=case.source, target=case.target, repair=case.repair)
+    assert body == again
+
+
+@answers
+def test_the_answer_is_valid(number: int) -> None:
+    """The official SDK's types and the linter have nothing against what the client gets."""
+    case = ANSWERS[number]
+    target = pair(case.pair)[1]
+    result = case.run()
+    assert not sdk.body_problems(target, result.body)
+    found = lint_response(target, result.body, request=case.request, own=True)
+    silent = case.name == "none given"  # an upstream without usage leaves the answer without it
+    assert not [str(f) for f in found if f.severity == "error" and not (silent and f.rule in ("B57", "D41"))]
+    assert {loss.code for loss in result.losses} <= set(trilogue.LOSSES)
+
+
+@answers
+def test_losses_point_into_the_answer(number: int) -> None:
+    """The path is one of the upstream's own document."""
+    case = ANSWERS[number]
+    for loss in case.run().losses:
+        absent_on_purpose = loss.code == "usage.estimated"
+        assert absent_on_purpose or at(case.body, loss.path) is not ABSENT, f"{loss} is not in {case.body}"

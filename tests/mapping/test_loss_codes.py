@@ -1,0 +1,142 @@
+"""Every code of the closed list is produced by a case, and nothing else is ever declared (E11)."""
+
+from collections.abc import Callable
+
+import pytest
+
+import trilogue
+from tests.mapping import test_every_row as every
+from tests.mapping import test_s09_hosted as s09
+from tests.mapping.cases import (
+    USER,
+    Answer,
+    Ask,
+    Body,
+    C,
+    M,
+    R,
+    answer,
+    choice,
+    codes,
+    message_item,
+    output_text,
+    request,
+)
+from tests.mapping.test_s02_turns import TOOLS, call, told
+from trilogue import LOSSES, ClientError, Target
+
+LOGPROBS: Body = {"content": [{"token": "x", "logprob": -1.0, "bytes": None, "top_logprobs": []}], "refusal": None}
+TWO = [*choice(content="a"), {"index": 1, "finish_reason": "stop", "message": {"role": "assistant", "content": "b"}}]
+SOUND = {"id": "audio_1", "data": "AAAA", "expires_at": 1, "transcript": "Hi"}
+
+
+def asked(case: Ask) -> set[str]:
+    """What a request loses."""
+    return codes(case.run().losses)
+
+
+def answered(case: Answer) -> set[str]:
+    """What an answer loses."""
+    return codes(case.run().losses)
+
+
+def _bound_thinking() -> set[str]:
+    turns = [USER, {"role": "assistant", "content": None, "tool_calls": [call(1)]}, told(1)]
+    body = request(C, messages=turns, tools=TOOLS["C"], reasoning_effort="medium", max_completion_tokens=32000)
+    return codes(trilogue.translate_request(body, source=C, target=Target.of(M, "claude-sonnet-4-5")).losses)
+
+
+EXTRA: dict[str, Callable[[], set[str]]] = {
+    "logprobs.dropped": lambda: answered(
+        Answer("x", "C>M", {"choices": [{**choice(content="x")[0], "logprobs": LOGPROBS}]})
+    ),
+    "audio.dropped": lambda: answered(Answer("x", "C>M", {"choices": choice(content=None, audio=SOUND)})),
+    "choices.dropped": lambda: answered(Answer("x", "C>M", {"choices": TWO})),
+    "native.dropped": lambda: answered(
+        Answer("x", "M>C", {"content": [{"type": "hologram", "x": 1}, {"type": "text", "text": "x"}]})
+    ),
+    "thinking.replay_missing": _bound_thinking,
+    "schema.transformed": lambda: asked(
+        Ask(
+            "x",
+            "C>M",
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {
+                        "name": "n",
+                        "schema": {"type": "object", "properties": {"a": {"type": "string", "minLength": 2}}},
+                    },
+                }
+            },
+        )
+    ),
+    "tool.name_mangled": lambda: asked(Ask("x", "M>C", {"tools": [{**TOOLS["M"][0], "name": "n" * 70}]})),
+    "usage.estimated": lambda: answered(Answer("x", "C>M", {"usage": None})),
+    "web_search.replay": lambda: asked(s09.HISTORY[0]) | answered(s09.ANSWERS[0]),
+    "stop.pause_turn": lambda: answered(Answer("x", "M>C", {"stop_reason": "pause_turn"})),
+    "resp.meta": lambda: answered(Answer("x", "C>M", {"system_fingerprint": "fp"})),
+    "phase": lambda: answered(Answer("x", "R>M", {"output": [message_item(output_text("x"), phase="commentary")]})),
+    "tool.builtin_emulated": lambda: asked(
+        Ask("x", "M>R", {"tools": [{"type": "bash_20250124", "name": "bash"}]}),
+    ),
+}
+
+
+def of_all_rows() -> dict[str, str]:
+    """Each code that some row of the mapping declares, with one such row."""
+    found: dict[str, str] = {}
+    for case in every.ASKS:
+        try:
+            declared = asked(case)
+        except ClientError:
+            continue
+        found.update({code: f"{case.pair} {case.name}" for code in declared if code not in found})
+    for reply in every.ANSWERS:
+        found.update({code: f"{reply.pair} {reply.name}" for code in answered(reply) if code not in found})
+    return found
+
+
+ROWS = of_all_rows()
+
+
+@pytest.mark.parametrize("code", sorted(LOSSES))
+def test_a_code_is_produced_by_a_case(code: str) -> None:
+    """A code that nothing can produce is a promise that nobody keeps."""
+    if code in ROWS:
+        return
+    assert code in EXTRA, "no case produces it"
+    try:
+        assert code in EXTRA[code]()
+    except ClientError as error:
+        pytest.fail(f"refused: {error}")
+
+
+def test_nothing_outside_the_list_is_declared() -> None:
+    """The list is closed."""
+    assert set(ROWS) <= set(LOSSES)
+
+
+@pytest.mark.parametrize("code", sorted(LOSSES))
+def test_a_code_says_when_and_what_instead(code: str) -> None:
+    """The docs' table is made from it."""
+    assert LOSSES[code].when
+    assert LOSSES[code].instead
+
+
+def test_the_common_core_loses_nothing() -> None:
+    """E10: text, functions, images and usage on all pairs."""
+    image = {
+        C: {"type": "image_url", "image_url": {"url": "https://e.com/a.png"}},
+        M: {"type": "image", "source": {"type": "url", "url": "https://e.com/a.png"}},
+        R: {"type": "input_image", "image_url": "https://e.com/a.png", "detail": "auto"},
+    }
+    text = {C: "text", M: "text", R: "input_text"}
+    for source in (C, M, R):
+        turn = {"role": "user", "content": [{"type": text[source], "text": "x"}, image[source]]}
+        name = "input" if source is R else "messages"
+        body = request(source, tools=TOOLS[{C: "C", M: "M", R: "R"}[source]], stream=True, **{name: [turn]})
+        for target in (C, M, R):
+            if source is not target:
+                assert not trilogue.translate_request(body, source=source, target=target).losses
+                assert not trilogue.translate_response(answer(source), source=source, target=target).losses
