@@ -22,8 +22,6 @@ RETRY_HELPS = frozenset(
         FailureKind.UPSTREAM_CONNECT,
     }
 )
-_LONGEST_WAIT = 60
-"""clients obey any delay, so what we pass on has a limit"""
 _SAID = re.compile(r"try again in (\d+(?:\.\d+)?)\s*(ms|s)\b", re.IGNORECASE)
 
 
@@ -69,5 +67,5 @@ def retry_headers(failure: Failure) -> dict[str, str]:
         return {"x-should-retry": "false"}
     headers = {"x-should-retry": "true"}
     if failure.retry_after is not None:
-        headers["retry-after"] = str(math.ceil(min(max(failure.retry_after, 0), _LONGEST_WAIT)))
+        headers["retry-after"] = str(math.ceil(max(failure.retry_after, 0)))
     return headers

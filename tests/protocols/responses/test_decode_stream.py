@@ -307,7 +307,7 @@ def test_natives_that_await_the_client() -> None:
     ("details", "reason", "detail"),
     [
         ({"reason": "max_output_tokens"}, StopReason.LENGTH, None),
-        ({"reason": "content_filter"}, StopReason.REFUSAL, "content_filter"),
+        ({"reason": "content_filter"}, StopReason.REFUSAL, None),
         ({"reason": "steered"}, StopReason.END, "steered"),
         (None, StopReason.LENGTH, None),
     ],

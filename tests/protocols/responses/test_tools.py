@@ -166,7 +166,7 @@ def test_hosted_tools_of_messages() -> None:
     body, losses = written(Protocol.MESSAGES, search)
     assert body["tools"] == [{"type": "web_search", "filters": {"allowed_domains": ["a.b"]}}]
     assert body["max_tool_calls"] == 3
-    assert losses == ["web_search.params"]
+    assert losses == ["web_search.params", "web_search.params"]
     server = HostedTool(kind=HostedKind.MCP, type="mcp", native={}, server_label="s", server_url="u", authorization="t")
     code = HostedTool(kind=HostedKind.CODE, type="code_execution", native={})
     body, losses = written(Protocol.MESSAGES, server, code)

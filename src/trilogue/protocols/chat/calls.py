@@ -27,14 +27,23 @@ def arguments_text(value: Json) -> str:
     return value if isinstance(value, str) else "" if value is None else dump_text(value)
 
 
+def _kind_of(fields: LooseFields) -> CallKind:
+    """Which of the two a call is. Some servers send both objects, one of them empty."""
+    custom, function = fields.any("custom"), fields.any("function")
+    if not isinstance(custom, dict):
+        return CallKind.FUNCTION
+    is_function = isinstance(function, dict) and (any(function.values()) or not any(custom.values()))
+    return CallKind.FUNCTION if is_function else CallKind.CUSTOM
+
+
 def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
     """One tool call; None for the empty shell that some servers always send."""
     fields = LooseFields(call)
     call_id = fields.text("id") or minted
-    kind = CallKind.CUSTOM if isinstance(fields.any("custom"), dict) else CallKind.FUNCTION
+    kind = _kind_of(fields)
     inner = LooseFields(call.get(kind.value) if isinstance(call, dict) else None)
     name, arguments = inner.text("name") or "", arguments_text(inner.any(ARGUMENTS[kind]))
-    for known in ("type", "index", kind.value):
+    for known in ("type", "index"):
         fields.any(known)
     if not name:
         if arguments:
@@ -153,7 +162,7 @@ class CallAssembler:
     def take(self, entry: Json) -> None:
         """One entry of `tool_calls`."""
         fields = LooseFields(entry)
-        kind = CallKind.CUSTOM if isinstance(fields.any("custom"), dict) else CallKind.FUNCTION
+        kind = _kind_of(fields)
         inner = LooseFields(entry.get(kind.value) if isinstance(entry, dict) else None)
         name, piece = inner.text("name") or "", arguments_text(inner.any(ARGUMENTS[kind]))
         index, call_id = fields.integer("index"), fields.text("id") or ""

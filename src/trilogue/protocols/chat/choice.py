@@ -48,7 +48,7 @@ def _choice_object(value: dict[str, Json], path: str) -> ToolChoice:
         mode = _MODES.get(inner.text("mode") or "auto", ChoiceMode.AUTO)
         allowed = tuple(_reference(tool, inner.at("tools")) for tool in inner.items("tools") or ())
         return ToolChoice(mode=ChoiceMode.ALLOWED, allowed=allowed, allowed_mode=mode, path=path)
-    if kind in CALL_KINDS:
+    if isinstance(kind, str) and kind in CALL_KINDS:
         return ToolChoice(mode=ChoiceMode.NAMED, tool=_reference(value, path), path=path)
     return ToolChoice(mode=ChoiceMode.HOSTED, tool=ToolRef(hosted=HostedKind.OTHER, native=value), path=path)
 
@@ -56,7 +56,7 @@ def _choice_object(value: dict[str, Json], path: str) -> ToolChoice:
 def _reference(value: Json, path: str) -> ToolRef:
     fields = Fields(value, path)
     kind = fields.any("type") or "function"
-    if kind not in CALL_KINDS:
+    if not isinstance(kind, str) or kind not in CALL_KINDS:
         return ToolRef(hosted=HostedKind.OTHER, native=value)
     inner = fields.fields(kind)
     # Some clients write the name flat, as Responses does.

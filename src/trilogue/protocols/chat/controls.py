@@ -223,7 +223,7 @@ def encode_tier(request: Request, out: Outgoing) -> dict[str, Json]:
         return {}
     path = request.where("tier")
     if not (out.native or out.profile.openai_fields):
-        if tier not in (Tier.AUTO, Tier.DEFAULT):
+        if tier is not Tier.AUTO:
             out.ledger.add("tier", path)
         return {}
     if tier in NEAREST_TIER:

@@ -160,8 +160,6 @@ class ChatStreamEncoder(StreamEncoder):
         self.out.append(frame_data(dump({"error": encode_failure(event.failure)})))
 
     def _begin_text(self, block: Text) -> None:
-        declare_order(self._texts, self._calls, self.reply)
-        self._texts += 1
         self._flow(b'{"content":', b"}")
         self._citations = list(block.citations)
         self._whole(block.text)
@@ -173,6 +171,9 @@ class ChatStreamEncoder(StreamEncoder):
         if isinstance(final, Text):
             self._missing(final.text)
             self._citations = self._citations or list(final.citations)
+        if self._written:
+            declare_order(self._texts, self._calls, self.reply)
+            self._texts += 1
         for citation in self._citations:
             annotation = annotation_of(citation, self._content, self._written, self.reply)
             if annotation is not None:

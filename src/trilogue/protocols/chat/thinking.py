@@ -143,6 +143,9 @@ def _wanted(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
         return thinking.effort
     if thinking.mode is ThinkingMode.BUDGET and thinking.budget is not None:
         return effort_of_budget(thinking.budget, path, out.ledger)
-    if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
+    if thinking.mode is ThinkingMode.BETWEEN_TOOLS:
+        out.ledger.add("thinking.mode", path, thinking.mode.value)
+        return Effort.NONE
+    if thinking.mode is ThinkingMode.DISABLED:
         return Effort.NONE
     return None

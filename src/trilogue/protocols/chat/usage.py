@@ -9,6 +9,7 @@ from __future__ import annotations
 from trilogue.errors import UpstreamFailure
 from trilogue.model import Failure, FailureKind, Json, Protocol, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
+from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.reply import Reply
 
@@ -79,14 +80,15 @@ def decode_usage(value: Json) -> Usage | None:
         # xAI counts reasoning beside the completion.
         completion += reasoning
     cached = (read or 0) + (write or 0)
+    # Under the name that Messages has for it, what is more than the prompt is counted beside it, as there.
+    beside = cached > prompt and "cache_read_input_tokens" in value
     for name in _REPEATED:
         fields.any(name)
     for name, details in (("prompt_tokens_details", input_details), ("completion_tokens_details", output_details)):
         if (rest := details.rest()) is not None:
             fields.put_back(name, rest)
     return Usage(
-        # Where the cached tokens are more than the prompt they are counted beside it, as in Messages.
-        fresh=prompt - cached if cached <= prompt else prompt,
+        fresh=prompt if beside else max(0, prompt - cached),
         cache_read=read,
         cache_write=write,
         output=completion,
@@ -120,8 +122,7 @@ def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
         "completion_tokens_details": {"reasoning_tokens": min(usage.reasoning or 0, output)},
     }
     if reply.source is PROTOCOL:
-        for name, value in (usage.extras or {}).items():
-            body[name] = {**value, **body[name]} if isinstance(value, dict) and name in body else value
+        add_extras(body, usage.extras or {})
     else:
         _declare_usage(usage, reply)
     return body

@@ -72,7 +72,7 @@ FATES = {
     # Top level.
     "audio": refuse("only Chat Completions answers with sound"),
     "modalities": refuse("only Chat Completions answers with sound", ["text"]),
-    "moderation": refuse("the target does not moderate the answer"),
+    "moderation": DROP,
     "prediction": DROP,
     "chat_template_kwargs": DROP,
     "stream_options": SILENT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trilogue.errors import BadRequest
+from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
 from trilogue.model import (
     Block,
     Citation,
@@ -76,7 +76,11 @@ def _short_use(value: dict[str, Json], path: str) -> Block | None:
     call_id, name, given = value.get("id"), value.get("name"), value.get("input")
     if type(given) is not dict or type(call_id) is not str or type(name) is not str or value.get("type") != "tool_use":
         return None
-    return ToolCall(id=call_id, name=name, arguments=dump_text(given), path=path) if call_id else None
+    try:
+        return ToolCall(id=call_id, name=name, arguments=dump_text(given), path=path) if call_id and name else None
+    except TrilogueError:
+        # Nested too deeply: the long way says whose fault that is.
+        return None
 
 
 _SHORT = {2: _short_text, 3: _short_result, 4: _short_use}
@@ -212,11 +216,14 @@ def _redacted(fields: Fields, _: Json) -> Block:
     return Reasoning(opaque=opaque, **_common(fields))
 
 
-def _tool_use(fields: Fields, _: Json) -> Block:
+def _tool_use(fields: Fields, value: Json) -> Block:
+    name = fields.required("name")
+    if not name and isinstance(fields, LooseFields):
+        raise UpstreamProtocolError("a tool call has no name")
     given = fields.any("input") if isinstance(fields, LooseFields) else fields.mapping("input")
     return ToolCall(
         id=fields.text("id") or mint("toolu_", fields.path),
-        name=fields.required("name"),
+        name=name,
         arguments=arguments_of(given, fields),
         **_common(fields),
     )

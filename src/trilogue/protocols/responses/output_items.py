@@ -275,7 +275,7 @@ class ReasoningItem(OutputItem):
         self.stream.event(f"{events}.done", {**at, "part": {"type": text_type, "text": text}})
 
     def _visible(self, opaque: Opaque | None) -> str | None:
-        """A value may go out if it is this protocol's native or sealed; never a foreign one."""
+        """A value may go out if it is this protocol's own or sealed; never a foreign one."""
         if opaque is None:
             return None
         if opaque.sealed or (self.stream.native and opaque.kind is OpaqueKind.ENCRYPTED):

@@ -319,10 +319,16 @@ def _write_code(tool: HostedTool, ledger: Ledger) -> dict[str, Json]:
     return {"type": "code_interpreter", "container": {"type": "auto"}}
 
 
+def _write_tool_search(tool: HostedTool, ledger: Ledger) -> dict[str, Json]:
+    ledger.add("tool_search.algorithm", tool.path)
+    return {"type": "tool_search"}
+
+
 _HOSTED_WRITERS: dict[HostedKind, Callable[[HostedTool, Ledger], dict[str, Json]]] = {
     HostedKind.WEB_SEARCH: _write_web_search,
     HostedKind.MCP: _write_mcp,
     HostedKind.CODE: _write_code,
+    HostedKind.TOOL_SEARCH: _write_tool_search,
 }
 
 HOSTED = frozenset(_HOSTED_WRITERS)
@@ -354,6 +360,7 @@ def _search_limit(request: Request, out: Outgoing) -> dict[str, Json]:
     hosted = [tool for tool in request.tools if isinstance(tool, HostedTool) and not tool.runs_on_client]
     limited = [tool for tool in hosted if tool.max_uses is not None]
     if len(hosted) == 1 and limited and hosted[0].kind is HostedKind.WEB_SEARCH:
+        out.ledger.add("web_search.params", f"{hosted[0].path}.max_uses", "limits all hosted calls")
         return {"max_tool_calls": hosted[0].max_uses}
     for tool in limited:
         out.ledger.add("web_search.params", f"{tool.path}.max_uses")

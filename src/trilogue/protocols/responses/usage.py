@@ -7,6 +7,7 @@ reason, only a status, so that "the model wants a tool" is read off the blocks.
 from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, Tier, ToolCall, Usage
+from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import LooseFields
 
 _INCOMPLETE = {
@@ -15,6 +16,8 @@ _INCOMPLETE = {
     "max_messages": StopReason.END,
     "steered": StopReason.END,
 }
+_EXACT = frozenset({"max_output_tokens", "content_filter"})
+"""reasons that their stop reason says in full"""
 _ENDED_EARLY = frozenset({"max_messages", "steered"})
 _UNFINISHED = frozenset({"queued", "in_progress"})
 
@@ -48,7 +51,7 @@ def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
     if status == "incomplete":
         reason = LooseFields(incomplete).text("reason")
         known = _INCOMPLETE.get(reason or "", StopReason.LENGTH)
-        return Stop(reason=known, detail=reason if reason != "max_output_tokens" else None)
+        return Stop(reason=known, detail=None if reason in _EXACT else reason)
     return Stop(reason=StopReason.TOOL_CALLS if calls else StopReason.END)
 
 
@@ -145,21 +148,12 @@ def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str,
         "total_tokens": total_in + usage.output,
     }
     if native:
-        _add_extras(body, usage.extras or {})
+        add_extras(body, usage.extras or {})
     if usage.fetches:
         ledger.add("usage.detail", "usage", "web fetches")
     if usage.estimated:
         ledger.add("usage.estimated", "usage")
     return body
-
-
-def _add_extras(body: dict[str, Json], extras: dict[str, Json]) -> None:
-    """Figures of the upstream's native, beside ours but never in their place."""
-    for name, value in extras.items():
-        if name not in body:
-            body[name] = value
-        elif isinstance(value, dict) and isinstance(body[name], dict):
-            body[name] = {**value, **body[name]}
 
 
 def _add_lifetimes(details: dict[str, Json], usage: Usage, native: bool, ledger: Ledger) -> None:
