@@ -128,7 +128,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(BACKLOG)
-    except (OSError, UnicodeError) as error:
+    except (OSError, UnicodeError, TypeError) as error:  # the last two: a name that cannot be one
         reason = (error.strerror if isinstance(error, OSError) else None) or "not an address"
         hint = "; stop what uses it, or choose another with --port" if _in_use(error) else ""
         raise NotStarted(f"cannot listen on {host}:{port}: {reason}{hint}") from None

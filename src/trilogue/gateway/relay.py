@@ -17,6 +17,7 @@ from trilogue.gateway.http import Headers, Responder
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
 from trilogue.gateway.record import Record
+from trilogue.gateway.redact import redacted
 from trilogue.gateway.services import Limits
 from trilogue.model import Failed, Loss, Protocol
 from trilogue.protocols.decoding import failure_of
@@ -58,7 +59,7 @@ class Relay:
     async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
         """Relay one upstream response. Raises UpstreamError while nothing is committed."""
         if response.status >= 400:
-            body = await response.read(MAX_ERROR_BYTES)
+            body = redacted(await response.read(MAX_ERROR_BYTES), attempt.request.headers)
             failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
             raise UpstreamFailure(failure)
         if self.call.stream:

@@ -12,6 +12,7 @@ from trilogue.errors import UpstreamFailure
 from trilogue.gateway.call import read_head, with_model
 from trilogue.gateway.outbound import forwarded_headers, with_query
 from trilogue.gateway.provider import Account, Provider, credentials
+from trilogue.gateway.redact import redacted
 from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, loss_header
 from trilogue.gateway.visit import Visit
 from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
@@ -107,12 +108,14 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, account: Accou
         losses: list[Loss] = []
     else:
         wire, losses = _translated(visit, body, provider, model)
-    response = await provider.transport.send(_request(visit, provider, account, wire))
+    request = _request(visit, provider, account, wire)
+    response = await provider.transport.send(request)
     try:
         answer = await response.read(MAX_ERROR_BYTES)
     finally:
         await response.aclose()
     if response.status >= 400:
+        answer = redacted(answer, request.headers)
         failure = codec(provider.protocol).decode_error(response.status, dict(response.headers), answer)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None

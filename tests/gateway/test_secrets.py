@@ -1,0 +1,170 @@
+"""Nothing that is secret gets out: not into answers, not into the log, whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.process import SHORT, Started, started
+from tests.gateway.wire import CASES, Answer, exchange, payload, post
+from tests.scripted import thread
+from tests.scripted.ask import PATHS
+from tests.scripted.errors import ERRORS
+from tests.scripted.http import json_answer
+from tests.scripted.scenario import FAULTS
+from tests.scripted.server import ScriptedUpstream
+from trilogue.model import Protocol
+
+SECRETS = {
+    "client key": "canary-client-3c9d1f",
+    "second client key": "canary-second-77aa10",
+    "upstream key": "canary-upstream-b81e42",
+    "header value": "canary-header-0d5f6a",
+    "seal key": "canary-seal-5b7790-which-is-long-enough-for-a-seal",
+    "wrong key": "canary-wrong-e2c4d6",
+    "cookie": "canary-cookie-9f8e7d",
+    "prompt": "canary-prompt-41c2b3",
+}
+ENVIRON = {
+    "TRILOGUE_KEY": SECRETS["client key"],
+    "SECOND_KEY": SECRETS["second client key"],
+    "UP_KEY": SECRETS["upstream key"],
+    "UP_HEADER": SECRETS["header value"],
+    "SEAL": SECRETS["seal key"],
+}
+PROVIDER = "{protocol: PROTOCOL, base_url: UPSTREAM, accounts: [{key: env:UP_KEY}], headers: {x-team: env:UP_HEADER}}"
+CONFIG = (
+    SHORT.replace("server:\n", "server:\n  log: {level: debug}\n")
+    + "keys: [env:TRILOGUE_KEY, env:SECOND_KEY]\nseal_keys: [env:SEAL]\nproviders:\n"
+    + "".join(f"  {protocol.short}: {PROVIDER.replace('PROTOCOL', protocol.value)}\n" for protocol in Protocol)
+)
+SCENARIOS = [*ERRORS, *FAULTS, "text", "tools", "reasoning", "refusal", "no-such-model"]
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[ScriptedUpstream]:
+    with thread.running(ScriptedUpstream(keys=[SECRETS["upstream key"]])) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def gateway(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """A gateway with a canary in every place that holds a secret, which logs all it can."""
+    with started(tmp_path_factory.mktemp("canary"), CONFIG, up.url, environ=ENVIRON) as running:
+        yield running
+
+
+def leaks(text: str, up: ScriptedUpstream) -> list[str]:
+    """What should not be in there: the secrets, their halves, and where the upstream is."""
+    hidden = dict(SECRETS) | {"upstream address": up.url.removeprefix("http://")}
+    return [what for what, secret in hidden.items() if secret in text or secret[:18] in text]
+
+
+def asked(client: Protocol, model: str, *, stream: bool, key: str = SECRETS["client key"]) -> bytes:
+    data = payload(client, model, stream=stream, user="u", metadata={"user_id": "u"}).replace(b'"Hi"', b'"%s"' % PROMPT)
+    return post(PATHS[client], data, {"connection": "close", "cookie": f"session={SECRETS['cookie']}"}, key=key)
+
+
+PROMPT = SECRETS["prompt"].encode()
+
+
+def test_no_secret_in_answers_or_log(gateway: Started, up: ScriptedUpstream) -> None:
+    """Every scenario, good and bad, for every pair; wrong keys; counting, listing; hostile input; a reload."""
+
+    async def main() -> list[Answer]:
+        found = []
+        for scenario in SCENARIOS:
+            requests = [
+                asked(client, f"{upstream.short}/{scenario}", stream=stream) for client, upstream, stream in CASES
+            ]
+            found += await asyncio.gather(*(exchange(gateway.url, data) for data in requests))
+        for client in Protocol:
+            found.append(await exchange(gateway.url, asked(client, "chat/text", stream=True, key=SECRETS["wrong key"])))
+            found.append(await exchange(gateway.url, asked(client, "chat/text", stream=True)[:-9] + b'"' * 9))
+        return found
+
+    answers = asyncio.run(main())
+    gateway.signal(signal.SIGHUP)
+    gateway.wait_for_log("reloaded")
+    assert len(answers) > 400
+    assert leaks("".join(answer.raw.decode("latin-1") for answer in answers), up) == []
+    assert leaks(gateway.log, up) == []
+    assert any(request.header("x-team") == SECRETS["header value"] for request in up.requests)
+
+
+def test_nothing_of_the_client_reaches_the_upstream_but_its_request(gateway: Started, up: ScriptedUpstream) -> None:
+    """Keys, cookies and where it came from stay here."""
+    up.requests.clear()
+
+    async def main() -> None:
+        for client, upstream, stream in CASES:
+            await exchange(gateway.url, asked(client, f"{upstream.short}/text", stream=stream))
+
+    asyncio.run(main())
+    assert len(up.requests) == len(CASES)
+    for request in up.requests:
+        text = json.dumps(request.headers)
+        assert SECRETS["client key"] not in text
+        assert SECRETS["cookie"] not in text
+        assert SECRETS["upstream key"] in text
+
+
+LOOSE = {
+    "key": f"Incorrect API key provided: {SECRETS['upstream key']}. You can find your key at the account page.",
+    "masked key": "Incorrect API key provided: sk-proj-abcd**********wxyz.",
+    "organisation": "Rate limit reached for gpt-5 in organization org-AbCdEf0123456789 on tokens per min.",
+    "project": "Project `proj_AbCdEf0123456789` does not have access to model gpt-5.",
+}
+INSIDE = (SECRETS["upstream key"], "sk-proj-abcd", "org-AbCdEf0123456789", "proj_AbCdEf0123456789")
+
+
+@pytest.mark.parametrize("case", LOOSE)
+@pytest.mark.parametrize("status", [400, 403, 429, 500])
+def test_an_upstream_that_talks_too_much(gateway: Started, up: ScriptedUpstream, case: str, status: int) -> None:
+    """Error texts of vendors name keys, organisations and projects; these belong to who runs the gateway."""
+    error = {"message": LOOSE[case], "type": "invalid_request_error", "code": None, "param": None}
+    organisation = [("openai-organization", "org-AbCdEf0123456789"), ("openai-project", "proj_AbCdEf0123456789")]
+    for client, upstream, stream in CASES:
+        up.say(json_answer(status, organisation, {"type": "error", "error": error}))
+        answer = asyncio.run(exchange(gateway.url, asked(client, f"{upstream.short}/text", stream=stream)))
+        assert answer.status >= 400
+        assert [word for word in INSIDE if word.encode() in answer.raw] == []
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_names_cannot_forge_lines(tmp_path: Path, up: ScriptedUpstream, log_format: str) -> None:
+    """Line breaks, escape codes and endless names from clients stay inside one short line."""
+    evil = 'x\r\n{"event": "request", "forged": true}\x1b[2J\u2028\u0085' + "y" * 100_000
+    config = CONFIG.replace("level: debug", f"format: {log_format}")
+    with started(tmp_path, config, up.url, environ=ENVIRON) as gateway:
+        before = len(gateway.log.splitlines())
+        data = json.dumps({"model": evil, "messages": []}).encode()
+        key = SECRETS["client key"]
+        assert asyncio.run(exchange(gateway.url, post(PATHS[Protocol.CHAT], data, key=key))).status in (400, 404)
+        path = "/v1/models/a%0a%7B%22forged%22%3Atrue%7D%1b%5B2J" + "z" * 2000
+        asyncio.run(exchange(gateway.url, post(path, b"{}", key=key)))
+        gateway.wait_for_log("zzz")
+        log = gateway.log
+        assert len(log.split("\n")) == before + 3
+        assert len(log) < 6_000
+        assert "\x1b[2J" not in log
+        assert not any(sign in log for sign in "\r\u2028\u0085")
+        if log_format == "json":
+            assert [line["event"] for line in gateway.lines] == ["request", "request"]
+            assert not any("forged" in line for line in gateway.lines)
+
+
+def test_files_of_the_gateway_are_its_own(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """What it keeps can be read by nobody else, and holds no prompt."""
+    config = CONFIG.replace("seal_keys: [env:SEAL]\n", "")
+    with started(tmp_path, config, up.url, environ=ENVIRON) as gateway:
+        asyncio.run(exchange(gateway.url, asked(Protocol.CHAT, "messages/reasoning", stream=True)))
+        kept = [file for file in (tmp_path / "trilogue").rglob("*") if file.is_file()]
+        assert kept
+        assert {file.stat().st_mode & 0o077 for file in kept} == {0}
+        assert not any(PROMPT in file.read_bytes() for file in kept)
