@@ -100,7 +100,11 @@ def of_all_rows() -> dict[str, str]:
 ROWS = of_all_rows()
 
 
-@pytest.mark.parametrize("code", sorted(LOSSES))
+OF_THE_GATEWAY = frozenset({"count.estimated"})
+"""counting tokens is the gateway's: tests/gateway/test_tokens.py"""
+
+
+@pytest.mark.parametrize("code", sorted(set(LOSSES) - OF_THE_GATEWAY))
 def test_a_code_is_produced_by_a_case(code: str) -> None:
     """A code that nothing can produce is a promise that nobody keeps."""
     if code in ROWS:
@@ -117,7 +121,11 @@ def test_nothing_outside_the_list_is_declared() -> None:
     assert set(ROWS) <= set(LOSSES)
 
 
-@pytest.mark.parametrize("code", sorted(LOSSES))
+OF_THE_GATEWAY = frozenset({"count.estimated"})
+"""counting tokens is the gateway's: tests/gateway/test_tokens.py"""
+
+
+@pytest.mark.parametrize("code", sorted(set(LOSSES) - OF_THE_GATEWAY))
 def test_a_code_says_when_and_what_instead(code: str) -> None:
     """The docs' table is made from it."""
     assert LOSSES[code].when

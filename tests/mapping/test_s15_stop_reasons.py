@@ -165,7 +165,7 @@ def test_answer_row(case: Answer) -> None:
 
 
 BROKEN: tuple[tuple[str, Protocol, Body], ...] = (
-    ("unknown finish", C, answer(C, choices=choice("aliens", content="x"))),
+    ("error finish", C, answer(C, choices=choice("error", content="x"))),
     ("failed", R, answer(R, status="failed", error={"code": "server_error", "message": "Boom"}, output=[])),
     ("cancelled", R, answer(R, status="cancelled")),
 )
@@ -184,6 +184,13 @@ def test_an_answer_without_a_good_end_is_an_error(upstream: Protocol, body: Body
     """Never a made-up success."""
     with pytest.raises(trilogue.UpstreamError):
         trilogue.translate_response(body, source=upstream, target=client)
+
+
+@pytest.mark.parametrize("client", [M, R], ids=["M", "R"])
+def test_unknown_finish_reason_is_an_end_and_declared(client: Protocol) -> None:
+    """Providers make names up for a natural end (eos, end_turn, …); one we do not know is no reason to lose the answer."""
+    down = trilogue.translate_response(answer(C, choices=choice("aliens", content="x")), source=C, target=client)
+    assert "stop.detail" in [loss.code for loss in down.losses]
 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "content_filter"])

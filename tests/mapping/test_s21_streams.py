@@ -381,10 +381,29 @@ def test_done_is_missing_but_finish_was_seen(target: Protocol) -> None:
 
 
 @every_target
-def test_no_finish_reason_is_an_error(target: Protocol) -> None:
+def test_no_finish_reason_and_no_done_is_an_error(target: Protocol) -> None:
     """§15: null at the end of the stream is an error, not an end of turn."""
     translator = StreamTranslator(source=C, target=target)
+    translator.feed(_chunks([{"role": "assistant", "content": "Hi"}], None).removesuffix(b"data: [DONE]\n\n"))
+    translator.close()
+    assert translator.failed is not None
+
+
+@every_target
+def test_done_without_finish_reason_is_an_end(target: Protocol) -> None:
+    """Snowflake and audio models never send a finish_reason; [DONE] says that the answer is complete."""
+    translator = StreamTranslator(source=C, target=target)
     translator.feed(_chunks([{"role": "assistant", "content": "Hi"}], None))
+    translator.close()
+    assert translator.failed is None
+
+
+@every_target
+def test_done_inside_a_call_is_an_error(target: Protocol) -> None:
+    """[DONE] without finish_reason does not make half a call whole."""
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Sp'}}
+    translator = StreamTranslator(source=C, target=target)
+    translator.feed(_chunks([{"role": "assistant", "tool_calls": [call]}], None))
     translator.close()
     assert translator.failed is not None
 

@@ -50,10 +50,7 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query: bytes = scope.get("query_string", b"")
-        # A repeated header keeps its first value: what a proxy in front has added comes later.
-        self.headers: dict[str, str] = {}
-        for name, value in scope["headers"]:
-            self.headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+        self.headers: dict[str, str] = _headers(scope["headers"])
         self._receive = receive
 
     async def body(self, limit: int) -> bytes:
@@ -87,6 +84,22 @@ class Request:
         """Returns when the client has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+_LISTS = frozenset({"anthropic-beta", "openai-beta"})
+"""headers that clients send several times, which means the same as one list"""
+
+
+def _headers(raw: Headers) -> dict[str, str]:
+    """By name. Any other header that is repeated keeps its first value: what a proxy in front has added comes later."""
+    headers: dict[str, str] = {}
+    for name_bytes, value_bytes in raw:
+        name, value = name_bytes.decode("latin-1"), value_bytes.decode("latin-1")
+        if name in _LISTS and name in headers:
+            headers[name] += f",{value}"
+        else:
+            headers.setdefault(name, value)
+    return headers
 
 
 class Responder:
