@@ -188,7 +188,7 @@ def test_an_answer_without_a_good_end_is_an_error(upstream: Protocol, body: Body
 
 @pytest.mark.parametrize("client", [M, R], ids=["M", "R"])
 def test_unknown_finish_reason_is_an_end_and_declared(client: Protocol) -> None:
-    """Providers make names up for a natural end (eos, end_turn, …); one we do not know is no reason to lose the answer."""
+    """Providers make names up for a natural end; one that we do not know is no reason to lose the answer."""
     down = trilogue.translate_response(answer(C, choices=choice("aliens", content="x")), source=C, target=client)
     assert "stop.detail" in [loss.code for loss in down.losses]
 
