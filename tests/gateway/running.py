@@ -25,7 +25,14 @@ from tests.scripted.server import KEY as UPSTREAM_KEY
 CLIENT_KEY = "client-key-canary-5f0c"
 _LISTENS = re.compile(r"listens on (http://\S+)")
 
-CONFIG = """\
+LENIENT = """\
+pool:
+  rules: [{status: 401, action: next}, {status: 402, action: next}, {status: 404, action: next},
+          {status: 429, action: next}]
+"""
+"""One account for many tests: whatever the upstream says to one of them, it stays in use for the next."""
+
+PROVIDERS = """\
 keys: [env:TRILOGUE_KEY]
 providers:
   chat:
@@ -36,6 +43,7 @@ providers:
   messages:  {protocol: anthropic_messages,      base_url: UPSTREAM,    accounts: [{key: env:UP_KEY}]}
   responses: {protocol: openai_responses,        base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}]}
 """
+CONFIG = PROVIDERS + LENIENT
 """One provider per protocol, named after it, all at the scripted upstream, whose Chat side shows reasoning."""
 
 
@@ -71,7 +79,7 @@ class Gateway:
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             for line in self.log_file.read_text().splitlines():
-                if request_id in line:
+                if request_id in line and '"event": "request"' in line:
                     return dict(json.loads(line))
             time.sleep(0.01)
         raise AssertionError(f"no line about {request_id} in the log")

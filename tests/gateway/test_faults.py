@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started
+from tests.gateway.process import QUICK, Started, started, until
 from tests.gateway.wire import CASES, Outcome, exchange, name, outcome, outcomes, request
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
@@ -106,6 +106,7 @@ def test_faults_are_logged_as_one_line_each_and_none_is_a_bug(quick: Started) ->
         assert outcome(await exchange(quick.url, data), Protocol.CHAT).how == "stream"
 
     asyncio.run(fail())
+    until(lambda: quick.lines[-1]["event"] == "request")
     line = quick.lines[-1]
     assert (line["event"], line["error"], line["status"]) == ("request", "upstream_connect", 200)
     assert line["provider"] == "messages"

@@ -158,6 +158,7 @@ def test_paths_without_version(example: Gateway, upstream: ScriptedUpstream, cli
 
 
 FAILING = """\
+pool: {retry_budget: {floor: 1000}}
 providers:
   good: {protocol: openai_chat_completions, base_url: UPSTREAM, accounts: [env:UP_KEY]}
   dead: {protocol: openai_chat_completions, base_url: "http://127.0.0.1:1/v1"}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.process import SHORT, Started, started
+from tests.gateway.running import LENIENT
 from tests.gateway.wire import CASES, Answer, exchange, payload, post
 from tests.scripted import thread
 from tests.scripted.ask import PATHS
@@ -42,6 +43,7 @@ CONFIG = (
     SHORT.replace("server:\n", "server:\n  log: {level: debug}\n")
     + "keys: [env:TRILOGUE_KEY, env:SECOND_KEY]\nseal_keys: [env:SEAL]\nproviders:\n"
     + "".join(f"  {protocol.short}: {PROVIDER.replace('PROTOCOL', protocol.value)}\n" for protocol in Protocol)
+    + LENIENT
 )
 SCENARIOS = [*ERRORS, *FAULTS, "text", "tools", "reasoning", "refusal", "no-such-model"]
 

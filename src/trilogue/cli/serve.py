@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,10 +19,13 @@ from trilogue.cli.welcome import welcome
 from trilogue.config import Config, ConfigError, Problem, find, load, refuse_exposure, state_directory, zero_config
 from trilogue.config import Provider as ProviderConfig
 from trilogue.demo import DemoTransport
+from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.logs import configure_logging
+from trilogue.gateway.provider import TransportFor
 from trilogue.gateway.server import Worker, load_or_none
 from trilogue.gateway.services import Services
 from trilogue.gateway.supervisor import Supervisor
+from trilogue.state import FILE_NAME
 from trilogue.upstream import HttpTransport, Transport
 
 BACKLOG = 2048
@@ -61,7 +63,12 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         click.echo(welcome(config, listener.getsockname()[1]))
 
     def run(sock: socket.socket, parent: int | None = None) -> None:
-        worker = Worker(settings.config, settings.load, lambda new: Services(new, _transports(), sealer), parent)
+        accounts = Accounts(state_directory(os.environ) / FILE_NAME)
+
+        def build(new: Config) -> Services:
+            return Services(new, _transports(), sealer, accounts)
+
+        worker = Worker(settings.config, settings.load, build, accounts, parent)
         uvloop.run(worker.serve(sockets=[sock]))
 
     if config.server.workers == 1:
@@ -107,16 +114,16 @@ class Settings:
         return load_or_none(self.load) is not None
 
 
-def _transports() -> Callable[[ProviderConfig], Transport]:
+def _transports() -> TransportFor:
     """Each provider's way out: the demo in this process, or the network. Made inside the worker that uses it."""
-    network: list[Transport] = []
+    network: dict[str | None, Transport] = {}
 
-    def transport_for(provider: ProviderConfig) -> Transport:
+    def transport_for(provider: ProviderConfig, proxy: str | None) -> Transport:
         if provider.is_demo:
             return DemoTransport()
-        if not network:
-            network.append(HttpTransport())
-        return network[0]
+        if proxy not in network:
+            network[proxy] = HttpTransport(proxy=proxy)
+        return network[proxy]
 
     return transport_for
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from trilogue.errors import TrilogueError, UpstreamProtocolError
-from trilogue.gateway.provider import Provider, credentials
+from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.model import Json, Protocol
 from trilogue.protocols.jsontext import parse_upstream
 from trilogue.upstream import Timeouts, UpstreamRequest
@@ -81,17 +81,12 @@ async def _refresh(provider: Provider, kept: _Kept) -> None:
 
 
 async def _ask(provider: Provider) -> list[Model]:
-    headers = {"accept": "application/json", **provider.headers, **credentials(provider, provider.account())}
-    url = provider.url("/models")
-    if provider.protocol is Protocol.MESSAGES:
-        headers["anthropic-version"] = "2023-06-01"
-        url += ("&" if "?" in url else "?") + "limit=1000"
-    request = UpstreamRequest(method="GET", url=url, headers=list(headers.items()), body=b"", timeouts=_CLOCKS)
-    response = await provider.transport.send(request)
-    try:
-        data = await response.read(MAX_LIST_BYTES)
-    finally:
-        await response.aclose()
+    with provider.borrow() as (account, transport):
+        response = await transport.send(_request(provider, account))
+        try:
+            data = await response.read(MAX_LIST_BYTES)
+        finally:
+            await response.aclose()
     entries = parse_upstream(data).get("data")
     if response.status != 200 or not isinstance(entries, list):
         raise UpstreamProtocolError("the upstream has no list of models")
@@ -100,3 +95,12 @@ async def _ask(provider: Provider) -> list[Model]:
         for entry in entries
         if isinstance(entry, dict) and isinstance(entry.get("id"), str)
     ]
+
+
+def _request(provider: Provider, account: Account) -> UpstreamRequest:
+    headers = {"accept": "application/json", **provider.headers, **credentials(provider, account)}
+    url = provider.url("/models")
+    if provider.protocol is Protocol.MESSAGES:
+        headers["anthropic-version"] = "2023-06-01"
+        url += ("&" if "?" in url else "?") + "limit=1000"
+    return UpstreamRequest(method="GET", url=url, headers=list(headers.items()), body=b"", timeouts=_CLOCKS)

@@ -1,7 +1,6 @@
 """The three endpoints that answer with a model's words.
 
-Route, then for each target in order: translate, send, relay. A target that fails before anything is committed gives
-the next one its chance; the last failure is the client's answer.
+Route, then let the attempts begin, and watch the client and the clocks meanwhile.
 """
 
 from __future__ import annotations
@@ -10,20 +9,19 @@ import asyncio
 import time
 from collections.abc import Awaitable
 
-from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
+from trilogue.errors import UpstreamError, UpstreamFailure
+from trilogue.gateway.attempts import first_that_answers
 from trilogue.gateway.call import Call, read_head
-from trilogue.gateway.failures import failure_from, is_clients_fault, plain_failure
-from trilogue.gateway.heart import Heart, Progress, Total
+from trilogue.gateway.clocks import LATE, Clocks
+from trilogue.gateway.failures import failure_from, plain_failure
+from trilogue.gateway.heart import Heart
 from trilogue.gateway.http import ClientGone
-from trilogue.gateway.outbound import outbound
 from trilogue.gateway.relay import Relay
 from trilogue.gateway.running import DRAINING
 from trilogue.gateway.visit import Visit
-from trilogue.routing import Upstream
 from trilogue.translate.responses import Stamp
 
 GONE = "client gone"
-LATE = "out of time"
 
 
 async def handle(visit: Visit) -> None:
@@ -33,9 +31,9 @@ async def handle(visit: Visit) -> None:
     stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
     relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits)
     visit.in_band = relay.fail_in_band
-    clocks = Clocks(visit)
+    clocks = Clocks(visit.responder)
     relay.progress = clocks.progress
-    await _guarded(visit, relay, clocks, _first_that_answers(visit, relay, clocks, targets))
+    await _guarded(visit, relay, clocks, first_that_answers(visit, relay, clocks, targets))
 
 
 async def _read(visit: Visit) -> Call:
@@ -53,57 +51,6 @@ async def _read(visit: Visit) -> Call:
         strict=visit.strict,
         request_id=visit.request_id,
     )
-
-
-class Clocks:
-    """What a call may take. When a clock runs out the call is cancelled, and `error` says which one it was."""
-
-    def __init__(self, visit: Visit) -> None:
-        task = asyncio.current_task()
-        if task is None:
-            raise InternalError("not in a task")
-        self.task = task
-        self.error: UpstreamError | None = None
-        self.total = Total(self._expired)
-        self.progress = Progress(self._expired, lambda: visit.responder.busy)
-
-    def stop(self) -> None:
-        """The call is over."""
-        self.total.stop()
-        self.progress.stop()
-
-    def _expired(self, error: UpstreamError) -> None:
-        self.error = error
-        self.task.cancel(LATE)
-
-
-async def _first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: tuple[Upstream, ...]) -> None:
-    for position, target in enumerate(targets, 1):
-        try:
-            await _attempt(visit, relay, clocks, target)
-            return
-        except UpstreamError as error:
-            if visit.responder.started or position == len(targets) or is_clients_fault(error):
-                raise
-
-
-async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, target: Upstream) -> None:
-    provider = visit.services.providers[target.provider]
-    account = provider.account()
-    record = visit.record
-    record.provider, record.account = provider.name, account.name
-    record.upstream, record.upstream_model = provider.protocol.short, target.model
-    attempt = outbound(relay.call, provider, account, target.model, visit.services)
-    relay.request_losses = attempt.losses
-    clocks.total.limit(provider.clocks.total)
-    response = await provider.transport.send(attempt.request)
-    if relay.call.stream:
-        clocks.progress.answering(provider.clocks.first_event, provider.clocks.between_events)
-    try:
-        await relay.answer(response, provider.protocol, attempt)
-    finally:
-        clocks.progress.stop()
-        await response.aclose()
 
 
 async def _guarded(visit: Visit, relay: Relay, clocks: Clocks, work: Awaitable[None]) -> None:

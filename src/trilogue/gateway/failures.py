@@ -6,7 +6,7 @@ our credential is our problem, so its 401 becomes a 503.
 
 from __future__ import annotations
 
-from trilogue.errors import ClientError, TrilogueError, UpstreamError, UpstreamFailure
+from trilogue.errors import ClientError, TrilogueError, UpstreamError
 from trilogue.gateway.http import Headers
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.protocols.codec import ErrorReply
@@ -45,16 +45,6 @@ _HOPELESS = frozenset({FailureKind.UPSTREAM_CONNECT, FailureKind.QUOTA, FailureK
 OVERLOADED = 529
 """a status that only Anthropic's clients know"""
 _RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, OVERLOADED})
-
-
-_CLIENTS = frozenset(
-    {FailureKind.INVALID_REQUEST, FailureKind.CONTEXT_LENGTH, FailureKind.UNSUPPORTED, FailureKind.TOO_LARGE}
-)
-
-
-def is_clients_fault(error: UpstreamError) -> bool:
-    """Whatever upstream is asked, the request would have to change."""
-    return isinstance(error, UpstreamFailure) and isinstance(error.failure, Failure) and error.failure.kind in _CLIENTS
 
 
 def upstream_failure(failure: Failure) -> Failure:

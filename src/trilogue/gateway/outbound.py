@@ -8,7 +8,9 @@ client's headers.
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from trilogue.errors import StrictLoss
 from trilogue.gateway.call import Call, with_model
 from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.gateway.services import Services
@@ -18,6 +20,7 @@ from trilogue.protocols.jsontext import dump
 from trilogue.protocols.messages.encode_request import extra_headers
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.requests import translate_request
+from trilogue.translate.strip import strip_reasoning
 from trilogue.upstream import UpstreamRequest
 
 PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
@@ -85,6 +88,14 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
     if provider.protocol is Protocol.MESSAGES:
         extra |= extra_headers(up.body)
     return Outbound(_request(call, provider, account, extra, dump(up.body)), up.exchange, up.losses)
+
+
+def stripped(call: Call) -> tuple[Call, list[Loss]]:
+    """The call without the reasoning of earlier turns. In strict mode that is a loss too much."""
+    body, losses = strip_reasoning(call.body, protocol=call.client)
+    if call.strict and losses:
+        raise StrictLoss(tuple(losses))
+    return replace(call, body=dump(body)), losses
 
 
 def forwarded_headers(headers: dict[str, str]) -> dict[str, str]:

@@ -76,6 +76,7 @@ class PassThrough:
         self.started = False
         self.failed: Failed | None = None
         self.finish: Finish | None = None
+        self.response_id = ""
         self.losses: list[Loss] = []
 
     @property
@@ -149,7 +150,8 @@ class PassThrough:
         self.moved = bool(events)
         for event in events:
             kind = type(event)
-            if kind is ResponseStart:
+            if isinstance(event, ResponseStart):
+                self.response_id = event.id
                 # The upstream says it itself; the encoder must know what came before, should it have to say the end.
                 self._encoder.encode([event])
             elif kind is BlockStart:

@@ -1,30 +1,43 @@
-"""An upstream, ready to be called: its address, its accounts, its transport."""
+"""An upstream, ready to be called: its address, its accounts, its ways out."""
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from trilogue.config import Provider as ProviderConfig
 from trilogue.config import Secret, endpoint
 from trilogue.config import Timeouts as Clocks
+from trilogue.errors import UpstreamFailure
+from trilogue.model import Failure, FailureKind
+from trilogue.pool import Ask, Pool
 from trilogue.protocols.profile import Profile
+from trilogue.state import steady_time
 from trilogue.upstream import Timeouts, Transport
 
 GRACE_SECONDS = 0.5
 
+TransportFor = Callable[[ProviderConfig, str | None], Transport]
+"""the way out of a provider: directly, or through the egress proxy with this URL"""
+
 
 class Account:
-    """A credential of a provider."""
+    """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
-    __slots__ = ("_secret", "name")
+    __slots__ = ("_secret", "_ways", "name")
 
-    def __init__(self, name: str, secret: Secret | None) -> None:
+    def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport]) -> None:
         self.name = name
         self._secret = secret
+        self._ways = ways
 
     def secret(self) -> str:
         """The key in clear, for the one header that carries it; empty if the upstream wants none."""
         return self._secret.reveal() if self._secret else ""
+
+    def transport(self, proxy: int | None) -> Transport:
+        """The way out: the proxy that the pool chose."""
+        return self._ways[proxy or 0]
 
     def __repr__(self) -> str:
         return f"Account({self.name})"
@@ -33,11 +46,12 @@ class Account:
 class Provider:
     """An upstream, ready to be called."""
 
-    def __init__(self, name: str, config: ProviderConfig, clocks: Clocks, transport: Transport) -> None:
+    def __init__(
+        self, name: str, config: ProviderConfig, clocks: Clocks, transport_for: TransportFor, pool: Pool
+    ) -> None:
         self.name = name
         self.protocol = config.protocol
         self.models = config.models
-        self.transport = transport
         self.clocks = clocks
         # Progress is watched where events are known, and that clock should speak first; the transport only sees bytes.
         waits = max(clocks.first_event, clocks.between_events) + GRACE_SECONDS
@@ -46,11 +60,14 @@ class Provider:
         self.is_demo = config.is_demo
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
         self._config = config
-        self._accounts = [
-            Account(account.name or f"{name}-{number}", account.key)
-            for number, account in enumerate(config.accounts, 1)
-        ] or [Account(name, None)]
-        self._turn = count()
+        self._pool = pool
+
+        def ways(own: tuple[Secret, ...]) -> list[Transport]:
+            proxies = own or config.proxies
+            return [transport_for(config, proxy.reveal()) for proxy in proxies] or [transport_for(config, None)]
+
+        listed = [Account(one.name, one.key, ways(one.proxies)) for one in config.accounts]
+        self._accounts = {account.name: account for account in listed or [Account(name, None, ways(()))]}
 
     def url(self, path: str) -> str:
         """The address of one of its endpoints."""
@@ -60,9 +77,24 @@ class Provider:
         """What one of its models can do."""
         return self._config.profile_for(model)
 
-    def account(self) -> Account:
-        """The account whose turn it is."""
-        return self._accounts[next(self._turn) % len(self._accounts)]
+    def account(self, name: str) -> Account:
+        """The account that the pool chose."""
+        return self._accounts[name]
+
+    @contextmanager
+    def borrow(self, model: str = "") -> Iterator[tuple[Account, Transport]]:
+        """An account for what is no completion: one that can be used now, for one attempt. UpstreamFailure if none."""
+        now = steady_time()
+        lease = self._pool.choose(now, Ask(model=model), desperate=True).lease
+        if lease is None:
+            text = "no upstream account can be used now"
+            raise UpstreamFailure(Failure(kind=FailureKind.UNAVAILABLE, message=text, code="no_account", status=503))
+        proxies = lease.account.proxies
+        account = self._accounts[lease.account.name]
+        try:
+            yield account, account.transport(None if proxies is None else proxies.choose(now))
+        finally:
+            self._pool.released(lease)
 
 
 def credentials(provider: Provider, account: Account) -> dict[str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+from msgspec import Struct
+
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
@@ -19,11 +21,13 @@ from trilogue.gateway.passage import Passage, PassThrough
 from trilogue.gateway.record import Record
 from trilogue.gateway.redact import redacted
 from trilogue.gateway.services import Limits
-from trilogue.model import Failed, Loss, Protocol
+from trilogue.model import Failed, Failure, FailureKind, Loss, Protocol, Usage
+from trilogue.pool import reset_delay, with_headers
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import dump, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
+from trilogue.state import steady_time
 from trilogue.translate.responses import Stamp, StreamTranslator, collect_stream, translate_response
 from trilogue.upstream import UpstreamResponse
 
@@ -41,6 +45,17 @@ AFTERWARDS_SECONDS = 0.5
 _KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
 
 
+class Answered(Struct, frozen=True, kw_only=True):
+    """What came of an answer that the client has got, or as much of it as there was: `failure` is how it broke off.
+
+    `response_id`: by which a client can continue it at this very upstream.
+    """
+
+    usage: Usage | None = None
+    response_id: str = ""
+    failure: Failure | None = None
+
+
 class Relay:
     """The answer to one call, from one upstream response at a time."""
 
@@ -51,23 +66,26 @@ class Relay:
         self._stamp = stamp
         self._limits = limits
         self._passage: Passage | None = None
+        self.spoken = False
+        """the client has got more of an answer than signs of life: nobody else can answer now"""
         self.progress: Progress | None = None
         """the clock on the upstream's events"""
         self.request_losses: list[Loss] = []
         """what the request under way has lost"""
 
-    async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
-        """Relay one upstream response. Raises UpstreamError while nothing is committed."""
+    async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
+        """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it."""
         if response.status >= 400:
             body = redacted(await response.read(MAX_ERROR_BYTES), attempt.request.headers)
             failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
+            if failure.kind is FailureKind.RATE_LIMIT:
+                failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
             raise UpstreamFailure(failure)
         if self.call.stream:
-            await self._stream(response, upstream, attempt)
-        else:
-            await self._whole(response, upstream, attempt)
+            return await self._stream(response, upstream, attempt)
+        return await self._whole(response, upstream, attempt)
 
-    async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
+    async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         body = await response.read(self._limits.max_body_bytes)
         losses = list(attempt.losses)
         if _content_type(response).startswith("text/event-stream"):
@@ -84,9 +102,11 @@ class Relay:
             losses += down.losses
         self.record.answered(answer.usage, losses)
         headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(losses)]
+        self.spoken = True
         await self.responder.reply(200, headers, body)
+        return Answered(usage=answer.usage, response_id="" if attempt.exchange else answer.id)
 
-    async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> None:
+    async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)
         held: list[bytes] = []
         content_type = _content_type(response)
@@ -101,7 +121,7 @@ class Relay:
                 self.progress.moved()
             if passage.started and self.record.first_token is None:
                 self.record.first_token = time.monotonic()
-            if self.responder.started or passage.started:
+            if self.spoken or passage.started:
                 await self._commit(response, attempt.losses)
                 await self._write(held, out)
             elif passage.failed is not None:
@@ -110,25 +130,31 @@ class Relay:
                 held.append(out)
             if not data:
                 break
-        await self._finish(passage, held, response, attempt)
+        return await self._finish(passage, held, response, attempt)
 
     async def _write(self, held: list[bytes], out: bytes) -> None:
         if held:
             out = b"".join(held) + out
             held.clear()
         if out:
+            self.spoken = True
             await self.responder.write(out)
 
-    async def _finish(self, passage: Passage, held: list[bytes], response: UpstreamResponse, attempt: Outbound) -> None:
-        if not self.responder.started:
+    async def _finish(
+        self, passage: Passage, held: list[bytes], response: UpstreamResponse, attempt: Outbound
+    ) -> Answered:
+        if not self.spoken:
             if passage.failed is not None:
                 raise UpstreamFailure(passage.failed.failure)
             await self._commit(response, attempt.losses)
         await self._write(held, b"")
         self.record.answered(passage.usage, [*attempt.losses, *passage.losses])
-        if passage.failed is not None:
-            self.record.failed(passage.failed.failure)
+        failure = passage.failed.failure if passage.failed is not None else None
+        if failure is not None:
+            self.record.failed(failure)
         await self.responder.end()
+        continued = passage.response_id if isinstance(passage, PassThrough) else ""
+        return Answered(usage=passage.usage, response_id=continued, failure=failure)
 
     async def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:
         if not self.responder.started:
@@ -144,14 +170,15 @@ class Relay:
         if self.responder.busy or self.responder.ended:
             return
         await self._commit(None, self.request_losses)
-        passage = self._passage
+        passage = self._passage if self.spoken else None
         await self.responder.write(passage.keepalive() if passage else b": keepalive\n\n")
 
     async def fail_in_band(self, error: UpstreamError) -> None:
         """Tell a client whose answer has begun that it will not be complete."""
         failure = upstream_failure(failure_of(error, self.call.client))
         self.record.failed(failure)
-        passage = self._passage
+        # Of an answer that was held back the client knows nothing: the error stands for itself.
+        passage = self._passage if self.spoken else None
         out = b"" if passage is None or passage.done else passage.fail(UpstreamFailure(failure))
         if passage is None:
             out = codec(self.call.client).encoder(self._reply()).encode([Failed(failure)])

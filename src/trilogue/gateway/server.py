@@ -13,6 +13,7 @@ import structlog
 import uvicorn
 
 from trilogue.config import Config, ConfigError
+from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.app import Gateway
 from trilogue.gateway.guard import GuardedProtocol
 from trilogue.gateway.services import Services
@@ -30,8 +31,9 @@ Build = Callable[[Config], Services]
 class Worker(uvicorn.Server):
     """uvicorn with our way of stopping and reloading. `parent`: the process without which this one must not live."""
 
-    def __init__(self, config: Config, load: Load, build: Build, parent: int | None = None) -> None:
+    def __init__(self, config: Config, load: Load, build: Build, accounts: Accounts, parent: int | None = None) -> None:
         self._load = load
+        self._accounts = accounts
         self._build = build
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
@@ -83,6 +85,8 @@ class Worker(uvicorn.Server):
         """uvicorn: ten times a second."""
         if self._parent is not None and os.getppid() != self._parent and not self.should_exit:
             self.stop(signal.SIGTERM)
+        # Also without requests: counts are to be seen elsewhere, and what a hand has done is to be heard of.
+        self._accounts.sync()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -92,6 +96,7 @@ class Worker(uvicorn.Server):
         asyncio.get_running_loop().call_later(max(0.0, seconds - LAST_WORDS_SECONDS), running.stop_all)
         self.config.timeout_graceful_shutdown = round(seconds) + 1
         await super().shutdown(sockets)
+        self._accounts.close()
 
     async def _retire(self, services: Services) -> None:
         """Close the old connections once the requests that use them are through."""

@@ -5,15 +5,14 @@ Running requests keep the `Services` they began with; a reload only changes what
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from trilogue.config import Config
 from trilogue.config import Provider as ProviderConfig
+from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.auth import ClientKey, KeyRing
 from trilogue.gateway.catalog import Catalog
-from trilogue.gateway.provider import Provider
+from trilogue.gateway.provider import Provider, TransportFor
 from trilogue.model import Protocol
 from trilogue.routing import NoRoute, Router, Upstream
 from trilogue.translate.seal import Sealer
@@ -30,7 +29,7 @@ class Limits(Struct, frozen=True):
 class Services:
     """Everything that a request needs."""
 
-    def __init__(self, config: Config, transport_for: Callable[[ProviderConfig], Transport], sealer: Sealer) -> None:
+    def __init__(self, config: Config, transport_for: TransportFor, sealer: Sealer, accounts: Accounts) -> None:
         server = config.server
         self.config = config
         self.catalog = Catalog()
@@ -40,8 +39,16 @@ class Services:
             [(ClientKey(key.name or f"key-{n}", key.mode), key.key.reveal()) for n, key in enumerate(config.keys, 1)]
         )
         self.limits = Limits(server.max_body_bytes, server.keepalive_seconds)
+        self.pools = accounts.take(config)
+        self.sync = accounts.sync
+        self._transports: list[Transport] = []
+
+        def way(provider: ProviderConfig, proxy: str | None) -> Transport:
+            self._transports.append(transport_for(provider, proxy))
+            return self._transports[-1]
+
         self.providers = {
-            name: Provider(name, provider, config.timeouts(name), transport_for(provider))
+            name: Provider(name, provider, config.timeouts(name), way, self.pools.pools[name])
             for name, provider in config.providers.items()
         }
 
@@ -59,5 +66,5 @@ class Services:
 
     async def aclose(self) -> None:
         """Close every connection of this configuration."""
-        for provider in self.providers.values():
-            await provider.transport.aclose()
+        for transport in self._transports:
+            await transport.aclose()

@@ -58,13 +58,12 @@ async def handle(visit: Visit) -> None:
     visit.record.model = model
     target = (await visit.services.resolve(model, visit.client))[0]
     provider = visit.services.providers[target.provider]
-    account = provider.account()
     record = visit.record
-    record.provider, record.account = provider.name, account.name
+    record.provider = provider.name
     record.upstream, record.upstream_model = provider.protocol.short, target.model
     counted = None
     if provider.protocol in PATHS and not provider.is_demo:
-        counted = await _counted(visit, body, provider, account, target.model)
+        counted = await _counted(visit, body, provider, target.model)
     await _reply(visit, counted or _estimated(visit, body))
 
 
@@ -101,19 +100,21 @@ def _weight(value: Json) -> int:
     return len(value.encode("utf-8", "replace")) + 2
 
 
-async def _counted(visit: Visit, body: bytes, provider: Provider, account: Account, model: str) -> Count | None:
+async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) -> Count | None:
     """What the upstream counts; None if it cannot."""
     if provider.protocol is visit.client:
         wire = body if model == visit.record.model else with_model(body, model)
         losses: list[Loss] = []
     else:
         wire, losses = _translated(visit, body, provider, model)
-    request = _request(visit, provider, account, wire)
-    response = await provider.transport.send(request)
-    try:
-        answer = await response.read(MAX_ERROR_BYTES)
-    finally:
-        await response.aclose()
+    with provider.borrow(model) as (account, transport):
+        visit.record.account = account.name
+        request = _request(visit, provider, account, wire)
+        response = await transport.send(request)
+        try:
+            answer = await response.read(MAX_ERROR_BYTES)
+        finally:
+            await response.aclose()
     if response.status >= 400:
         answer = redacted(answer, request.headers)
         failure = codec(provider.protocol).decode_error(response.status, dict(response.headers), answer)

@@ -1,0 +1,45 @@
+"""The account pools of one worker and the file that they share with others: made after the fork, kept over reloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import SystemRandom
+
+from trilogue.config import Config
+from trilogue.pool import Pools
+from trilogue.state import Keeper, steady_time
+
+
+class Accounts:
+    """The pools as they are now. `file`: where their state is kept if the configuration wants that."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._keeper: Keeper | None = None
+        self._pools: Pools | None = None
+
+    def take(self, config: Config) -> Pools:
+        """Pools for this configuration, which know what those of the last one knew."""
+        now = steady_time()
+        pools = config.pools(SystemRandom())
+        if self._keeper is not None:
+            self._keeper.replace(pools, now)
+        elif self._pools is not None:
+            pools.apply(self._pools.snapshot(now), now)
+        if not config.pool.persist:
+            self.close()
+        elif self._keeper is None:
+            self._keeper = Keeper(pools, self._file, now)
+        self._pools = pools
+        return pools
+
+    def sync(self) -> None:
+        """Pass on what happened here, take over what happened elsewhere. Costs microseconds."""
+        if self._keeper is not None:
+            self._keeper.sync(steady_time())
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._keeper is not None:
+            self._keeper.close(steady_time())
+            self._keeper = None

@@ -1,0 +1,110 @@
+"""The attempts at one call: whom to ask, with what, and what comes of it. The pool decides; here it is done.
+
+One attempt: translate for its target, send with its account through its proxy, relay. Until the client has got a part
+of an answer a failure gives the next account or target its chance; then nobody else can answer any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
+from trilogue.gateway.clocks import Clocks
+from trilogue.gateway.outbound import Outbound, outbound, stripped
+from trilogue.gateway.relay import Answered, Relay
+from trilogue.gateway.visit import Visit
+from trilogue.model import Protocol
+from trilogue.pool import Journey, Step, sticky_key
+from trilogue.routing import Upstream
+from trilogue.state import steady_time
+
+BYTES_PER_TOKEN = 4
+
+log = structlog.get_logger("trilogue.pool")
+
+
+async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:
+    """Ask one after the other. Raises what the client must hear if nobody answers."""
+    services, call = visit.services, relay.call
+    services.sync()
+    journey = services.pools.begin(
+        steady_time(),
+        visit.request_id,
+        [(target.provider, target.model) for target in targets],
+        sticky=sticky_key(call.body, call.client, call.headers),
+        tokens=len(call.body) // BYTES_PER_TOKEN,
+    )
+    try:
+        await _travel(visit, relay, clocks, journey)
+    finally:
+        journey.released(steady_time())
+        services.sync()
+        log.info("decision", **journey.decision.as_dict())
+
+
+async def _travel(visit: Visit, relay: Relay, clocks: Clocks, journey: Journey) -> None:
+    refusal: ClientError | None = None
+    while (step := journey.next(steady_time())) is not None:
+        await asyncio.sleep(step.wait)
+        try:
+            answered = await _in_time(visit, relay, clocks, step)
+        except ClientError as error:
+            refusal = error
+            journey.refused(steady_time())
+        except UpstreamError as error:
+            if not journey.failed(steady_time(), error, committed=relay.spoken):
+                raise
+        else:
+            _note(journey, answered, relay.call.client)
+            return
+        visit.services.sync()
+    if refusal is not None and journey.failure is None:
+        # Nobody was asked at all: the request cannot be said to any of the targets.
+        journey.decision.outcome = "client"
+        raise refusal
+    raise UpstreamFailure(journey.ending(steady_time()))
+
+
+def _note(journey: Journey, answered: Answered, client: Protocol) -> None:
+    """The client has its answer. One that broke off is still a failure of whom it came from."""
+    if answered.failure is not None:
+        journey.failed(steady_time(), answered.failure, committed=True)
+    else:
+        # Only Responses can be continued by their id.
+        response_id = answered.response_id if client is Protocol.RESPONSES else ""
+        journey.finished(steady_time(), answered.usage, response_id)
+
+
+async def _in_time(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> Answered:
+    """One attempt. A clock that ran out on it is a failure like any other."""
+    try:
+        return await _attempt(visit, relay, clocks, step)
+    except asyncio.CancelledError as cancelled:
+        error = clocks.taken(cancelled)
+        if error is None:
+            raise
+        raise error from None
+
+
+async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> Answered:
+    provider = visit.services.providers[step.provider]
+    account = provider.account(step.account)
+    record = visit.record
+    record.provider, record.account = provider.name, account.name
+    record.upstream, record.upstream_model = provider.protocol.short, step.model
+    call, losses = stripped(relay.call) if step.strip else (relay.call, [])
+    attempt = outbound(call, provider, account, step.model, visit.services)
+    attempt = Outbound(attempt.request, attempt.exchange, [*losses, *attempt.losses])
+    relay.request_losses = attempt.losses
+    clocks.total.limit(provider.clocks.total)
+    response = await account.transport(step.proxy).send(attempt.request)
+    if call.stream:
+        clocks.progress.answering(provider.clocks.first_event, provider.clocks.between_events)
+    try:
+        return await relay.answer(response, provider.protocol, attempt)
+    finally:
+        clocks.progress.stop()
+        await response.aclose()
