@@ -1,8 +1,8 @@
 """Output items that Responses clients may refer to later instead of sending them again.
 
-SDKs that rely on the provider's memory (`store` not false) send `{"type": "item_reference", "id": …}` for what they were
-answered before. An upstream of another protocol remembers nothing, so the gateway keeps the items of its own answers
-for a while: in memory only, bounded, and each for the client key that got it.
+SDKs that rely on the provider's memory (`store` is not false) send `{"type": "item_reference", "id": …}` for what they
+were answered before. An upstream of another protocol remembers nothing, so the gateway keeps the items of its own
+answers for a while: in memory only, bounded, and each for the client key that got it.
 """
 
 from __future__ import annotations

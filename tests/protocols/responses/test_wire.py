@@ -44,7 +44,6 @@ def test_every_answer_field_is_neutral_an_echo_or_declared() -> None:
 @pytest.mark.parametrize(
     ("name", "harmless", "harmful"),
     [
-        ("truncation", "disabled", "auto"),
         ("background", False, True),
         ("reasoning.mode", "standard", "pro"),
         ("caller", {"type": "direct"}, {"type": "program", "caller_id": "p"}),

@@ -74,7 +74,8 @@ _TOP_LEVEL: dict[str, Fate] = {
     "conversation": refuse(_STATE),
     "prompt": refuse("prompt templates are stored at the provider"),
     "background": refuse("no other protocol answers later", False),
-    "truncation": refuse("no other protocol drops turns by itself", "disabled"),
+    # Only matters when the context overflows, and then the client hears of it.
+    "truncation": Fate(harmless=("disabled",)),
     "multi_agent": refuse("no other protocol runs several agents", {"enabled": False}),
     "reasoning.mode": refuse("no other protocol has this way of thinking", "standard"),
     "reasoning.context": Fate(loss="reasoning.context"),
