@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway.process import SHORT, Started, started, until
 from tests.gateway.running import CONFIG
-from tests.gateway.wire import CASES, address, exchange, name, outcome, parse, payload, post, read_all, request
+from tests.gateway.wire import CASES, address, exchange, name, outcome, parse, payload, post, reached, read_all, request
 from tests.scripted import thread
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
@@ -61,9 +61,7 @@ def asked(up: ScriptedUpstream, before: int) -> Callable[[asyncio.StreamReader],
     """Until the request has reached the upstream."""
 
     async def ready(_: asyncio.StreamReader) -> None:
-        async with asyncio.timeout(5):
-            while len(up.requests) == before:
-                await asyncio.sleep(0.005)
+        await reached(up, before + 1)
         await asyncio.sleep(0.02)
 
     return ready

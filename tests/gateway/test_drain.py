@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.process import QUICK, started, until
-from tests.gateway.wire import Answer, address, exchange, outcome, parse, payload, post, read_all, request
+from tests.gateway.wire import Answer, address, exchange, outcome, parse, payload, post, reached, read_all, request
 from tests.scripted import thread
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
@@ -33,9 +33,7 @@ async def asked_by_all(url: str, up: ScriptedUpstream, scenario: str) -> list[tu
     clients = [list(Protocol)[number % 3] for number in range(STREAMS)]
     data = [request(client, f"messages/{scenario}", stream=True) for client in clients]
     tasks = [asyncio.create_task(exchange(url, one)) for one in data]
-    async with asyncio.timeout(10):
-        while len(up.requests) < before + STREAMS:
-            await asyncio.sleep(0.01)
+    await reached(up, before + STREAMS)
     await asyncio.sleep(0.1)
     return list(zip(clients, tasks, strict=True))
 
@@ -68,8 +66,7 @@ def test_whole_answers_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) ->
             before = len(up.requests)
             data = request(Protocol.CHAT, "messages/hang-before-headers", stream=False)
             task = asyncio.create_task(exchange(gateway.url, data))
-            while len(up.requests) == before:
-                await asyncio.sleep(0.01)
+            await reached(up, before + 1)
             gateway.signal(signal.SIGTERM)
             result = outcome(await task, Protocol.CHAT)
             assert (result.status, result.code) == (503, "unavailable")
@@ -123,8 +120,7 @@ def test_it_is_not_ready_while_it_drains(tmp_path: Path, up: ScriptedUpstream) -
         async def main() -> None:
             before = len(up.requests)
             stream = asyncio.create_task(exchange(gateway.url, request(Protocol.CHAT, "chat/slow-10-50", stream=True)))
-            while len(up.requests) == before:
-                await asyncio.sleep(0.01)
+            await reached(up, before + 1)
             reader, writer = await asyncio.open_connection(*address(gateway.url))
             gateway.signal(signal.SIGTERM)
             await asyncio.sleep(0.03)
@@ -151,8 +147,7 @@ def test_twice_means_at_once(tmp_path: Path, up: ScriptedUpstream, second: int, 
             before = len(up.requests)
             data = request(Protocol.CHAT, "messages/slow-200-50", stream=True)
             task = asyncio.create_task(exchange(gateway.url, data))
-            while len(up.requests) == before:
-                await asyncio.sleep(0.01)
+            await reached(up, before + 1)
             children = gateway.children()
             gateway.signal(signal.SIGTERM)
             await asyncio.sleep(0.3)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.process import QUICK, started, until
-from tests.gateway.wire import address, exchange, outcome, request
+from tests.gateway.wire import address, exchange, outcome, reached, request
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
@@ -70,13 +70,13 @@ def test_a_killed_worker_is_replaced(tmp_path: Path, up: ScriptedUpstream) -> No
             before = len(up.requests)
             data = request(Protocol.CHAT, "messages/slow-30-50", stream=True)
             running = [asyncio.create_task(exchange(gateway.url, data)) for _ in range(20)]
-            while len(up.requests) < before + 20:
-                await asyncio.sleep(0.01)
+            await reached(up, before + 20)
             killed = gateway.children()[0]
             begun = time.monotonic()
             os.kill(killed, signal.SIGKILL)
-            while killed in gateway.children() or len(gateway.children()) < 2:
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(5):
+                while killed in gateway.children() or len(gateway.children()) < 2:
+                    await asyncio.sleep(0.01)
             assert time.monotonic() - begun < 1
             answers = await asyncio.gather(*running)
             return [outcome(answer, Protocol.CHAT).how for answer in answers if answer.whole]
@@ -110,8 +110,7 @@ def test_ctrl_c_in_a_terminal(tmp_path: Path, up: ScriptedUpstream) -> None:
             before = len(up.requests)
             data = request(Protocol.CHAT, "messages/slow-8-50", stream=True)
             running = asyncio.create_task(exchange(gateway.url, data))
-            while len(up.requests) == before:
-                await asyncio.sleep(0.01)
+            await reached(up, before + 1)
             os.killpg(gateway.pid, signal.SIGINT)
             return outcome(await running, Protocol.CHAT).how
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.gateway.process import QUICK, Started, started, until
 from tests.gateway.running import CLIENT_KEY
-from tests.gateway.wire import exchange, outcome, payload, post, request
+from tests.gateway.wire import exchange, outcome, payload, post, reached, request
 from tests.scripted import thread
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
@@ -97,8 +97,7 @@ def test_running_streams_keep_what_they_have(tmp_path: Path, up: ScriptedUpstrea
             before = len(up.requests)
             asked = [request(client, "messages/slow-40-40", stream=True) for client in Protocol]
             running = [asyncio.create_task(exchange(gateway.url, data)) for data in asked]
-            while len(up.requests) < before + 3:
-                await asyncio.sleep(0.01)
+            await reached(up, before + 3)
             text = "\n".join(line for line in SLOW.splitlines() if not line.startswith("  messages:")) + "\n"
             gateway.config_file.write_text(text.replace("UPSTREAM", up.url))
             for _ in range(100):

@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.gateway.running import CLIENT_KEY
 from tests.scripted.ask import PATHS, body
+from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
 
 Case = tuple[Protocol, Protocol, bool]
@@ -188,6 +189,13 @@ def _described(how: str, status: int, value: dict[str, Any], client: Protocol) -
     assert isinstance(error["message"], str)
     assert error["message"]
     return Outcome(how, status, error.get("type") or "", error.get("code") or "", error["message"])
+
+
+async def reached(up: ScriptedUpstream, count: int) -> None:
+    """Wait until the upstream has been asked this often."""
+    async with asyncio.timeout(8):
+        while len(up.requests) < count:
+            await asyncio.sleep(0.005)
 
 
 async def outcomes(url: str, scenario: str, **more: Any) -> dict[str, Outcome]:
