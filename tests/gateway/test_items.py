@@ -5,6 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import openai
+import pytest
+
+from tests.gateway.running import Gateway
+from tests.scripted.server import ScriptedUpstream
 from trilogue.gateway.items import TTL_SECONDS, ItemStore
 
 ITEM = {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
@@ -60,3 +65,35 @@ def test_odd_items_are_no_trouble() -> None:
     body = b'{"model":"m","input":"item_reference"}'
     assert store.expand("a", body, now=0.0) == body
     assert json.loads(store.expand("a", b'{"input":[{"type":"item_reference"},3]}', now=0.0))["input"][1] == 3
+
+
+def _answered(gateway: Gateway, model: str, stream: bool) -> list[dict[str, Any]]:
+    """The output items of an answer."""
+    if not stream:
+        items = gateway.openai.responses.create(model=model, input="Hello").output
+    else:
+        with gateway.openai.responses.stream(model=model, input="Hello") as events:
+            items = list(events.get_final_response().output)
+    return [item.model_dump() for item in items]
+
+
+@pytest.mark.parametrize("upstream", ["chat", "messages"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_client_that_relies_on_memory_can_go_on(
+    gateway: Gateway, up: ScriptedUpstream, upstream: str, stream: bool
+) -> None:
+    """SDKs send a reference for what they were answered; the upstream gets the words."""
+    model = f"{upstream}/text"
+    said = next(item for item in _answered(gateway, model, stream) if item["type"] == "message")
+    history: Any = [{"role": "user", "content": "Hello"}, {"type": "item_reference", "id": said["id"]},
+                    {"role": "user", "content": "And?"}]  # fmt: skip
+    up.requests.clear()
+    gateway.openai.responses.create(model=model, input=history)
+    assert said["content"][0]["text"] in up.requests[-1].body.decode()
+
+
+def test_unknown_reference_is_refused(gateway: Gateway) -> None:
+    """Never a conversation with a hole in it."""
+    history: Any = [{"type": "item_reference", "id": "msg_nobody"}, {"role": "user", "content": "And?"}]
+    with pytest.raises(openai.BadRequestError, match="earlier response"):
+        gateway.openai.responses.create(model="chat/text", input=history)

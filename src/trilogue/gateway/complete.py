@@ -30,6 +30,7 @@ async def handle(visit: Visit) -> None:
     targets = await visit.services.resolve(call.model, call.client)
     stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
     relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits)
+    relay.items = visit.services.items
     visit.in_band = relay.fail_in_band
     clocks = Clocks(visit.responder)
     relay.progress = clocks.progress
@@ -50,6 +51,7 @@ async def _read(visit: Visit) -> Call:
         query=visit.request.query,
         strict=visit.strict,
         request_id=visit.request_id,
+        key_name=visit.key.name if visit.key else "",
     )
 
 

@@ -7,6 +7,8 @@ client's headers.
 
 from __future__ import annotations
 
+import time
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -76,8 +78,9 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
         provider=provider.name,
         account=account.name,
     )
+    body = services.items.expand(call.key_name, call.body, time.monotonic())
     up = translate_request(
-        call.body,
+        body,
         source=call.client,
         target=target,
         strict=call.strict,

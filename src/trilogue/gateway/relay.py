@@ -16,12 +16,13 @@ from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
 from trilogue.gateway.heart import Progress
 from trilogue.gateway.http import Headers, Responder
+from trilogue.gateway.items import ItemStore
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
 from trilogue.gateway.record import Record
 from trilogue.gateway.redact import redacted
 from trilogue.gateway.services import Limits
-from trilogue.model import Failed, Failure, FailureKind, Loss, Protocol, Usage
+from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
 from trilogue.pool import reset_delay, with_headers
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import dump, parse_upstream
@@ -72,6 +73,8 @@ class Relay:
         """the clock on the upstream's events"""
         self.request_losses: list[Loss] = []
         """what the request under way has lost"""
+        self.items: ItemStore | None = None
+        """keeps what the client may refer to later"""
 
     async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it."""
@@ -100,6 +103,7 @@ class Relay:
             )
             answer, body = down.response, dump(down.body)
             losses += down.losses
+            self._keep(attempt, down.body)
         self.record.answered(answer.usage, losses)
         headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(losses)]
         self.spoken = True
@@ -153,8 +157,16 @@ class Relay:
         if failure is not None:
             self.record.failed(failure)
         await self.responder.end()
+        if isinstance(passage, StreamTranslator):
+            self._keep(attempt, passage.snapshot)
         continued = passage.response_id if isinstance(passage, PassThrough) else ""
         return Answered(usage=passage.usage, response_id=continued, failure=failure)
+
+    def _keep(self, attempt: Outbound, body: dict[str, Json]) -> None:
+        """Items of an answer that the client did not ask us to forget."""
+        asked = attempt.exchange.body if attempt.exchange else {}
+        if self.items is not None and self.call.client is Protocol.RESPONSES and asked.get("store") is not False:
+            self.items.put(self.call.key_name, body.get("output") or [], time.monotonic())
 
     async def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:
         if not self.responder.started:

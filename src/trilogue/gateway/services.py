@@ -12,6 +12,7 @@ from trilogue.config import Provider as ProviderConfig
 from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.auth import ClientKey, KeyRing
 from trilogue.gateway.catalog import Catalog
+from trilogue.gateway.items import ItemStore
 from trilogue.gateway.provider import Provider, TransportFor
 from trilogue.model import Protocol
 from trilogue.routing import NoRoute, Router, Upstream
@@ -33,11 +34,14 @@ class Services:
         server = config.server
         self.config = config
         self.catalog = Catalog()
+        self.items = ItemStore()
         self.router: Router = config.router()
         self.sealer = sealer
         self.keys = KeyRing(
             [(ClientKey(key.name or f"key-{n}", key.mode), key.key.reveal()) for n, key in enumerate(config.keys, 1)]
         )
+        admin = config.admin.key
+        self.admin = KeyRing([(ClientKey("admin"), admin.reveal())] if admin else [])
         self.limits = Limits(server.max_body_bytes, server.keepalive_seconds)
         self.pools = accounts.take(config)
         self.sync = accounts.sync

@@ -19,6 +19,7 @@ from trilogue.model import (
     Event,
     Failed,
     Finish,
+    Json,
     LogprobsDelta,
     Protocol,
     ReasoningDelta,
@@ -92,6 +93,8 @@ class StreamEncoder:
         self.state = State.IDLE
         self._allowed = LIFECYCLE[self.state]
         self.out: list[bytes] = []
+        self.snapshot: dict[str, Json] = {}
+        """the whole answer as a body, where the protocol's stream ends with it"""
         self._handlers: dict[type[Event], Any] = {kind: getattr(self, name) for kind, name in self.HANDLERS.items()}
 
     def encode(self, events: Iterable[Event]) -> bytes:

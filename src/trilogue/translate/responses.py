@@ -123,6 +123,11 @@ class StreamTranslator:
         """What the answer cost, once it is complete."""
         return self.finish.usage if self.finish else None
 
+    @property
+    def snapshot(self) -> dict[str, Json]:
+        """The whole answer as the client got it, where its protocol's stream ends with that; else empty."""
+        return self._encoder.snapshot
+
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
         if self.done:

@@ -53,7 +53,6 @@ class ResponsesStreamEncoder(StreamEncoder):
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply)
         self.native = reply.source is PROTOCOL
-        self.snapshot: dict[str, Json] = {}
         self._sequence = 0
         self._id = ""
         self._base: dict[str, Json] = {}
