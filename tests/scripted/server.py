@@ -28,12 +28,14 @@ MODELS = (*ANSWERS, *FAULTS, *ERRORS, "slow")
 class ScriptedUpstream:
     """`async with ScriptedUpstream() as up:` then `up.url`, `up.requests`. `keys`: what it accepts, in either header.
 
-    `aliases` maps further model names to scenarios, for clients that insist on a name of their own.
+    `aliases` maps further model names to scenarios, for clients that insist on a name of their own. `by_key` maps keys
+    to scenarios: whatever model is asked for with such a key, this is what happens.
     """
 
     def __init__(self, keys: Iterable[str] = (KEY,), aliases: dict[str, str] | None = None) -> None:
         self.keys = set(keys)
         self.aliases = dict(aliases or {})
+        self.by_key: dict[str, str] = {}
         self.requests: list[Recorded] = []
         self.url = ""
         self.connections = 0
@@ -125,11 +127,11 @@ class ScriptedUpstream:
             ]
         if request.path not in WIRES or not isinstance(body, dict):
             return error_steps(NO_PATH, wire, number)
-        return self._scenario(body, wire, number)
+        return self._scenario(body, wire, number, self.by_key.get(key_of(request), ""))
 
-    def _scenario(self, body: dict[str, Any], wire: Wire, number: int) -> Iterable[Step]:
+    def _scenario(self, body: dict[str, Any], wire: Wire, number: int, scenario: str) -> Iterable[Step]:
         asked = wire.read(body)
-        model = self.aliases.get(asked.model, asked.model)
+        model = scenario or self.aliases.get(asked.model, asked.model)
         if model in ERRORS:
             return error_steps(ERRORS[model], wire, number)
         if asked.foreign:
@@ -141,7 +143,9 @@ class ScriptedUpstream:
 
     def _authorised(self, request: Recorded) -> bool:
         bearer = (request.header("authorization") or "").removeprefix("Bearer ")
-        return bool(self.keys & {bearer, request.header("x-api-key") or "", request.header("api-key") or ""})
+        return key_of(request) in self.by_key or bool(
+            self.keys & {bearer, request.header("x-api-key") or "", request.header("api-key") or ""}
+        )
 
     def _models(self, request: Recorded, number: int) -> Iterable[Step]:
         wire = _wire_of(request)
@@ -164,6 +168,12 @@ COUNTERS: dict[str, dict[str, Any]] = {
     "/v1/messages/count_tokens": {},
     "/v1/responses/input_tokens": {"object": "response.input_tokens"},
 }
+
+
+def key_of(request: Recorded) -> str:
+    """The key that came with a request, in whichever header."""
+    bearer = (request.header("authorization") or "").removeprefix("Bearer ")
+    return bearer or request.header("x-api-key") or request.header("api-key") or ""
 
 
 def _wire_of(request: Recorded) -> Wire:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
+import structlog
 import uvloop
 from msgspec.structs import replace
 
@@ -29,6 +30,8 @@ from trilogue.state import FILE_NAME
 from trilogue.upstream import HttpTransport, Transport
 
 BACKLOG = 2048
+
+log = structlog.get_logger("trilogue.server")
 
 
 @click.command()
@@ -58,6 +61,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         raise NotStarted("\n".join(str(problem) for problem in error.problems)) from None
     configure_logging(config.server.log)
     listener = _listen(config.server.host, config.server.port)
+    admin = _listen_for_admins(config)
     sealer = _sealer(config)
     if not quiet:
         click.echo(welcome(config, listener.getsockname()[1]))
@@ -69,6 +73,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
             return Services(new, _transports(), sealer, accounts)
 
         worker = Worker(settings.config, settings.load, build, accounts, parent)
+        worker.admin_socket = admin
         uvloop.run(worker.serve(sockets=[sock]))
 
     if config.server.workers == 1:
@@ -126,6 +131,15 @@ def _transports() -> TransportFor:
         return network[proxy]
 
     return transport_for
+
+
+def _listen_for_admins(config: Config) -> socket.socket | None:
+    """Bound here, before there are workers, so that all of them can answer."""
+    if config.admin.key is None:
+        return None
+    listener = _listen(config.admin.host, config.admin.port)
+    log.info("admin interface", host=config.admin.host, port=listener.getsockname()[1])
+    return listener
 
 
 def _listen(host: str, port: int) -> socket.socket:

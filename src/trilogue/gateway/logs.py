@@ -70,9 +70,20 @@ def configure_logging(settings: Log) -> None:
 
 def _shortened(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     for name, value in event.items():
-        if isinstance(value, str) and len(value) > MAX_TEXT and name not in _LONG:
-            event[name] = value[:MAX_TEXT] + "…"
+        if name not in _LONG:
+            event[name] = _cut(value)
     return event
+
+
+def _cut(value: object) -> object:
+    """Texts of a sane length, also those inside of something."""
+    if isinstance(value, str):
+        return value if len(value) <= MAX_TEXT else value[:MAX_TEXT] + "…"
+    if isinstance(value, list):
+        return [_cut(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _cut(item) for name, item in value.items()}
+    return value
 
 
 def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -8,12 +8,14 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import structlog
 import uvicorn
 
 from trilogue.config import Config, ConfigError
 from trilogue.gateway.accounts import Accounts
+from trilogue.gateway.admin import Admin
 from trilogue.gateway.app import Gateway
 from trilogue.gateway.guard import GuardedProtocol
 from trilogue.gateway.services import Services
@@ -23,6 +25,8 @@ log = structlog.get_logger("trilogue.server")
 LAST_WORDS_SECONDS = 1.0
 """Before the drain ends, running answers are told that they will not be complete."""
 RETIRE_SECONDS = 1.0
+_QUIET: dict[str, Any] = {"ws": "none", "access_log": False, "log_config": None, "server_header": False}
+"""what uvicorn would do beside serving"""
 
 Load = Callable[[], Config]
 Build = Callable[[Config], Services]
@@ -34,23 +38,29 @@ class Worker(uvicorn.Server):
     def __init__(self, config: Config, load: Load, build: Build, accounts: Accounts, parent: int | None = None) -> None:
         self._load = load
         self._accounts = accounts
+        self.admin_socket: socket.socket | None = None
         self._build = build
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
         self.gateway = Gateway(build(config))
         super().__init__(
             uvicorn.Config(
-                self.gateway,
-                http=GuardedProtocol,
-                loop="uvloop",
-                ws="none",
-                lifespan="on",
-                access_log=False,
-                log_config=None,
-                server_header=False,
-                timeout_keep_alive=75,
+                self.gateway, http=GuardedProtocol, loop="uvloop", lifespan="on", timeout_keep_alive=75, **_QUIET
             )
         )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; also for admins, on `admin_socket`, which all workers share: each knows the state of all."""
+        await super().startup(sockets)
+        if self.admin_socket is None:
+            return
+        config = uvicorn.Config(Admin(lambda: self.gateway.services), http=GuardedProtocol, **_QUIET)
+        config.load()
+        server = await asyncio.get_running_loop().create_server(
+            lambda: GuardedProtocol(config=config, server_state=self.server_state, app_state={}),
+            sock=self.admin_socket,
+        )
+        self.servers.append(server)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

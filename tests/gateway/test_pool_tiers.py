@@ -1,0 +1,165 @@
+"""What each failure means for the request and for the account, on real sockets: all clients, all upstreams, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.gateway.pooling import Pooled, accepting, config, pooled, ranked
+from tests.gateway.wire import CASES, Answer, outcome
+from tests.scripted import thread
+from tests.scripted.http import json_answer
+from trilogue.model import Protocol
+
+MANY = "pool: {retry_budget: {floor: 100000}}\n"
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
+    """Two accounts: `b` is used when `a` cannot be."""
+    text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=MANY)
+    with (
+        thread.running(accepting("a", "b")) as up,
+        pooled(tmp_path_factory.mktemp("tiers"), text, up) as running,
+    ):
+        yield running
+
+
+@dataclass(frozen=True)
+class Row:
+    """What becomes of account `a`: its state, and why."""
+
+    state: str
+    why: str
+
+
+NEXT = {
+    "error-403-tokens": Row("ready", "insufficient_tokens"),
+    "error-429": Row("cooling", "rate_limited"),
+    "error-402": Row("cooling", "out_of_"),
+    "error-401": Row("disabled", "bad_key"),
+    "error-404": Row("ready", "model_not_found"),
+    "error-500": Row("failing", "server_error"),
+    "error-503": Row("failing", "overloaded"),
+    "error-529": Row("failing", "overloaded"),
+    "stream-error-first": Row("failing", "overloaded"),
+    "html-200": Row("failing", "broken_answer"),
+    "reset-before-headers": Row("ready", "network"),
+    "hang-before-headers": Row("ready", "timeout"),
+    "hang-after-headers": Row("ready", "timeout"),
+}
+
+
+def _state(pool: Pooled, upstream: Protocol, account: str) -> str:
+    return str(pool.accounts()[f"{upstream.short}/{account}"]["state"])
+
+
+@pytest.mark.parametrize("scenario", NEXT)
+def test_the_next_account_answers(pool: Pooled, scenario: str) -> None:
+    """The client notices nothing; the account rests, is disabled, goes behind the others, or is as before."""
+    row = NEXT[scenario]
+    for client, upstream, stream in CASES:
+        pool.renew(a=scenario)
+        answer = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+        assert outcome(answer, client).how == "complete"
+        # A reused connection that is reset is tried once more on a new one: that is no second attempt.
+        assert list(dict.fromkeys(pool.asked())) == ["a", "b"]
+        assert _state(pool, upstream, "a") == row.state
+        decision = pool.decision(answer)
+        first, second = decision["attempts"]
+        assert first["why"].startswith(row.why)
+        assert (second["account"], second["action"], decision["outcome"]) == ("b", "answered", "answered")
+
+
+def test_who_rests_is_not_asked(pool: Pooled) -> None:
+    """The second request goes to the other account at once, and the record says why."""
+    for scenario, why in (("error-429", "cooling"), ("error-401", "disabled")):
+        pool.renew(a=scenario)
+        pool.ask(Protocol.CHAT, "messages/some-model")
+        pool.up.requests.clear()
+        answer = pool.ask(Protocol.RESPONSES, "messages/some-model", stream=True)
+        assert answer.status == 200
+        assert pool.asked() == ["b"]
+        assert [skipped["account"] for skipped in pool.decision(answer)["considered"][0]["skipped"]] == ["a"]
+        assert _state(pool, Protocol.MESSAGES, "a") == why
+
+
+def test_an_account_that_lacks_a_model_is_asked_for_others(pool: Pooled) -> None:
+    """404 is about one model."""
+    pool.renew(a="error-404")
+    pool.ask(Protocol.CHAT, "chat/one")
+    pool.up.by_key[next(iter(pool.up.by_key))] = "text"
+    pool.up.requests.clear()
+    pool.ask(Protocol.CHAT, "chat/one")
+    pool.ask(Protocol.CHAT, "chat/two")
+    assert pool.asked() == ["b", "a"]
+
+
+@pytest.mark.parametrize(("scenario", "status"), [("error-403-cost", 403), ("error-400", 400)])
+def test_the_clients_own_error(pool: Pooled, scenario: str, status: int) -> None:
+    """Tier 1, and whatever is wrong with the request: nobody else is asked, the account is as before."""
+    for client, upstream, stream in CASES:
+        pool.renew(a=scenario)
+        answer = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+        assert (answer.status, outcome(answer, client).how) == (status, "http")
+        assert pool.asked() == ["a"]
+        assert _state(pool, upstream, "a") == "ready"
+        assert pool.decision(answer)["outcome"] == "client"
+
+
+@pytest.mark.parametrize("scenario", ["stream-error-mid", "reset-mid", "truncate-mid", "hang-mid", "malformed"])
+def test_no_retry_after_the_first_byte(pool: Pooled, scenario: str) -> None:
+    """A stream that breaks off ends with an error inside; a whole answer has not begun, so another account gives it."""
+    for client, upstream, stream in CASES:
+        pool.renew(a=scenario)
+        answer = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+        assert outcome(answer, client).how == ("stream" if stream else "complete")
+        assert pool.asked() == (["a"] if stream else ["a", "b"])
+        decision = pool.decision(answer)
+        assert decision["outcome"] == ("client" if stream else "answered")
+        assert decision["attempts"][0]["action"] == "next"
+
+
+def _error(answer: Answer, client: Protocol, status: int) -> None:
+    found = outcome(answer, client)
+    assert (found.how, answer.status) == ("http", status)
+    assert answer.headers["x-should-retry"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "status"), [("error-429", 429), ("error-401", 503), ("error-402", 503)], ids=lambda value: str(value)
+)
+def test_nobody_is_left(pool: Pooled, scenario: str, status: int) -> None:
+    """429 if all are limited, else 503, never our 401; with the time until the first one is back; then none is asked."""
+    for client, upstream, stream in CASES:
+        pool.renew(a=scenario, b=scenario)
+        _error(pool.ask(client, f"{upstream.short}/some-model", stream=stream), client, status)
+        assert pool.asked() == ["a", "b"]
+        again = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+        _error(again, client, status)
+        assert pool.asked() == ["a", "b"]
+        assert 1 <= int(again.headers["retry-after"]) <= (7 if status == 429 else 60)
+        assert pool.decision(again)["outcome"] == "exhausted"
+
+
+@pytest.mark.parametrize(("scenario", "openai", "anthropic"), [("error-529", 503, 529), ("error-500", 500, 500)])
+def test_everybody_fails(pool: Pooled, scenario: str, openai: int, anthropic: int) -> None:
+    """The last failure says most, and those who only fail are asked again."""
+    for client, upstream, stream in CASES:
+        pool.renew(a=scenario, b=scenario)
+        for _ in range(2):
+            answer = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+            _error(answer, client, anthropic if client is Protocol.MESSAGES else openai)
+        assert len(pool.asked()) == 4
+
+
+def test_limits_of_an_upstream_without_retry_after(pool: Pooled) -> None:
+    """The reset of a limit that is used up says how long."""
+    pool.renew()
+    headers = [("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1m30s")]
+    pool.up.say(json_answer(429, headers, {"error": {"message": "Slow down.", "type": "tokens"}}))
+    answer = pool.ask(Protocol.MESSAGES, "chat/some-model")
+    assert answer.status == 200
+    assert 89 < pool.decision(answer)["attempts"][0]["rests"] < 91
