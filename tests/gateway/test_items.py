@@ -70,7 +70,7 @@ def test_odd_items_are_no_trouble() -> None:
 def _answered(gateway: Gateway, model: str, stream: bool) -> list[dict[str, Any]]:
     """The output items of an answer."""
     if not stream:
-        items = gateway.openai.responses.create(model=model, input="Hello").output
+        items: list[Any] = gateway.openai.responses.create(model=model, input="Hello").output
     else:
         with gateway.openai.responses.stream(model=model, input="Hello") as events:
             items = list(events.get_final_response().output)

@@ -5,6 +5,8 @@ Most blocks of a long conversation are plain text that no step touches; they and
 
 from __future__ import annotations
 
+from operator import is_
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -28,9 +30,14 @@ class History(Struct, frozen=True):
     def _turn(self, turn: Turn) -> Turn | None:
         if turn.extras is not None:
             self.foreign.turn(turn)
-        blocks = turn.blocks
-        adapted = [block if _is_plain(block) else self._block(block) for block in blocks]
-        if all(new is old for new, old in zip(adapted, blocks, strict=True)):
+        for block in turn.blocks:
+            if type(block) is not Text or block.extras is not None or block.citations:
+                return self._adapted(turn)
+        return turn
+
+    def _adapted(self, turn: Turn) -> Turn | None:
+        adapted = [self._block(block) for block in turn.blocks]
+        if all(map(is_, adapted, turn.blocks)):
             return turn
         kept = tuple(block for block in adapted if block is not None)
         return replace(turn, blocks=kept) if kept else None
@@ -39,7 +46,3 @@ class History(Struct, frozen=True):
         opened = self.opener.block(block)
         known = None if opened is None else self.foreign.block(opened)
         return None if known is None else self.namer.block(known)
-
-
-def _is_plain(block: Block) -> bool:
-    return type(block) is Text and block.extras is None and not block.citations

@@ -10,9 +10,10 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.errors import BadRequest
 from trilogue.model import Json, Ledger, Loss, Protocol, Request
 from trilogue.protocols.codec import Target
-from trilogue.protocols.jsontext import parse_request
+from trilogue.protocols.jsontext import blaming, parse_request
 from trilogue.protocols.registry import codec
 from trilogue.translate.exchange import Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
@@ -48,21 +49,22 @@ def translate_request(
     equivalent in the target's.
     """
     wire = body if isinstance(body, dict) else parse_request(body)
-    request = codec(source).decode_request(wire)
-    where = target if isinstance(target, Target) else Target.of(target, request.model)
-    ledger = Ledger()
-    names = ToolNames({})
-    keeper = sealer or default_sealer()
-    if repair:
-        request = repair_history(request, ledger)
-    if where.protocol is not source:
-        request, names = _adapt(request, where, keeper, ledger)
-        refuse_broken_history(request)
-        translated = codec(where.protocol).encode_request(request, where, ledger)
-    elif ledger.losses:
-        translated = codec(source).encode_request(request, where, ledger)
-    else:
-        translated = {**wire, "model": where.model}
+    with blaming(wire, BadRequest):
+        request = codec(source).decode_request(wire)
+        where = target if isinstance(target, Target) else Target.of(target, request.model)
+        ledger = Ledger()
+        names = ToolNames({})
+        keeper = sealer or default_sealer()
+        if repair:
+            request = repair_history(request, ledger)
+        if where.protocol is not source:
+            request, names = _adapt(request, where, keeper, ledger)
+            refuse_broken_history(request)
+            translated = codec(where.protocol).encode_request(request, where, ledger)
+        elif ledger.losses:
+            translated = codec(source).encode_request(request, where, ledger)
+        else:
+            translated = {**wire, "model": where.model}
     if strict:
         ledger.refuse_if_any()
     exchange = Exchange(

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from trilogue.errors import UpstreamError
+from trilogue.errors import UpstreamError, UpstreamProtocolError
 from trilogue.model import (
     BlockStart,
     Collector,
@@ -29,7 +29,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.decoding import failure_of
-from trilogue.protocols.jsontext import parse_upstream
+from trilogue.protocols.jsontext import blaming, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
 from trilogue.translate.exchange import Exchange, default_sealer
@@ -73,12 +73,13 @@ def translate_response(
     Raises `UpstreamError` if the body is not an answer of its protocol, `UpstreamFailure` if it is an error.
     """
     wire = body if isinstance(body, dict) else parse_upstream(body)
-    answer = codec(source).decode_response(wire)
     reply = _reply(source, exchange, stamp or Stamp())
     collector = Collector()
-    for event in _Pipeline(source, target, exchange, reply.ledger)(events_of(answer)):
-        collector.feed(event)
-    translated = codec(target).encode_response(collector.response(), reply)
+    with blaming(wire, UpstreamProtocolError):
+        answer = codec(source).decode_response(wire)
+        for event in _Pipeline(source, target, exchange, reply.ledger)(events_of(answer)):
+            collector.feed(event)
+        translated = codec(target).encode_response(collector.response(), reply)
     return ResponseTranslation(translated, reply.ledger.losses, answer)
 
 
@@ -142,7 +143,8 @@ class StreamTranslator:
 
     def whole(self, body: dict[str, Json]) -> bytes:
         """A whole answer from an upstream that was asked for a stream: given out as one."""
-        return b"" if self.done else self._relay(list(events_of(codec(self._source).decode_response(body))))
+        with blaming(body, UpstreamProtocolError):
+            return b"" if self.done else self._relay(list(events_of(codec(self._source).decode_response(body))))
 
     def close(self) -> bytes:
         """The upstream has ended: the rest of the answer, or an error if it was not complete."""
