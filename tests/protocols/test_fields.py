@@ -1,0 +1,67 @@
+"""Readers of wire objects: nothing is lost, and a wrong type is the client's error or the upstream's quirk."""
+
+from __future__ import annotations
+
+import pytest
+
+from trilogue.errors import BadRequest
+from trilogue.protocols.fields import Fields, LooseFields
+
+READERS = ["text", "flag", "integer", "number", "items", "mapping", "fields"]
+RIGHT = {"text": "x", "flag": True, "integer": 1, "number": 1.5, "items": [], "mapping": {}, "fields": {}}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_wrong_type_names_its_path(reader: str) -> None:
+    """The client hears which field it was."""
+    wrong = {"odd": "x" if reader != "text" else 5}
+    with pytest.raises(BadRequest, match=r"messages\[0\]\.odd must be") as caught:
+        getattr(Fields(wrong, "messages[0]"), reader)("odd")
+    assert caught.value.path == "messages[0].odd"
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_wrong_type_in_an_answer_stays_in_the_rest(reader: str) -> None:
+    """An upstream's quirk is kept for who can read it."""
+    wrong = {"odd": "x" if reader != "text" else 5}
+    fields = LooseFields(wrong)
+    assert getattr(fields, reader)("odd") is None
+    assert fields.rest() == wrong
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", [Fields, LooseFields])
+def test_null_and_absent_are_the_same(reader: str, kind: type[Fields]) -> None:
+    """And neither is left over."""
+    fields = kind({"a": None})
+    assert getattr(fields, reader)("a") is None
+    assert getattr(fields, reader)("b") is None
+    assert fields.rest() is None
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_taken_is_not_left(reader: str) -> None:
+    """The rest is exactly what nobody asked for."""
+    fields = Fields({"a": RIGHT[reader], "b": 2})
+    getattr(fields, reader)("a")
+    assert fields.rest() == {"b": 2}
+
+
+def test_whole_floats_are_integers() -> None:
+    """Some clients write 100.0."""
+    assert Fields({"a": 100.0}).integer("a") == 100
+
+
+def test_the_source_is_not_changed() -> None:
+    """Reading does not eat the caller's body."""
+    body = {"a": 1}
+    Fields(body).integer("a")
+    assert body == {"a": 1}
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 5])
+def test_no_object_at_all(value: object) -> None:
+    """An error for a client, an empty object for an upstream."""
+    with pytest.raises(BadRequest, match="must be an object"):
+        Fields(value, "tools[0]")
+    assert LooseFields(value).rest() is None

@@ -1,0 +1,55 @@
+"""JSON in and out: every way it can fail is one of our own errors, and completeness is seen while it arrives."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from trilogue.errors import BadRequest, UpstreamProtocolError
+from trilogue.protocols.jsontext import JsonProgress, parse_object, parse_request, parse_upstream
+
+HOSTILE = [b"", b"[1]", b"{", b'{"a":' * 100_000, b'"\xff"', b'{"a":"\\ud800"}', b"nul", b'{"a":1e999999}', b"9" * 6000]
+
+
+@pytest.mark.parametrize("data", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_is_the_senders_fault(data: bytes) -> None:
+    """A client's nonsense is a 400, an upstream's a 502, and neither shows its text."""
+    with pytest.raises(BadRequest):
+        parse_request(data)
+    with pytest.raises(UpstreamProtocolError):
+        parse_upstream(data)
+
+
+@pytest.mark.parametrize(("text", "value"), [("{}", {}), ('{"a":1}', {"a": 1}), ("[]", None), ("{", None), ("", None)])
+def test_object_or_nothing(text: str, value: object) -> None:
+    """Arguments may be anything; only an object is one."""
+    assert parse_object(text) == value
+
+
+VALUES = [{}, {"a": [1, {"b": '}"\\'}]}, {"x": "\\\\"}, {"y": '"'}, [[]], {"z": "{[{["}]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+def test_completeness_is_seen_at_the_last_character(value: object) -> None:
+    """Neither before nor after, however the text is cut."""
+    text = json.dumps(value)
+    rng = random.Random(3)
+    for _ in range(200):
+        progress, position = JsonProgress(), 0
+        while position < len(text):
+            step = rng.randint(1, 4)
+            progress.feed(text[position : position + step])
+            position += step
+            assert progress.complete is (position >= len(text))
+
+
+def test_white_space_changes_nothing() -> None:
+    """Before or after."""
+    progress = JsonProgress()
+    progress.feed(" \n")
+    assert not progress.complete
+    progress.feed("{}")
+    progress.feed(" \n")
+    assert progress.complete
