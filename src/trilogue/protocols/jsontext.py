@@ -7,6 +7,8 @@ besides its own errors; none of them may reach a caller.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -14,6 +16,7 @@ from trilogue.errors import BadRequest, InternalError, TrilogueError, UpstreamPr
 from trilogue.model import Json
 
 DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, OverflowError, ValueError)
+ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RecursionError)
 
 dumps = msgspec.json.Encoder().encode
 """JSON bytes of a value that came from JSON."""
@@ -51,13 +54,30 @@ def dump(value: Json) -> bytes:
     """JSON bytes, compact, key order kept."""
     try:
         return dumps(value)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except ENCODE_ERRORS as error:
         raise InternalError(f"cannot write as JSON: {type(error).__name__}") from None
 
 
 def dump_text(value: Json) -> str:
     """As `dump`, as text."""
     return dump(value).decode()
+
+
+@contextmanager
+def blaming(document: dict[str, Json], fault: type[TrilogueError]) -> Iterator[None]:
+    """Failures inside are `fault` if the document, which a caller parsed, is nothing that JSON text could hold.
+
+    Other parsers give half characters and any depth. Looking for them only after a failure costs good documents
+    nothing.
+    """
+    try:
+        yield
+    except (InternalError, UnicodeEncodeError, RecursionError):
+        try:
+            dumps(document)
+        except ENCODE_ERRORS as error:
+            raise fault(f"the body cannot be written as JSON: {type(error).__name__}") from None
+        raise
 
 
 def parse_object(text: str) -> dict[str, Json] | None:

@@ -54,7 +54,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         super().__init__()
         self._items: dict[int, OpenItem] = {}
         self._texts: dict[tuple[int, int], Part] = {}
-        self._seen: set[str] = set()
+        self._seen: dict[str, OpenItem] = {}
+        """items by their ids, for servers that get the output index wrong"""
         self._last = 0
         self._started = False
         self._calls = False
@@ -181,17 +182,27 @@ class ResponsesStreamDecoder(StreamDecoder):
     def _was_seen(self, item: dict[str, Json]) -> bool:
         return any(value in self._seen for value in _ids(item))
 
+    def _elsewhere(self, position: int, item: dict[str, Json]) -> OpenItem | None:
+        """An item that was added at another index. Some servers give all items one id, so once it is done only the id
+        of a call still tells which it is."""
+        for value in _ids(item):
+            known = self._seen.get(value)
+            if known is not None and known.kind == item.get("type") and (not known.done or value == item.get("call_id")):
+                self._items[position] = known
+                return known
+        return None
+
     def _open(self, position: int, item: dict[str, Json]) -> OpenItem:
         named = item.get("type")
         kind = named if isinstance(named, str) else "message"
         self._last = position
-        self._seen.update(_ids(item))
         self._items[position] = opened = OPEN_ITEMS.get(kind, OpenItem)(self, position, kind, item)
+        self._seen.update(dict.fromkeys(_ids(item), opened))
         return opened
 
     def _finish(self, opened: OpenItem, item: dict[str, Json] | None) -> None:
         opened.done = True
-        self._seen.update(_ids(item or {}))
+        self._seen.update(dict.fromkeys(_ids(item or {}), opened))
         opened.finish(item)
 
     def _at(self, fields: LooseFields, shape: type[_Open], kind: str) -> _Open | None:
@@ -200,7 +211,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         position = self._last if index is None else index
         item = self._items.get(position)
         if item is None:
-            item = self._open(position, {"type": kind, "id": fields.text("item_id")})
+            known = {"type": kind, "id": fields.text("item_id")}
+            item = self._elsewhere(position, known) or self._open(position, known)
         return item if isinstance(item, shape) and not item.done else None
 
     def _added(self, fields: LooseFields) -> None:
@@ -218,6 +230,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         index = fields.integer("output_index")
         position = self._last if index is None else index
         known = self._items.get(position)
+        if item is not None and known is None:
+            known = self._elsewhere(position, item)
         if item is not None and (known is None or (known.done and not self._was_seen(item))):
             known = self._open(position, item)
         if known is not None and not known.done:
