@@ -107,7 +107,7 @@ def test_an_error_after_a_sign_of_life(
 def test_official_clients_do_not_notice(lively: Started, up: ScriptedUpstream, upstream: Protocol) -> None:
     """Comments and pings before, in and after the first event."""
     events = [*map(chunk, frames(upstream))]
-    steps: tuple[Step, ...] = (0.5, stream_head([]), 0.5, *events[:5], 0.5, *events[5:], LAST_CHUNK)
+    steps: tuple[Step, ...] = (0.3, stream_head([]), 0.3, *events[:5], 0.3, *events[5:], LAST_CHUNK)
     model = f"{upstream.short}/text"
     ours = openai.OpenAI(api_key=CLIENT_KEY, base_url=f"{lively.url}/v1", max_retries=0)
     theirs = anthropic.Anthropic(api_key=CLIENT_KEY, base_url=lively.url, max_retries=0)

@@ -52,7 +52,7 @@ def test_a_good_configuration_is_taken(tmp_path: Path, up: ScriptedUpstream, wor
 
 BAD = {
     "unknown setting": (QUICK + "colour: blue\n", "colour"),
-    "no such provider": (QUICK + "aliases: {fast: nowhere/text}\n", "nowhere"),
+    "no such provider": (QUICK + "routes: [{match: fast, provider: nowhere}]\n", "nowhere"),
     "not YAML": ("server: [\n", ""),
     "missing secret": (QUICK + "seal_keys: [env:NOT_SET_ANYWHERE]\n", "NOT_SET_ANYWHERE"),
 }

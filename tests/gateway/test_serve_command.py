@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.process import command, environment, started
-from tests.gateway.wire import exchange, outcome, parse, payload, post
+from tests.gateway.wire import Answer, exchange, outcome, parse, payload, post
 from tests.scripted.ask import PATHS
 from trilogue.model import Protocol
 
@@ -114,10 +114,15 @@ def test_the_first_lines_work(tmp_path: Path) -> None:
         text = ""
         while "Ctrl-C" not in text:
             text += gateway.process.stdout.readline()
-        for client in Protocol:
+
+        async def main() -> list[Answer]:
+            close = {"connection": "close"}
+            data = [post(PATHS[one], payload(one, "demo", stream=True), close, key=None) for one in Protocol]
+            return await asyncio.gather(*(exchange(gateway.url, asked) for asked in data))
+
+        for client, answer in zip(Protocol, asyncio.run(main()), strict=True):
             assert f"curl -N {gateway.url}{PATHS[client]} " in text
-            data = post(PATHS[client], payload(client, "demo", stream=True), {"connection": "close"}, key=None)
-            assert outcome(asyncio.run(exchange(gateway.url, data)), client).how == "complete"
+            assert outcome(answer, client).how == "complete"
         for word in ("ANTHROPIC_BASE_URL=", "wire_api", "OpenAI(base_url=", "Anthropic(base_url="):
             assert word in text
 
