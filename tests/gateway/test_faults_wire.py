@@ -21,11 +21,12 @@ from tests.scripted.server import ScriptedUpstream
 from tests.scripted.tokens import Ids
 from tests.scripted.wire import WIRES
 from tests.upstream.certificates import Authority
-from tests.upstream.raw import serving
+from tests.upstream.raw import Peer, serving
 from trilogue.lint import lint_stream
 from trilogue.model import Protocol
 
-PAIRS = [(client, upstream) for client in Protocol for upstream in Protocol]
+PATIENT = SHORT.replace("0.5", "5").replace("2.5", "20")
+"""TLS takes its time where many tests run at once."""
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 EVERY_UPSTREAM = pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
 CLOSED = head(200, [("content-type", "text/event-stream"), ("connection", "close")])
@@ -66,9 +67,9 @@ def cuts(events: list[bytes]) -> list[int]:
 
 
 @contextmanager
-def at(directory: Path, base_url: str) -> Iterator[Started]:
+def at(directory: Path, base_url: str, clocks: str = SHORT) -> Iterator[Started]:
     """A gateway whose only upstream is at this address."""
-    config = f"{SHORT}providers: {{gone: {{protocol: openai_responses, base_url: '{base_url}'}}}}\n"
+    config = f"{clocks}providers: {{gone: {{protocol: openai_responses, base_url: '{base_url}'}}}}\n"
     with started(directory, config) as gateway:
         yield gateway
 
@@ -130,11 +131,28 @@ def test_tls_that_cannot_be_trusted(tmp_path: Path) -> None:
             seen.append(peer)
 
         async with serving(handler, context) as port:
-            with at(tmp_path, f"https://127.0.0.1:{port}") as gateway:
+            with at(tmp_path, f"https://127.0.0.1:{port}", PATIENT) as gateway:
                 await asyncio.to_thread(check_unreachable, gateway, 502, "upstream_tls", "api_error")
 
     asyncio.run(main())
     assert seen == []
+
+
+def test_tls_that_need_not_be_trusted(tmp_path: Path) -> None:
+    """`verify_tls: false`: the same certificate is taken, because somebody has said so."""
+    context = Authority(tmp_path).server()
+
+    async def main() -> Answer:
+        async def handler(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(json_answer(200, [], _whole_chat()))
+
+        async with serving(handler, context) as port:
+            provider = f"{{protocol: openai_chat_completions, base_url: 'https://127.0.0.1:{port}', verify_tls: false}}"
+            with started(tmp_path, f"{PATIENT}providers: {{own: {provider}}}\n") as gateway:
+                return await exchange(gateway.url, request(Protocol.MESSAGES, "own/model", stream=False))
+
+    assert outcome(asyncio.run(main()), Protocol.MESSAGES).how == "complete"
 
 
 def test_a_kept_connection_that_died_is_replaced(quick: Started, upstream: ScriptedUpstream) -> None:

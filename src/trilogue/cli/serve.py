@@ -121,14 +121,15 @@ class Settings:
 
 def _transports() -> TransportFor:
     """Each provider's way out: the demo in this process, or the network. Made inside the worker that uses it."""
-    network: dict[str | None, Transport] = {}
+    network: dict[tuple[str | None, bool], Transport] = {}
 
     def transport_for(provider: ProviderConfig, proxy: str | None) -> Transport:
         if provider.is_demo:
             return DemoTransport()
-        if proxy not in network:
-            network[proxy] = HttpTransport(proxy=proxy)
-        return network[proxy]
+        way = (proxy, provider.verify_tls)
+        if way not in network:
+            network[way] = HttpTransport(proxy=proxy, verify=provider.verify_tls)
+        return network[way]
 
     return transport_for
 

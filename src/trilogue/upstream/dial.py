@@ -1,7 +1,8 @@
 """Opens connections: names to addresses, addresses to sockets, through a proxy if there is one, with TLS if asked.
 
 Addresses are tried a moment apart and the first that answers wins (RFC 8305), so that one dead address family costs
-little. Certificates are always verified. Whatever goes wrong, or if the caller is cancelled, no socket stays behind.
+little. Certificates are verified unless told not to. Whatever goes wrong, or if the caller is cancelled, no socket
+stays behind.
 """
 
 from __future__ import annotations
@@ -30,6 +31,14 @@ def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
     if ca_file is not None:
         context.load_verify_locations(cafile=ca_file)
     context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def unverified_context() -> ssl.SSLContext:
+    """For an upstream whose certificate nobody can vouch for, and only because the configuration says so."""
+    context = tls_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     return context
 
 

@@ -12,7 +12,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
 from trilogue.upstream.connection import Connection, Exchange
-from trilogue.upstream.dial import dial, tls_context
+from trilogue.upstream.dial import dial, tls_context, unverified_context
 from trilogue.upstream.head import request_head
 from trilogue.upstream.idle import Idle
 from trilogue.upstream.origin import Origin, Proxy, parse_proxy, split_url
@@ -53,8 +53,8 @@ class HttpResponse:
 class HttpTransport:
     """The `Transport` of real networks.
 
-    `proxy`: http, https, socks5 or socks5h URL. `ca_file`: further root certificates. `env_proxies`: without `proxy`,
-    follow HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+    `proxy`: http, https, socks5 or socks5h URL. `ca_file`: further root certificates. `verify`: False takes any
+    certificate. `env_proxies`: without `proxy`, follow HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
     """
 
     def __init__(
@@ -62,12 +62,14 @@ class HttpTransport:
         *,
         proxy: str | None = None,
         ca_file: str | None = None,
+        verify: bool = True,
         env_proxies: bool = False,
         idle: Idle | None = None,
     ) -> None:
         self._proxy = parse_proxy(proxy) if proxy else None
         self._env_proxies = env_proxies
         self._context = tls_context(ca_file) if ca_file else None
+        self._make_context = tls_context if verify else unverified_context
         self._idle = Idle() if idle is None else idle
         self._open: set[Connection] = set()
 
@@ -120,7 +122,7 @@ class HttpTransport:
     async def _tls(self) -> ssl.SSLContext:
         """Reading the system's roots takes some 40 ms: when they are first needed, and beside the event loop."""
         if self._context is None:
-            self._context = await asyncio.to_thread(tls_context)
+            self._context = await asyncio.to_thread(self._make_context)
         return self._context
 
     def _forget(self, origin: Origin, connection: Connection) -> None:
