@@ -1,0 +1,46 @@
+"""Every configuration in the documentation is one that works: users paste them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from trilogue.config import parse, refuse_exposure
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+VARIABLE = re.compile(r"\benv:(\w+)")
+STORED = re.compile(r"\bstore:(\w+)")
+VALUE = "http://127.0.0.1:9"
+"""does for a secret and for the address of a proxy"""
+WHOLE = re.compile(r"^providers:", re.MULTILINE)
+"""A block without providers shows a part of a configuration, which is not checked alone."""
+
+BLOCKS = [
+    (page.relative_to(ROOT).as_posix(), number, text)
+    for page in PAGES
+    for number, text in enumerate(BLOCK.findall(page.read_text()))
+    if WHOLE.search(text)
+]
+
+
+@pytest.mark.parametrize(("page", "number", "text"), BLOCKS, ids=[f"{page}-{number}" for page, number, _ in BLOCKS])
+def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Path) -> None:
+    """With its variables set and its store filled, a block has no problem and could be served."""
+    text = STORED.sub(r"env:\1", text)
+    environ = dict.fromkeys(VARIABLE.findall(text), VALUE)
+    config = parse(text.encode(), environ, tmp_path)
+    assert config.providers
+    assert refuse_exposure(config) is None
+
+
+@pytest.mark.parametrize("folder", ["clients", "upstreams"])
+def test_index_names_every_page(folder: str) -> None:
+    """A page that the index does not link to is not found."""
+    pages = {page.name for page in (ROOT / "docs" / folder).glob("*.md")} - {"README.md"}
+    index = (ROOT / "docs" / folder / "README.md").read_text()
+    assert pages
+    assert all(f"({page})" in index for page in pages)
