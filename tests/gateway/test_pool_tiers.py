@@ -1,4 +1,4 @@
-"""What each failure means for the request and for the account, on real sockets: all clients, all upstreams, both ways."""
+"""What each failure means for the request and for the account, on real sockets: every client, every upstream."""
 
 from __future__ import annotations
 
@@ -128,11 +128,9 @@ def _error(answer: Answer, client: Protocol, status: int) -> None:
     assert answer.headers["x-should-retry"] == "true"
 
 
-@pytest.mark.parametrize(
-    ("scenario", "status"), [("error-429", 429), ("error-401", 503), ("error-402", 503)], ids=lambda value: str(value)
-)
+@pytest.mark.parametrize(("scenario", "status"), [("error-429", 429), ("error-401", 503), ("error-402", 503)], ids=str)
 def test_nobody_is_left(pool: Pooled, scenario: str, status: int) -> None:
-    """429 if all are limited, else 503, never our 401; with the time until the first one is back; then none is asked."""
+    """429 if all are limited, else 503, never our 401, and when the first one is back; until then none is asked."""
     for client, upstream, stream in CASES:
         pool.renew(a=scenario, b=scenario)
         _error(pool.ask(client, f"{upstream.short}/some-model", stream=stream), client, status)
