@@ -179,6 +179,7 @@ def events_of(response: Response) -> Iterator[Event]:
         model=response.model,
         created=response.created,
         usage=response.usage,
+        tier=response.tier,
         extras=response.extras,
     )
     for index, block in enumerate(response.blocks):

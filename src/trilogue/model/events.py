@@ -23,13 +23,14 @@ class Event(Struct, frozen=True, gc=False):
 
 
 class ResponseStart(Event, frozen=True, kw_only=True):
-    """The answer begins. `usage`: what is known already (input tokens, usually)."""
+    """The answer begins. `usage` and `tier`: what is known already (input tokens, usually)."""
 
     protocol: Protocol
     id: str
     model: str
     created: int | None = None
     usage: Usage | None = None
+    tier: Tier | None = None
     extras: Extras = None
 
 

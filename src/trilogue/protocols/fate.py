@@ -10,11 +10,23 @@ from trilogue.model import Json
 
 
 class Fate(Struct, frozen=True):
-    """Dropped and declared under `loss`, or refused with the reason `refuse`. `harmless` values need neither."""
+    """Dropped and declared under `loss`, or refused with the reason `refuse`. `harmless` values need neither.
+
+    `place`: where the field stands in the source document, if that is not under its own name in the object whose extra
+    it is; `..` is the object around that one.
+    """
 
     loss: str = "param.dropped"
     refuse: str | None = None
     harmless: tuple[Json, ...] = ()
+    place: str = ""
+
+    def where(self, path: str, name: str) -> str:
+        """The JSON path of an extra of the object at `path`."""
+        place = self.place or name
+        if place.startswith(".."):
+            return path.rpartition(".")[0] + place[2:].replace("/", ".")
+        return f"{path}.{place}" if path else place
 
 
 DROP = Fate()

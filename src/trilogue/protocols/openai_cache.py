@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.model import CacheMark, Json, Ledger
+from trilogue.model import CacheMark, Json, Ledger, Request
 from trilogue.protocols.fields import Fields
 
 NAME = "prompt_cache_breakpoint"
@@ -30,6 +30,13 @@ def write_breakpoint(mark: CacheMark, path: str, ledger: Ledger) -> dict[str, Js
         ttl = _SECONDS["30m"] if ttl <= _LONGEST_OF_30M else _SECONDS["12h"]
         ledger.add("cache.ttl", path, f"{mark.ttl} s as {_NAMES[ttl]}")
     return _breakpoint(ttl)
+
+
+def lose_lifetime(request: Request, ledger: Ledger) -> None:
+    """Automatic caching is what both protocols do anyway, for a time that cannot be asked for."""
+    automatic = request.caching.automatic if request.caching is not None else None
+    if automatic is not None and automatic.ttl is not None:
+        ledger.add("cache.ttl", f"{request.where('caching')}.ttl", f"{automatic.ttl} s")
 
 
 def _breakpoint(ttl: int | None) -> dict[str, Json]:

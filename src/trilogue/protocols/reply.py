@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from trilogue.model import Json, Ledger, Protocol
+from trilogue.model import Json, Ledger, Protocol, Stop, StopReason
+
+_STOPS = {
+    Protocol.CHAT: "choices[0].finish_reason",
+    Protocol.MESSAGES: "stop_reason",
+    Protocol.RESPONSES: "incomplete_details.reason",
+}
 
 
 class Reply(Struct, kw_only=True):
@@ -23,3 +29,14 @@ class Reply(Struct, kw_only=True):
     source: Protocol | None = None
     """the protocol that the answer came from; None = unknown, treated as foreign"""
     ledger: Ledger = field(default_factory=Ledger)
+
+    def stop_path(self, stop: Stop) -> str:
+        """Where the source's document says why the answer ended."""
+        if self.source is Protocol.RESPONSES and stop.reason is StopReason.PAUSE:
+            return "status"
+        return "stop_reason" if self.source is None else _STOPS[self.source]
+
+    @property
+    def tier_path(self) -> str:
+        """Where the source's document says which service level was used."""
+        return "usage.service_tier" if self.source is Protocol.MESSAGES else "service_tier"

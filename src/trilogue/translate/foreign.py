@@ -130,9 +130,9 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
     """Each extra field is a loss, an error, or nothing, as its fate says."""
     for name, value in extras.items():
         fate = fate_of(name, fates, default)
-        where = f"{path}.{name}" if path else name
         if value in fate.harmless:
             continue
+        where = fate.where(path, name)
         if fate.refuse:
             raise Unsupported(where, fate.refuse)
         if fate.loss:

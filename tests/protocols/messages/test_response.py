@@ -112,6 +112,7 @@ def test_the_frame_of_an_answer() -> None:
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
             "output_tokens": 5,
+            "service_tier": "standard",
         },
     }
     assert not losses

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trilogue.model import Ledger, Stop, StopReason, Tier, Usage
+from trilogue.model import Ledger, Protocol, Stop, StopReason, Tier, Usage
 from trilogue.protocols.messages.usage import (
     decode_stop,
     decode_usage,
@@ -11,6 +11,7 @@ from trilogue.protocols.messages.usage import (
     encode_usage,
     split_tier,
 )
+from trilogue.protocols.reply import Reply
 
 FULL = {
     "input_tokens": 10,
@@ -83,6 +84,7 @@ def test_answers_of_other_protocols_have_cache_figures() -> None:
         "cache_read_input_tokens": 2,
         "output_tokens": 3,
         "output_tokens_details": {"thinking_tokens": 3},
+        "service_tier": "standard",
     }
     assert not ledger.losses
     encode_usage(Usage(cache_write=4, cache_write_long=1), Tier.FLEX, False, ledger)
@@ -113,7 +115,7 @@ def test_stop_reasons_both_ways(name: str, reason: StopReason) -> None:
     stop = decode_stop(name, "END" if reason is StopReason.STOP_SEQUENCE else None, None, False)
     assert stop.reason is reason
     called = reason is StopReason.TOOL_CALLS
-    wire = encode_stop(stop, called=called, refused=False, native=False, ledger=Ledger())
+    wire = encode_stop(stop, called=called, refused=False, reply=Reply())
     assert wire["stop_reason"] == name
     assert (wire["stop_sequence"] is not None) == (name == "stop_sequence")
     assert (wire["stop_details"] is not None) == (name == "refusal")
@@ -132,7 +134,7 @@ def test_unknown_stop_reasons() -> None:
     """A new name is a natural end, and comes back as it was."""
     stop = decode_stop("bored", None, None, False)
     assert (stop.reason, stop.detail) == (StopReason.END, "bored")
-    assert encode_stop(stop, called=False, refused=False, native=True, ledger=Ledger())["stop_reason"] == "bored"
+    assert encode_stop(stop, called=False, refused=False, reply=Reply(source=Protocol.MESSAGES))["stop_reason"] == "bored"
 
 
 def test_details_of_a_refusal() -> None:
@@ -140,7 +142,7 @@ def test_details_of_a_refusal() -> None:
     details = {"type": "refusal", "category": "bio", "explanation": "e", "fallback_credit_token": "t"}
     stop = decode_stop("refusal", None, details, False)
     assert (stop.category, stop.explanation) == ("bio", "e")
-    wire = encode_stop(stop, called=False, refused=False, native=True, ledger=Ledger())
+    wire = encode_stop(stop, called=False, refused=False, reply=Reply(source=Protocol.MESSAGES))
     assert wire["stop_details"] == details
 
 
@@ -158,6 +160,6 @@ def test_details_of_a_refusal() -> None:
 def test_stop_reasons_of_other_protocols(stop: Stop, called: bool, refused: bool, name: str, losses: list[str]) -> None:
     """tool_use if and only if there are calls; a sequence if and only if it is known."""
     ledger = Ledger()
-    wire = encode_stop(stop, called=called, refused=refused, native=False, ledger=ledger)
+    wire = encode_stop(stop, called=called, refused=refused, reply=Reply(ledger=ledger))
     assert wire["stop_reason"] == name
     assert [loss.code for loss in ledger.losses] == losses

@@ -20,6 +20,7 @@ from trilogue.model import (
 from trilogue.protocols.chat.wire import MAX_STOPS, MAX_USER_LENGTH, NEAREST_TIER, TIERS
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.ids import short_user
+from trilogue.protocols.openai_cache import lose_lifetime
 from trilogue.protocols.openai_schema import fits_strict
 from trilogue.protocols.outgoing import Outgoing
 
@@ -165,12 +166,20 @@ def encode_format(request: Request, out: Outgoing) -> dict[str, Json]:
     return {"response_format": body}
 
 
-def decode_caching(fields: Fields) -> Caching | None:
+_CACHE_PATHS = {
+    "cache_key": "prompt_cache_key",
+    "cache_options": "prompt_cache_options",
+    "cache_retention": "prompt_cache_retention",
+}
+
+
+def decode_caching(fields: Fields, paths: Paths) -> Caching | None:
     """Cache settings of the whole request."""
     key, retention = fields.text("prompt_cache_key"), fields.text("prompt_cache_retention")
     options = fields.mapping("prompt_cache_options")
     if key is None and retention is None and options is None:
         return None
+    paths.update(_CACHE_PATHS)
     return Caching(key=key, options=options, retention=retention)
 
 
@@ -179,6 +188,7 @@ def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
     caching = request.caching
     if caching is None:
         return {}
+    lose_lifetime(request, out.ledger)
     known = out.native or out.profile.openai_fields
     body: dict[str, Json] = {}
     if caching.key is not None:
@@ -242,7 +252,10 @@ def encode_identity(request: Request, out: Outgoing) -> dict[str, Json]:
     if request.metadata is not None and (request.metadata or out.native):
         set_or_lose(body, "metadata", request.metadata, known, out, "metadata.kept")
     if request.verbosity is not None:
-        set_or_lose(body, "verbosity", request.verbosity, known, out, "verbosity")
+        if known:
+            body["verbosity"] = request.verbosity
+        else:
+            out.ledger.add("verbosity", request.where("verbosity"))
     if request.store is not None and (out.native or (request.store and known)):
         body["store"] = request.store
     elif request.store:

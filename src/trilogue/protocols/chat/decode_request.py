@@ -66,7 +66,7 @@ def decode_request(body: dict[str, Json]) -> Request:
         thinking=decode_thinking(fields, paths),
         format=decode_format(fields),
         verbosity=fields.text("verbosity"),
-        caching=decode_caching(fields),
+        caching=decode_caching(fields, paths),
         tier=_renamed(paths, "tier", "service_tier", decode_tier(fields)),
         user=decode_user(fields, paths),
         metadata=fields.mapping("metadata"),

@@ -154,6 +154,7 @@ class ChatStreamDecoder(StreamDecoder):
         self._started = True
         answer_id = fields.text("id") or ""
         self._calls.answer_id = answer_id
+        self._tier = decode_tier(fields)
         extras = {"system_fingerprint": value} if (value := fields.text("system_fingerprint")) else None
         self.emit(
             ResponseStart(
@@ -161,6 +162,7 @@ class ChatStreamDecoder(StreamDecoder):
                 id=answer_id,
                 model=fields.text("model") or "",
                 created=fields.integer("created"),
+                tier=self._tier,
                 extras=extras,
             )
         )

@@ -167,15 +167,16 @@ class ChatStreamEncoder(StreamEncoder):
             self.on_logprobs(LogprobsDelta(0, block.logprobs))
 
     def _end_text(self, event: BlockStop) -> None:
+        path = self._block.path if self._block is not None else ""
         final = event.block
         if isinstance(final, Text):
             self._missing(final.text)
             self._citations = self._citations or list(final.citations)
         if self._written:
-            declare_order(self._texts, self._calls, self.reply)
+            declare_order(path, self._texts, self._calls, self.reply)
             self._texts += 1
         for citation in self._citations:
-            annotation = annotation_of(citation, self._content, self._written, self.reply)
+            annotation = annotation_of(citation, path, self._content, self._written, self.reply)
             if annotation is not None:
                 self._annotations.append(annotation)
         self._citations = []
@@ -191,7 +192,7 @@ class ChatStreamEncoder(StreamEncoder):
             self._missing(event.block.text)
 
     def _begin_reasoning(self, block: Reasoning) -> None:
-        self._reasoning.begin()
+        self._reasoning.begin(block)
         self._flow(b'{"reasoning_content":', b"}")
         self._whole(self._reasoning.block(block))
 
@@ -218,6 +219,7 @@ class ChatStreamEncoder(StreamEncoder):
         wrapped = block.kind is CallKind.CUSTOM and not custom
         self._flow(before, b"}}]}", _quote_inner if wrapped else dumps)
         if wrapped:
+            self.reply.ledger.add("tool.custom_emulated", block.path)
             self.out.append(self._prefix + dumps('{"input":"') + self._suffix)
         self._whole(block.arguments)
 

@@ -154,9 +154,13 @@ class ReasoningWriter:
         self._part: tuple[int, bool] | None = None
         self._raw = False
         self._details = 0
+        self._path = ""
+        self._declared = self._native
 
-    def begin(self) -> None:
+    def begin(self, block: Reasoning) -> None:
         """A block begins."""
+        self._path = block.path
+        self._declared = self._native
         self._block_start = self._length
         self._part = None
         self._raw = False
@@ -165,8 +169,7 @@ class ReasoningWriter:
         """The words to write for these words, with what separates them from the words before."""
         if not text:
             return ""
-        if not self._native:
-            self._reply.ledger.add("reasoning.nonstandard", "reasoning")
+        self._declare()
         separator = ""
         if self._part != (part, raw):
             separator = self._separator if self._length else ""
@@ -189,9 +192,9 @@ class ReasoningWriter:
         if not opaque.sealed:
             if self._native:
                 return [self._numbered(entry) for entry in entries(details_of(opaque))]
-            self._reply.ledger.add("reasoning.foreign_dropped", "reasoning")
+            self._reply.ledger.add("reasoning.foreign_dropped", self._path)
             return []
-        self._reply.ledger.add("reasoning.nonstandard", "reasoning")
+        self._declare()
         entry: dict[str, Json] = {
             "type": "reasoning.encrypted",
             "data": opaque.value,
@@ -201,6 +204,12 @@ class ReasoningWriter:
         if self._raw:
             entry["raw"] = True
         return [self._numbered(entry)]
+
+    def _declare(self) -> None:
+        """Once per block that its reasoning goes where the official API has no place for it."""
+        if not self._declared:
+            self._declared = True
+            self._reply.ledger.add("reasoning.nonstandard", self._path)
 
     def _numbered(self, entry: dict[str, Json]) -> dict[str, Json]:
         """Accumulators of clients merge entries of one index, so that each needs its own."""

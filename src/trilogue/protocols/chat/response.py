@@ -241,7 +241,7 @@ def encode_tier(tier: Tier | None, reply: Reply) -> dict[str, Json]:
     if tier is None:
         return {}
     if tier in NEAREST_TIER:
-        reply.ledger.add("tier", "service_tier")
+        reply.ledger.add("tier", reply.tier_path)
     return {"service_tier": NEAREST_TIER.get(tier, tier).value}
 
 
@@ -250,15 +250,15 @@ def refusal_text(stop: Stop, refused: bool) -> str | None:
     return stop.explanation if stop.reason is StopReason.REFUSAL and not refused else None
 
 
-def annotation_of(citation: Citation, offset: int, length: int, reply: Reply) -> dict[str, Json] | None:
-    """A citation as an annotation of the whole content; `offset` and `length` are those of the cited text block."""
+def annotation_of(citation: Citation, path: str, offset: int, length: int, reply: Reply) -> dict[str, Json] | None:
+    """A citation as an annotation of the whole content; path, offset and length are those of the cited text block."""
     if citation.kind is not CitationKind.WEB or citation.url is None:
         if reply.source is PROTOCOL:
             return citation.native
-        reply.ledger.add("citation.document", "annotations")
+        reply.ledger.add("citation.document", path)
         return None
     if citation.cited_text and reply.source is not PROTOCOL:
-        reply.ledger.add("citation.source_span", "annotations")
+        reply.ledger.add("citation.source_span", path)
     start = min(citation.start if citation.start is not None else 0, length)
     end = min(max(start, citation.end if citation.end is not None else length), length)
     link = {
@@ -282,13 +282,13 @@ def declare_dropped(block: Block, reply: Reply) -> None:
         reply.ledger.add("native.dropped", block.path or name, name)
 
 
-def declare_order(texts: int, calls: int, reply: Reply) -> None:
-    """A text block begins after so many texts and calls: Chat has one text, and all calls after it."""
+def declare_order(path: str, texts: int, calls: int, reply: Reply) -> None:
+    """The text block at a path comes after so many texts and calls: Chat has one text, and all calls after it."""
     if reply.source is not PROTOCOL:
         if calls:
-            reply.ledger.add("order.flattened", "choices[0].message.content")
+            reply.ledger.add("order.flattened", path)
         if texts:
-            reply.ledger.add("text.blocks_joined", "choices[0].message.content")
+            reply.ledger.add("text.blocks_joined", path)
 
 
 def audio_of(block: Audio) -> dict[str, Json]:
@@ -325,7 +325,7 @@ class _MessageWriter:
         elif isinstance(block, ToolCall):
             self.calls.append(encode_call(block, self._reply))
         elif isinstance(block, Reasoning):
-            self._reasoning.begin()
+            self._reasoning.begin(block)
             self._thoughts.append(self._reasoning.block(block))
             self._details += self._reasoning.details(block.opaque)
         elif isinstance(block, Refusal):
@@ -337,10 +337,10 @@ class _MessageWriter:
 
     def _text(self, block: Text) -> None:
         if block.text:
-            declare_order(len(self._texts), len(self.calls), self._reply)
+            declare_order(block.path, len(self._texts), len(self.calls), self._reply)
             self._texts.append(block.text)
         for citation in block.citations:
-            annotation = annotation_of(citation, self._length, len(block.text), self._reply)
+            annotation = annotation_of(citation, block.path, self._length, len(block.text), self._reply)
             if annotation is not None:
                 self._annotations.append(annotation)
         self.logprobs += block.logprobs or []

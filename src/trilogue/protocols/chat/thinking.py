@@ -30,7 +30,7 @@ def decode_thinking(fields: Fields, paths: Paths) -> Thinking | None:
             continue
         thinking, rest = reader(value)
         if thinking is not None:
-            paths["thinking"] = name
+            paths |= {"thinking": name, "effort": name, "visibility": name}
             fields.keep(name, rest)
             return thinking
         fields.put_back(name, value)

@@ -157,10 +157,11 @@ def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:
     if name in ("stop", "tool_calls"):
         name = "tool_calls" if calls else "stop"
     if reply.source is not PROTOCOL:
+        path = reply.stop_path(stop)
         if loss is not None:
-            reply.ledger.add(loss, "stop_reason", stop.reason.value)
+            reply.ledger.add(loss, path, stop.reason.value)
         if stop.category is not None:
-            reply.ledger.add("refusal.category", "stop_reason", stop.category)
+            reply.ledger.add("refusal.category", path, stop.category)
         if stop.detail is not None and reply.source is Protocol.RESPONSES:
-            reply.ledger.add("stop.detail", "stop_reason", stop.detail)
+            reply.ledger.add("stop.detail", path, stop.detail)
     return name

@@ -91,6 +91,7 @@ FATES = {
 
 RESPONSE_FATES = {
     "choices": Fate(loss="choices.dropped"),
+    "message": Fate(loss="resp.meta", place="choices[0].message"),
     # Figures and echoes of the server that say nothing about the answer.
     "x_groq": SILENT,
     "timings": SILENT,

@@ -119,7 +119,7 @@ class Conversation:
         content: list[Json] = []
         for block in turn.blocks:
             if type(block) is HostedCall or type(block) is HostedResult:
-                content += self._hosted(block)
+                content += self._hosted(block, turn)
             elif (wire := self._writer.write(block)) is not None:
                 content.append(wire)
         if not content:
@@ -130,11 +130,15 @@ class Conversation:
         else:
             self._messages.append({"role": "assistant", "content": content})
 
-    def _hosted(self, block: HostedCall | HostedResult) -> list[Json]:
+    def _hosted(self, block: HostedCall | HostedResult, turn: Turn) -> list[Json]:
         if isinstance(block, HostedResult):
             return list(self._hosted_result(block))
         self._calls[block.id] = block
-        return self._writer.write_all((block,)) if self._is_offered(block) else []
+        if self._is_offered(block):
+            return self._writer.write_all((block,))
+        if any(isinstance(other, HostedResult) and other.call_id == block.id for other in turn.blocks):
+            return []  # told together with its result
+        return [self._note(block, None)]
 
     def _is_offered(self, call: HostedCall) -> bool:
         """MCP calls may only be replayed while their server is there."""
@@ -147,8 +151,11 @@ class Conversation:
         elif self._is_offered(call):
             yield from self._writer.write_all((block,))
         else:
-            self._ledger.add("hosted.history_as_text", call.path)
-            yield {"type": "text", "text": hosted.as_note(call, block)}
+            yield self._note(call, block)
+
+    def _note(self, call: HostedCall, result: HostedResult | None) -> Wire:
+        self._ledger.add("hosted.history_as_text", call.path)
+        return {"type": "text", "text": hosted.as_note(call, result)}
 
     def _close_user(self) -> None:
         """End what stands between two assistant turns: results, then what was said, in order."""

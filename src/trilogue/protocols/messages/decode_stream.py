@@ -127,12 +127,14 @@ class MessagesStreamDecoder(StreamDecoder):
             self._stop[name] = message.any(name)
         content = message.items("content") or []
         message.any("type"), message.any("role")
+        usage, tier = split_tier(decode_usage(self._usage))
         self.emit(
             ResponseStart(
                 protocol=PROTOCOL,
                 id=message_id,
                 model=message.text("model") or "",
-                usage=decode_usage(self._usage),
+                usage=usage,
+                tier=tier,
                 extras=message.rest(),
             )
         )

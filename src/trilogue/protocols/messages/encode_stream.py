@@ -68,6 +68,7 @@ class MessagesStreamEncoder(StreamEncoder):
         self._part: tuple[bool, int] | None = None
         self._hidden = False
         self._start_usage: Usage | None = None
+        self._start_tier: Tier | None = None
 
     def keepalive(self) -> bytes:
         """A ping, once there is a message that it can belong to."""
@@ -76,7 +77,7 @@ class MessagesStreamEncoder(StreamEncoder):
     def on_start(self, event: ResponseStart) -> None:
         """message_start, always empty."""
         native = self._answer.native
-        self._start_usage = event.usage
+        self._start_usage, self._start_tier = event.usage, event.tier
         message: Wire = {
             "id": self._answer.message_id(event.id),
             "type": "message",
@@ -86,7 +87,7 @@ class MessagesStreamEncoder(StreamEncoder):
             "stop_reason": None,
             "stop_sequence": None,
             "stop_details": None,
-            "usage": encode_usage(event.usage, None, native, self.reply.ledger),
+            "usage": encode_usage(event.usage, event.tier, native, self.reply.ledger),
         }
         if native and event.extras:
             add_extras(message, event.extras)
@@ -228,7 +229,7 @@ class MessagesStreamEncoder(StreamEncoder):
             self._emit("content_block_stop", {"index": 0})
         if event.usage is None or event.usage.estimated:
             ledger.add("usage.estimated", "usage")
-        if event.tier not in (None, Tier.DEFAULT) and not native:
+        if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not native:
             ledger.add("tier", "service_tier", "not known when the stream began")
         extras = (event.extras or {}) if native else {}
         inner = {name: extras[name] for name in _STOPS_WITH_DELTA if name in extras}

@@ -137,7 +137,7 @@ class AnswerWriter:
 
     def stop(self, ended: Any) -> Wire:
         """The three stop fields; `ended` has the neutral `stop`."""
-        return encode_stop(ended.stop, called=self.called, refused=self.refused, native=self.native, ledger=self.ledger)
+        return encode_stop(ended.stop, called=self.called, refused=self.refused, reply=self.reply)
 
     def write(self, block: Block) -> Wire | None:
         """A complete block; None if it is left out, which is then declared."""

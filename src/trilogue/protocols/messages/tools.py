@@ -159,7 +159,11 @@ def _allowed_by_toolset(fields: Fields) -> tuple[str, ...] | None:
     default = LooseFields(fields.any("default_config"))
     configs = LooseFields(fields.any("configs")).rest() or {}
     if default.flag("enabled") is False:
+        fields.keep("default_config", default)
+        if any((LooseFields(config).rest() or {}).keys() - {"enabled"} for config in configs.values()):
+            fields.put_back("configs", configs)
         return tuple(name for name, config in configs.items() if LooseFields(config).flag("enabled") is True)
+    fields.keep("default_config", default)
     if configs:
         fields.put_back("configs", configs)
     return None

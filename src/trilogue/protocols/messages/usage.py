@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
 from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.messages.wire import STOPS, USAGE_TIERS, reverse
+from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, reverse
+from trilogue.protocols.reply import Reply
 
 Wire = dict[str, Json]
 
@@ -93,7 +94,7 @@ def encode_usage(usage: Usage | None, tier: Tier | None, native: bool, ledger: L
         else:
             ledger.add("usage.cache_ttl", "usage")
     wire |= _details(known, native)
-    if tier is not None and (native or tier is not Tier.DEFAULT):
+    if tier is not None:
         wire |= _tier(tier, ledger)
     if native and known.extras:
         wire |= known.extras
@@ -171,12 +172,13 @@ def decode_stop(reason: Json, sequence: Json, details: Json, has_calls: bool) ->
 _STOP_NAMES = reverse(STOPS)
 
 
-def encode_stop(stop: Stop, *, called: bool, refused: bool, native: bool, ledger: Ledger) -> Wire:
+def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wire:
     """`stop_reason`, `stop_sequence` and `stop_details`. `called`: there is a tool_use block; `refused`: the model
     declined in words."""
+    native = reply.source is PROTOCOL
     reason = stop.reason
     if reason is StopReason.STOP_SEQUENCE and stop.sequence is None and not native:
-        ledger.add("stop.which", "stop_reason")
+        reply.ledger.add("stop.which", reply.stop_path(stop))
         reason = StopReason.END
     if reason in (StopReason.END, StopReason.TOOL_CALLS) and not native:
         reason = StopReason.TOOL_CALLS if called else StopReason.REFUSAL if refused else StopReason.END
@@ -184,7 +186,7 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, native: bool, ledger
     if stop.detail is not None and native:
         name = stop.detail
     elif stop.detail is not None:
-        ledger.add("stop.detail", "stop_reason", stop.detail)
+        reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
     sequence = stop.sequence if reason is StopReason.STOP_SEQUENCE else None
     return {"stop_reason": name, "stop_sequence": sequence, "stop_details": _stop_details(stop, reason, native)}
 

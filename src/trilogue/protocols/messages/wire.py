@@ -110,6 +110,7 @@ _PARTS: dict[str, Fate] = {
     "transformations": Fate(loss="image.detail"),
     "clear_at": Fate(harmless=("never",)),
     # Tools.
+    "default_config.defer_loading": Fate(loss="tool.defer_loading", harmless=(False,)),
     "allowed_callers": Fate(loss="tool.option", harmless=(["direct"],)),
     "eager_input_streaming": Fate(loss="tool.option"),
     "input_examples": Fate(loss="tool.option"),

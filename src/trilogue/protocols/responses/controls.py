@@ -21,6 +21,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.ids import short_user
+from trilogue.protocols.openai_cache import lose_lifetime
 from trilogue.protocols.openai_schema import fits_strict
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.usage import TIERS
@@ -172,6 +173,7 @@ def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
 def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
     """Cache key, options and retention. A Messages request for no output is one that warms the cache."""
     caching = request.caching or Caching()
+    lose_lifetime(request, out.ledger)
     body = {
         "prompt_cache_key": caching.key,
         "prompt_cache_options": caching.options,

@@ -57,7 +57,10 @@ class Conversation:
 
     def texts(self, turn: Turn) -> list[str]:
         """The texts of a turn that consists of text."""
-        return [block.text for block in turn.blocks if isinstance(block, Text)]
+        texts = [block for block in turn.blocks if isinstance(block, Text)]
+        for block in texts:
+            self._parts.uncited(block)
+        return [block.text for block in texts]
 
     def additional_tools(self, tools: list[Tool]) -> Iterator[Json]:
         """The items that bring tools in mid-conversation; a tool with an item id starts a new one."""
@@ -160,6 +163,7 @@ class Conversation:
             return ""
         first = content[0]
         if len(content) == 1 and isinstance(first, Text) and first.cache is None and (block.plain or not self._native):
+            self._parts.uncited(first)
             return first.text
         if not self._native:
             for part in content:
@@ -187,6 +191,7 @@ class Conversation:
         if self._native:
             return block.native
         result = results_by_call(self._turn.blocks).get(block.id)
+        self._no_mark(block)
         kind = "mcp_call" if block.tool is HostedKind.MCP else "web_search_call"
         item = encode_hosted(block, mint(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
         if item is None:
@@ -197,6 +202,8 @@ class Conversation:
 
     def hosted_result(self, block: HostedResult) -> dict[str, Json] | None:
         """Written with its call; one without a call has no place."""
+        if not self._native:
+            self._no_mark(block)
         calls = {other.id for other in self._turn.blocks if isinstance(other, HostedCall)}
         if block.call_id not in calls:
             self._ledger.add("hosted.result_dropped", block.path)

@@ -62,7 +62,7 @@ class PartWriter:
         """The parts of all blocks, in order."""
         parts: list[Json] = []
         for block in blocks:
-            if type(block) is Text and block.cache is None and block.extras is None:
+            if type(block) is Text and block.cache is None and block.extras is None and not block.citations:
                 parts.append({"type": "input_text", "text": block.text})
             else:
                 parts.extend(self._part(block))
@@ -72,12 +72,16 @@ class PartWriter:
         """The parts of an assistant's message."""
         return [part for block in blocks for part in self._output_part(block)]
 
+    def uncited(self, block: Text) -> None:
+        """The text is written without what it cites, which only answers of this protocol have a place for."""
+        if block.citations and not self.native:
+            self.ledger.add("citation.dropped", f"{block.path}.citations")
+
     def _output_part(self, block: Block) -> list[Json]:
         part: dict[str, Json]
         if isinstance(block, Text):
             annotations = [citation.native for citation in block.citations] if self.native else []
-            if block.citations and not self.native:
-                self.ledger.add("citation.dropped", f"{block.path}.citations")
+            self.uncited(block)
             part = {"type": "output_text", "text": block.text, "annotations": annotations}
             if block.logprobs and self.native:
                 part["logprobs"] = block.logprobs
@@ -111,6 +115,7 @@ class PartWriter:
 
 
 def _write_text(writer: PartWriter, block: Text) -> list[dict[str, Json]]:
+    writer.uncited(block)
     return [{"type": "input_text", "text": block.text}]
 
 

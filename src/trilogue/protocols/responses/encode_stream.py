@@ -144,7 +144,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def on_finish(self, event: Finish) -> None:
         """The terminal event, with every item once more."""
-        status, incomplete = encode_stop(event.stop, self.native, self.reply.ledger)
+        status, incomplete = encode_stop(event.stop, self.reply)
         if event.stop.reason is StopReason.REFUSAL and event.stop.explanation:
             self._explain(event.stop.explanation)
         self._close(status == "incomplete")
@@ -157,7 +157,7 @@ class ResponsesStreamEncoder(StreamEncoder):
             "output": self._output,
             "usage": usage,
             "incomplete_details": incomplete,
-            **service_tier(event.tier, self.native, {**self._base, **later}, self.reply.ledger),
+            **service_tier(event.tier, {**self._base, **later}, self.reply),
         }
         if not self.native:
             final |= tool_usage(event.usage)

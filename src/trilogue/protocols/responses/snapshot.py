@@ -6,7 +6,7 @@ events and whole answers share. The output items are made elsewhere.
 
 from __future__ import annotations
 
-from trilogue.model import Extras, Json, Ledger, Tier, Usage
+from trilogue.model import Extras, Json, Tier, Usage
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.usage import encode_tier
@@ -69,10 +69,10 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
     return {**echoed, "store": False}
 
 
-def service_tier(tier: Tier | None, native: bool, fixed: dict[str, Json], ledger: Ledger) -> dict[str, Json]:
+def service_tier(tier: Tier | None, fixed: dict[str, Json], reply: Reply) -> dict[str, Json]:
     """The tier, if the upstream said one. A server's own name for it is among the extras."""
-    named = encode_tier(tier, ledger)
-    if named is None and (native or "service_tier" in fixed):
+    named = encode_tier(tier, reply)
+    if named is None and (reply.source is PROTOCOL or "service_tier" in fixed):
         return {}
     return {"service_tier": named}
 

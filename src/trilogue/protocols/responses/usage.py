@@ -9,6 +9,8 @@ from __future__ import annotations
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, Tier, ToolCall, Usage
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.reply import Reply
+from trilogue.protocols.responses.wire import PROTOCOL
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.LENGTH,
@@ -55,19 +57,21 @@ def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
     return Stop(reason=StopReason.TOOL_CALLS if calls else StopReason.END)
 
 
-def encode_stop(stop: Stop, native: bool, ledger: Ledger) -> tuple[str, dict[str, Json] | None]:
+def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
     """Status and incomplete_details."""
+    native = reply.source is PROTOCOL
     if native and stop.detail in _UNFINISHED:
         return stop.detail or "", None
     status, reason, loss = _STATUS[stop.reason]
     if native and stop.detail and (status == "incomplete" or stop.detail in _ENDED_EARLY):
         return "incomplete", {"reason": stop.detail}
+    ledger, path = reply.ledger, reply.stop_path(stop)
     if loss:
-        ledger.add(loss, "stop_reason", stop.sequence or stop.reason.value)
+        ledger.add(loss, path, stop.sequence or stop.reason.value)
     elif stop.detail and not native:
-        ledger.add("stop.detail", "stop_reason", stop.detail)
+        ledger.add("stop.detail", path, stop.detail)
     if stop.category is not None:
-        ledger.add("refusal.category", "stop_reason", stop.category)
+        ledger.add("refusal.category", path, stop.category)
     return status, {"reason": reason} if reason else None
 
 
@@ -76,10 +80,10 @@ def decode_tier(value: Json) -> Tier | None:
     return TIERS.get(value) if isinstance(value, str) else None
 
 
-def encode_tier(tier: Tier | None, ledger: Ledger) -> str | None:
+def encode_tier(tier: Tier | None, reply: Reply) -> str | None:
     """The tier of an answer."""
     if tier is Tier.BATCH:
-        ledger.add("tier", "service_tier", tier.value)
+        reply.ledger.add("tier", reply.tier_path, tier.value)
         return Tier.DEFAULT.value
     return None if tier is None else tier.value
 

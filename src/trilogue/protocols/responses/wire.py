@@ -145,7 +145,12 @@ _ECHOES = (
     "access_programs completed_at billing output_text item_id item_status type summary content"
 )
 
-RESPONSE_FATES: Fates = {**dict.fromkeys(_ECHOES.split(), SILENT), "phase": Fate(loss="phase")}
+RESPONSE_FATES: Fates = {
+    **dict.fromkeys(_ECHOES.split(), SILENT),
+    # Blocks carry what stands on their message.
+    "phase": Fate(loss="phase", place="../phase"),
+    "item": Fate(loss="resp.meta", place=".."),
+}
 """Of an answer's extras: echoes of the request and bookkeeping are no loss."""
 
 REQUEST_FIELDS = NEUTRAL_FIELDS | {name for name in _TOP_LEVEL if "." not in name}
