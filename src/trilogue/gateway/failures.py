@@ -20,9 +20,9 @@ MAX_RETRY_AFTER = 60
 """Seconds. SDKs sleep whatever we say: one of them a hundred thousand seconds."""
 
 _OURS = {
-    FailureKind.AUTHENTICATION: (FailureKind.UNAVAILABLE, "the upstream did not accept the gateway's credential"),
-    FailureKind.BILLING: (FailureKind.UNAVAILABLE, "the upstream account has run out of credit"),
-    FailureKind.QUOTA: (FailureKind.UNAVAILABLE, "the upstream account has run out of quota"),
+    FailureKind.AUTHENTICATION: "the upstream did not accept the gateway's credential",
+    FailureKind.BILLING: "the upstream account has run out of credit",
+    FailureKind.QUOTA: "the upstream account has run out of quota",
 }
 
 _KINDS = {
@@ -51,8 +51,8 @@ def upstream_failure(failure: Failure) -> Failure:
     """An upstream's failure as the client may see it."""
     if failure.kind not in _OURS:
         return failure
-    kind, message = _OURS[failure.kind]
-    return Failure(kind=kind, message=message, code=CREDENTIAL, status=503, protocol=failure.protocol)
+    # Not UNAVAILABLE: Messages clients read that as an overload and try for minutes, whatever x-should-retry says.
+    return Failure(kind=FailureKind.SERVER, message=_OURS[failure.kind], code=CREDENTIAL, status=503)
 
 
 def failure_from(error: TrilogueError, protocol: Protocol) -> Failure:

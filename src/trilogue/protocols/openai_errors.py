@@ -50,6 +50,7 @@ _NAMES = {
     "invalid_api_key": FailureKind.AUTHENTICATION,
     "authentication_error": FailureKind.AUTHENTICATION,
     "insufficient_quota": FailureKind.QUOTA,
+    "insufficient_user_quota": FailureKind.QUOTA,
     "billing_hard_limit_reached": FailureKind.QUOTA,
     "billing_not_active": FailureKind.BILLING,
     "billing_error": FailureKind.BILLING,

@@ -46,6 +46,8 @@ def test_kinds_by_type_then_status(status: int, kind: str, expected: FailureKind
     ("body", "expected"),
     [
         (error("rate_limit_error", details={"error_code": "enforced_spend_limit_reached"}), FailureKind.QUOTA),
+        (error("rate_limit_error", code="insufficient_quota"), FailureKind.QUOTA),
+        (error("insufficient_user_quota"), FailureKind.QUOTA),
         (error("invalid_request_error", details={"error_code": "organization_on_hold"}), FailureKind.BILLING),
         (error("invalid_request_error", details={"error_code": "brand_new"}), FailureKind.INVALID_REQUEST),
         (error("invalid_request_error", "prompt is too long: 9 > 8"), FailureKind.CONTEXT_LENGTH),

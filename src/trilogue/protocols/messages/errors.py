@@ -31,6 +31,8 @@ _TYPES = {
 
 _CODES = {
     "enforced_spend_limit_reached": FailureKind.QUOTA,
+    "insufficient_quota": FailureKind.QUOTA,
+    "insufficient_user_quota": FailureKind.QUOTA,
     "organization_on_hold": FailureKind.BILLING,
     "ramp_limit_exceeded": FailureKind.RATE_LIMIT,
     "request_body_too_large_after_decoding": FailureKind.TOO_LARGE,
@@ -112,7 +114,7 @@ def decode_failure(body: dict[str, Json], status: int = 0) -> Failure:
     while depth < _MAX_DEPTH and (inner := _inner(error)) is not None:
         error, depth = inner, depth + 1
     fields = LooseFields(error)
-    code = LooseFields(fields.any("details")).text("error_code")
+    code = LooseFields(fields.any("details")).text("error_code") or fields.text("code")
     kind_name = fields.text("type")
     message = fields.text("message") or _first_text(error, *_WRAPPERS) or ""
     whole = LooseFields(body)
@@ -120,7 +122,7 @@ def decode_failure(body: dict[str, Json], status: int = 0) -> Failure:
         kind=_kind(code, kind_name, status, message),
         message=message[:_MAX_MESSAGE],
         status=status,
-        code=code or fields.text("code") or fields.text("status"),
+        code=code or fields.text("status"),
         type=kind_name,
         request_id=whole.text("request_id"),
         protocol=PROTOCOL,
@@ -144,7 +146,8 @@ def _first_text(error: dict[str, Json], *names: str) -> str | None:
 
 
 def _kind(code: str | None, name: str | None, status: int, message: str) -> FailureKind:
-    kind = _CODES.get(code or "") or _TYPES.get(name or "") or _STATUSES.get(status) or FailureKind.SERVER
+    named = _CODES.get(code or "") or _CODES.get(name or "") or _TYPES.get(name or "")
+    kind = named or _STATUSES.get(status) or FailureKind.SERVER
     for coarse, pattern, fine in _MESSAGES:
         if kind is coarse and pattern.search(message):
             return fine
