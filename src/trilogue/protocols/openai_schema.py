@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from trilogue.model import Json
+from trilogue.protocols.schema import is_object, nodes
 
-_CHILDREN = ("items", "additionalProperties", "not")
-_LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "$defs", "definitions", "patternProperties")
 _REFUSED = frozenset({"allOf", "oneOf", "not", "patternProperties", "if", "then", "else", "dependentRequired"})
 
 
 def fits_strict(schema: Json) -> bool:
-    """Whether every object in a schema lists all its properties as required and allows no others.
-
-    Iterative: a schema comes from a client and may be nested without end.
-    """
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, bool) or not isinstance(node, dict):
-            continue
-        if not _REFUSED.isdisjoint(node) or not _closed(node):
-            return False
-        waiting += [node[name] for name in _CHILDREN if name in node]
-        waiting += [child for name in _LISTS if isinstance(node.get(name), list) for child in node[name]]
-        waiting += [child for name in _NAMED if isinstance(node.get(name), dict) for child in node[name].values()]
-    return isinstance(schema, dict)
+    """Whether every object in a schema lists all its properties as required and allows no others."""
+    if not isinstance(schema, dict):
+        return False
+    return all(_REFUSED.isdisjoint(node) and _closed(node) for node in nodes(schema))
 
 
 def _closed(node: dict[str, Json]) -> bool:
-    kind = node.get("type")
-    is_object = kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in node
-    if not is_object:
+    if not is_object(node):
         return True
     properties = node.get("properties")
     names = properties.keys() if isinstance(properties, dict) else set()

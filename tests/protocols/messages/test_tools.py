@@ -125,12 +125,29 @@ def function(name: str = "f", **fields: Any) -> FunctionTool:
 
 def test_function_tools_of_other_protocols() -> None:
     """The API demands an object schema; strict is only sent when it is on."""
-    body, losses = encode(foreign(tools=(function(), function("g", parameters={"properties": {}}, strict=True))))
+    closed = {"properties": {}, "additionalProperties": False}
+    body, losses = encode(foreign(tools=(function(), function("g", parameters=closed, strict=True))))
     assert body["tools"] == [
         {"name": "f", "input_schema": {"type": "object", "properties": {}}},
-        {"name": "g", "input_schema": {"type": "object", "properties": {}}, "strict": True},
+        {"name": "g", "input_schema": {"type": "object", **closed}, "strict": True},
     ]
     assert not losses
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"type": "integer", "minimum": 1},
+        {"type": "array", "items": {"type": "string", "maxLength": 3}},
+        {"type": "object"},
+    ],
+)
+def test_schemas_that_strict_mode_refuses(inner: dict[str, Any]) -> None:
+    """The schema stays as it is: the API would answer 400 to it only in strict mode."""
+    schema = {"type": "object", "properties": {"a": inner}, "required": ["a"], "additionalProperties": False}
+    body, losses = encode(foreign(tools=(function(parameters=schema, strict=True),)))
+    assert body["tools"] == [{"name": "f", "input_schema": schema}]
+    assert losses == ["tool.strict_downgraded"]
 
 
 def test_strict_by_default_is_declared_for_responses_only() -> None:

@@ -27,9 +27,24 @@ from trilogue.protocols.messages.choice import encode_choice
 from trilogue.protocols.messages.controls import Marks, take_cache
 from trilogue.protocols.messages.wire import MCP_SERVER, TOOL_TYPES, TOOL_VERSION
 from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.schema import is_object, nodes
 
 _PLAIN = {"name", "description", "input_schema"}
 """the fields that most tools have; these take a short way"""
+_LIMITS = frozenset(
+    {
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+    }
+)
+"""what a strict schema cannot say"""
 
 
 def arguments_of(value: Json, fields: Fields) -> str:
@@ -239,6 +254,14 @@ def _schema(parameters: dict[str, Json] | None) -> dict[str, Json]:
     return parameters if "type" in parameters else {"type": "object", **parameters}
 
 
+def _fits_strict(schema: Json) -> bool:
+    """Whether strict mode takes a schema: no limits, and no object with properties that it does not name."""
+    return all(
+        _LIMITS.isdisjoint(node) and (node.get("additionalProperties") is False or not is_object(node))
+        for node in nodes(schema)
+    )
+
+
 def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, Json]:
     native = out.native
     wire: dict[str, Json] = {"name": tool.name}
@@ -246,8 +269,12 @@ def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, 
         wire["description"] = tool.description
     if not native or tool.parameters is not None:
         wire["input_schema"] = tool.parameters if native else _schema(tool.parameters)
-    if tool.strict or (native and tool.strict is not None):
+    if native and tool.strict is not None:
         wire["strict"] = tool.strict
+    elif tool.strict and _fits_strict(wire["input_schema"]):
+        wire["strict"] = True
+    elif tool.strict:
+        out.ledger.add("tool.strict_downgraded", tool.path)
     if native and tool.deferred is False:
         wire["defer_loading"] = False
     return wire
