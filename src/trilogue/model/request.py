@@ -150,6 +150,8 @@ class Request(Struct, frozen=True, kw_only=True):
     tier: Tier | None = None
     user: str | None = None
     metadata: dict[str, Json] | None = None
+    moderation: dict[str, Json] | None = None
+    """checks of input and output by the provider, as OpenAI's protocols write them"""
     store: bool | None = None
     previous_response: str | None = None
     include: tuple[str, ...] = ()

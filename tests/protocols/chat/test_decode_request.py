@@ -218,9 +218,9 @@ def test_web_search_is_a_hosted_tool() -> None:
 
 def test_unknown_fields_stay() -> None:
     """What has no neutral field is an extra; null is nothing."""
-    assert read(provider={"order": ["x"]}, user=None, moderation={"model": "m"}).extras == {
+    assert read(provider={"order": ["x"]}, user=None, prediction={"type": "content"}).extras == {
         "provider": {"order": ["x"]},
-        "moderation": {"model": "m"},
+        "prediction": {"type": "content"},
     }
 
 

@@ -256,6 +256,8 @@ def encode_identity(request: Request, out: Outgoing) -> dict[str, Json]:
             body["verbosity"] = request.verbosity
         else:
             out.ledger.add("verbosity", request.where("verbosity"))
+    if request.moderation is not None:
+        set_or_lose(body, "moderation", request.moderation, known, out, "param.dropped")
     if request.store is not None and (out.native or (request.store and known)):
         body["store"] = request.store
     elif request.store:

@@ -70,6 +70,7 @@ def decode_request(body: dict[str, Json]) -> Request:
         tier=_renamed(paths, "tier", "service_tier", decode_tier(fields)),
         user=decode_user(fields, paths),
         metadata=fields.mapping("metadata"),
+        moderation=fields.mapping("moderation"),
         store=fields.flag("store"),
         stream=fields.flag("stream") or False,
         include_usage=stream_options.flag("include_usage"),

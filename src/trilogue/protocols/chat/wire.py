@@ -72,7 +72,6 @@ FATES = {
     # Top level.
     "audio": refuse("only Chat Completions answers with sound"),
     "modalities": refuse("only Chat Completions answers with sound", ["text"]),
-    "moderation": DROP,
     "prediction": DROP,
     "chat_template_kwargs": DROP,
     "stream_options": SILENT,

@@ -243,6 +243,8 @@ def declare_rest(request: Request, out: Outgoing) -> None:
         out.ledger.add("verbosity", request.where("verbosity"))
     if request.metadata:
         out.ledger.add("metadata.kept", request.where("metadata"))
+    if request.moderation is not None:
+        out.ledger.add("param.dropped", request.where("moderation"))
     if request.store:
         out.ledger.add("store.ignored", request.where("store"))
     if caching is not None and caching.key is not None:

@@ -58,6 +58,7 @@ def decode_request(body: dict[str, Json]) -> Request:
         tier=tier,
         user=decode_user(fields, paths),
         metadata=fields.mapping("metadata"),
+        moderation=fields.mapping("moderation"),
         store=fields.flag("store"),
         previous_response=fields.text("previous_response_id"),
         include=include,

@@ -45,6 +45,7 @@ def _state(request: Request, out: Outgoing) -> dict[str, Json]:
     store = request.store if out.native else request.store is True
     given = {
         "metadata": request.metadata,
+        "moderation": request.moderation,
         "store": store,
         "previous_response_id": request.previous_response if out.native else None,
     }
