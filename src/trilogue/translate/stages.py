@@ -30,7 +30,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.fate import Fate, Fates
+from trilogue.protocols.fate import SILENT, Fate, Fates
 from trilogue.protocols.jsontext import dump_text, parse_object
 from trilogue.translate.foreign import declare_extras
 from trilogue.translate.names import Offered, ToolNames
@@ -89,6 +89,8 @@ class SealStage:
     def _whole(self, event: ResponseStart | Finish) -> Event:
         if event.extras:
             declare_extras(event.extras, self._fates, "", self._ledger, _META)
+        if type(event) is Finish and event.usage is not None and event.usage.extras:
+            declare_extras(event.usage.extras, self._fates, "usage", self._ledger, SILENT)
         return event
 
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]] = {

@@ -134,8 +134,9 @@ def _write_reasoning(block: Reasoning, out: Outgoing) -> list[dict[str, Json]]:
 def _write_native(block: Native, out: Outgoing) -> list[dict[str, Json]]:
     if out.native:
         return [block.data]
-    out.ledger.add("native.dropped", block.path, block.type)
-    return []
+    # Only the results of tools still hold blocks of other protocols.
+    out.ledger.add("tool_result.part", block.path, block.type)
+    return [{"type": "text", "text": f"[{block.type}]"}]
 
 
 _WRITERS: dict[type[Block], Callable[[Block, Outgoing], list[dict[str, Json]]]] = {

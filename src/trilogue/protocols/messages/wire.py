@@ -100,6 +100,8 @@ RESPONSE_FATES: Fates = {
     "citations": Fate(loss="citation.dropped", harmless=([],)),
     # Thinking without a signature is declared, or carried, as a whole.
     "signature": SILENT,
+    # Figures of usage: what each step cost, some of it not in the totals.
+    "iterations": Fate(loss="usage.detail", harmless=([],)),
 }
 
 _PARTS: dict[str, Fate] = {

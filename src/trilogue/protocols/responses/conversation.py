@@ -165,10 +165,6 @@ class Conversation:
         if len(content) == 1 and isinstance(first, Text) and first.cache is None and (block.plain or not self._native):
             self._parts.uncited(first)
             return first.text
-        if not self._native:
-            for part in content:
-                if isinstance(part, Native):
-                    self._ledger.add("tool_result.part", part.path, part.type)
         return self._parts.write(content)
 
     def reasoning(self, block: Reasoning) -> dict[str, Json] | None:

@@ -176,7 +176,8 @@ def _write_audio(writer: PartWriter, block: Audio) -> list[dict[str, Json]]:
 
 def _write_native(writer: PartWriter, block: Native) -> list[dict[str, Json]]:
     if not writer.native:
-        writer.ledger.add("native.dropped", block.path, block.type)
+        # Only the results of tools still hold blocks of other protocols.
+        writer.ledger.add("tool_result.part", block.path, block.type)
         return [{"type": "input_text", "text": f"[{block.type}]"}]
     return [dict(block.data)]
 
