@@ -124,7 +124,9 @@ def test_free_text_for_clients_that_declared_it() -> None:
 
 def test_free_text_for_other_clients() -> None:
     """As a function with one string, built piece by piece."""
-    entries = [delta["tool_calls"][0] for delta in deltas(write(START, *CUSTOM, END))[1:-1]]
+    reply = Reply(body={"model": "m", "stream_options": {"include_usage": True}})
+    entries = [delta["tool_calls"][0] for delta in deltas(write(START, *CUSTOM, END, reply=reply))[1:-1]]
+    assert [loss.code for loss in reply.ledger.losses] == ["tool.custom_emulated"]
     arguments = "".join(entry["function"]["arguments"] for entry in entries)
     assert json.loads(arguments) == {"input": 'say "a"\n'}
 

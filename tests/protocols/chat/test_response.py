@@ -140,8 +140,16 @@ def test_written_calls() -> None:
     assert calls[0] == {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     assert calls[1]["custom"] == {"name": "g", "input": "free"}
     assert ":" not in calls[1]["id"]
-    emulated = message_of(custom)[0]["tool_calls"][0]
-    assert json.loads(emulated["function"]["arguments"]) == {"input": "free"}
+    message, losses = message_of(custom, body={"model": "m"})
+    assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"input": "free"}
+    assert losses == ["tool.custom_emulated"]
+
+
+def test_free_text_without_a_request_to_look_at() -> None:
+    """Nothing says that the client does not know such calls, so nothing is lost."""
+    message, losses = message_of(ToolCall(id="c", name="g", arguments="free", kind=CallKind.CUSTOM))
+    assert message["tool_calls"] == [{"id": "c", "type": "custom", "custom": {"name": "g", "input": "free"}}]
+    assert not losses
 
 
 def test_written_order_is_declared() -> None:

@@ -58,7 +58,9 @@ def call_id_of(call: ToolCall, reply: Reply) -> str:
 
 
 def takes_custom(name: str, reply: Reply) -> bool:
-    """The client declared this tool as one that takes free text."""
+    """The client declared this tool as one that takes free text; without a request to look at, it may have."""
+    if not reply.body:
+        return True
     tools = entries(reply.body.get("tools"))
     names = (tool["custom"].get("name") for tool in tools if isinstance(tool.get("custom"), dict))
     return name in names
@@ -71,6 +73,7 @@ def encode_call(call: ToolCall, reply: Reply) -> dict[str, Json]:
     elif reply.source is PROTOCOL or takes_custom(call.name, reply):
         body = {**head, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
     else:
+        reply.ledger.add("tool.custom_emulated", call.path)
         body = {**head, "function": {"name": call.name, "arguments": dump_text({"input": call.arguments})}}
     return {**body, **(call.extras or {})} if reply.source is PROTOCOL else body
 
