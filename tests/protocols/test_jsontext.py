@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from trilogue.errors import BadRequest, UpstreamProtocolError
-from trilogue.protocols.jsontext import JsonProgress, parse_object, parse_request, parse_upstream
+from trilogue.errors import BadRequest, InternalError, UpstreamProtocolError
+from trilogue.protocols.jsontext import JsonProgress, blaming, dump, parse_object, parse_request, parse_upstream
 
 HOSTILE = [b"", b"[1]", b"{", b'{"a":' * 100_000, b'"\xff"', b'{"a":"\\ud800"}', b"nul", b'{"a":1e999999}', b"9" * 6000]
 
@@ -53,3 +53,16 @@ def test_white_space_changes_nothing() -> None:
     progress.feed("{}")
     progress.feed(" \n")
     assert progress.complete
+
+
+@pytest.mark.parametrize("value", ["\ud800", object()], ids=["half", "object"])
+def test_documents_that_are_no_json_are_to_blame(value: object) -> None:
+    """A caller's parser may let through what cannot be written: that is no bug of ours."""
+    with pytest.raises(BadRequest), blaming({"a": value}, BadRequest):
+        dump({"a": value})
+
+
+def test_a_bug_stays_a_bug() -> None:
+    """A good document is not blamed."""
+    with pytest.raises(InternalError), blaming({"a": 1}, BadRequest):
+        dump(object())

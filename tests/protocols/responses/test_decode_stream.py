@@ -371,3 +371,21 @@ def test_chunk_boundaries_do_not_matter(size: int) -> None:
     decoder = CODEC.decoder()
     cut = [event for n in range(0, len(stream), size) for event in decoder.feed(stream[n : n + size])]
     assert cut + decoder.close() == events(stream)
+
+
+@pytest.mark.parametrize("wrong", ["added", "done"])
+def test_a_call_at_a_wrong_index_is_one_call(wrong: str) -> None:
+    """Joined by its id where the index leads nowhere: an agent must not run it twice."""
+    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": ""}
+    whole = {**call, "arguments": '{"a":1}', "status": "completed"}
+    indices = {"added": 0, "done": 0, wrong: 7}
+    found = events(
+        created(),
+        sse("response.output_item.added", output_index=indices["added"], item=call),
+        sse("response.function_call_arguments.delta", output_index=0, item_id="fc_1", delta='{"a":1}'),
+        sse("response.output_item.done", output_index=indices["done"], item=whole),
+        completed(whole),
+    )
+    blocks = collect(found).blocks
+    assert [(block.id, block.arguments) for block in blocks if isinstance(block, ToolCall)] == [("call_1", '{"a":1}')]
+    assert len(blocks) == 1
