@@ -187,7 +187,11 @@ class ResponsesStreamDecoder(StreamDecoder):
         of a call still tells which it is."""
         for value in _ids(item):
             known = self._seen.get(value)
-            if known is not None and known.kind == item.get("type") and (not known.done or value == item.get("call_id")):
+            if (
+                known is not None
+                and known.kind == item.get("type")
+                and (not known.done or value == item.get("call_id"))
+            ):
                 self._items[position] = known
                 return known
         return None
