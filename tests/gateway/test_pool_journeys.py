@@ -257,3 +257,16 @@ def test_many_failures_are_not_multiplied(tmp_path: Path, up: ScriptedUpstream) 
 
         assert asyncio.run(main()) == {500}
         assert count <= len(up.requests) <= 1.2 * count
+
+
+def test_a_sign_of_life_is_no_answer(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """After one, somebody else may still answer; if nobody does, the error is told inside the stream."""
+    text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=MANY)
+    with pooled(tmp_path, text.replace("server:\n", "server:\n  keepalive_seconds: 0.1\n"), up) as pool:
+        for client, upstream in product(Protocol, Protocol):
+            for others, how in (("text", "complete"), ("error-500", "stream")):
+                pool.renew(a="hang-before-headers", b=others)
+                answer = pool.ask(client, f"{upstream.short}/text", stream=True)
+                assert answer.body.startswith(b": keepalive\n\n")
+                assert outcome(answer, client).how == how
+                assert pool.asked() == ["a", "b"]
