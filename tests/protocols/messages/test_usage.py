@@ -134,7 +134,9 @@ def test_unknown_stop_reasons() -> None:
     """A new name is a natural end, and comes back as it was."""
     stop = decode_stop("bored", None, None, False)
     assert (stop.reason, stop.detail) == (StopReason.END, "bored")
-    assert encode_stop(stop, called=False, refused=False, reply=Reply(source=Protocol.MESSAGES))["stop_reason"] == "bored"
+    assert (
+        encode_stop(stop, called=False, refused=False, reply=Reply(source=Protocol.MESSAGES))["stop_reason"] == "bored"
+    )
 
 
 def test_details_of_a_refusal() -> None:
