@@ -128,10 +128,10 @@ def test_all_disabled_is_a_503() -> None:
     walk(journey, BAD_KEY, BAD_KEY)
     assert journey.next(START) is None
     ending = journey.ending(START)
-    assert (ending.kind, ending.status) == (FailureKind.UNAVAILABLE, 503)
+    assert (ending.kind, ending.status, ending.code) == (FailureKind.SERVER, 503, "upstream_credential")
     later = begin(book, number=2)
     assert later.next(START) is None
-    assert later.ending(START).kind is FailureKind.UNAVAILABLE
+    assert later.ending(START).kind is FailureKind.SERVER
 
 
 def test_a_model_that_no_account_has_is_a_404() -> None:

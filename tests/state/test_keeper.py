@@ -67,6 +67,22 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     keeper.close(START + 60)
 
 
+def test_a_new_key_is_not_blamed_for_the_old_one(tmp_path: Path) -> None:
+    """Who mends a key and starts again must not wait for a probe; the same key stays out of use."""
+    path = tmp_path / "pool.db"
+
+    def with_key(credential: str) -> Pools:
+        return pools(ProviderSpec(name="p", accounts=(AccountSpec(name="a", credential=credential),)))
+
+    keeper = Keeper(with_key("old"), path, START)
+    assert attempt(keeper, START, BAD_KEY) == "a"
+    keeper.close(START)
+    for credential, state in (("old", "disabled"), ("new", "ready")):
+        keeper = Keeper(with_key(credential), path, START + 1)
+        assert states(keeper, START + 1) == {"a": state}
+        keeper.close(START + 1)
+
+
 def test_a_recovery_survives_too(tmp_path: Path) -> None:
     """Not only bad news."""
     path = tmp_path / "pool.db"

@@ -236,4 +236,5 @@ def _account(account: Account) -> AccountSpec:
         limits=account.limits,
         balance=account.balance,
         proxies=len(account.proxies),
+        credential=account.key.fingerprint() if account.key else "",
     )

@@ -32,6 +32,8 @@ class Switched(Struct, frozen=True, tag=True):
     probe_at: float = 0.0
     probes: int = 0
     why: str = ""
+    credential: str = ""
+    """which key an upstream refused: a mark on one says nothing about another"""
 
 
 class Erred(Struct, frozen=True, tag=True):

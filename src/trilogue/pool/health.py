@@ -104,7 +104,7 @@ class Health:
             self._probe_later(account, now)
         else:
             self._ready.rest(account, now + LONGEST_PROBE, why or "disabled")
-        self._note(Switched(self._provider, account.name, by, account.probe_at, account.probes, why))
+        self._note(self._switch(account))
 
     def reset(self, account: Account) -> None:
         """As if nothing had happened."""
@@ -138,12 +138,27 @@ class Health:
             self._rest_or_wake(account, until, now, soft=change.soft)
 
     def switched(self, account: Account, change: Switched, now: float) -> None:
-        """As `take_over`, for accounts that were disabled or enabled elsewhere."""
+        """As `take_over`, for accounts that were disabled or enabled elsewhere. One that has got a new key since then
+        was never refused.
+        """
+        if change.by == "upstream" and change.credential != account.spec.credential:
+            return
         account.by, account.probes, account.why = change.by, change.probes, change.why
         account.probe_at = min(change.probe_at, now + LONGEST_PROBE)
         self._rest_or_wake(account, account.probe_at if change.by == "upstream" else now + LONGEST_PROBE, now)
         if not change.by:
             self._ready.wake(account)
+
+    def _switch(self, account: Account) -> Switched:
+        return Switched(
+            self._provider,
+            account.name,
+            account.by,
+            account.probe_at,
+            account.probes,
+            account.why,
+            account.spec.credential,
+        )
 
     def snapshot(self, accounts: Iterable[Account], now: float) -> list[Change]:
         """What is not as at the start."""
@@ -163,7 +178,7 @@ class Health:
         for model, block in account.models.items():
             yield Cooled(self._provider, account.name, model, block.until, False, block.why, block.failures)
         if account.by:
-            yield Switched(self._provider, account.name, account.by, account.probe_at, account.probes, account.why)
+            yield self._switch(account)
         if account.error:
             yield Erred(self._provider, account.name, account.error, account.error_status, account.error_at)
         if account.adjust is not None:

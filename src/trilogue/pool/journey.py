@@ -28,6 +28,8 @@ FAULTS_PER_TARGET = 2
 """faults of a provider within one request after which its fallback comes first"""
 FIRST_WAIT = 0.05
 LONGEST_WAIT = 1.0
+SOON = 60.0
+"""seconds that a client may be asked to wait for an account"""
 
 
 class Target(Struct, frozen=True):
@@ -239,7 +241,7 @@ class Journey:
             return Failure(
                 kind=FailureKind.RATE_LIMIT, message=message, code="rate_limit_exceeded", retry_after=wait or 1.0
             )
-        return _unavailable(wait)
+        return _unavailable(wait) if wait is not None and wait <= SOON else _hopeless(wait)
 
     def _ends_as_it_is(self) -> bool:
         """The last failure tells the client more than a count of accounts would."""
@@ -300,6 +302,17 @@ def _unavailable(wait: float | None) -> Failure:
         kind=FailureKind.UNAVAILABLE,
         message="no upstream account can be used now",
         code="no_account",
+        status=503,
+        retry_after=wait,
+    )
+
+
+def _hopeless(wait: float | None) -> Failure:
+    """Keys refused, money gone, or out of use: clients that try again at once only wait longer for this."""
+    return Failure(
+        kind=FailureKind.SERVER,
+        message="no upstream account can be used: see `trilogue accounts`",
+        code="upstream_credential",
         status=503,
         retry_after=wait,
     )

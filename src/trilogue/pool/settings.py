@@ -101,7 +101,9 @@ class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class AccountSpec(Struct, frozen=True, kw_only=True):
-    """One account as the pool sees it. `proxies`: how many egress proxies it can use."""
+    """One account as the pool sees it. `proxies`: how many egress proxies it can use. `credential`: tells its key from
+    another one, without telling the key.
+    """
 
     name: str
     weight: float = 1.0
@@ -109,6 +111,7 @@ class AccountSpec(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     balance: float | None = None
     proxies: int = 0
+    credential: str = ""
 
 
 class ProviderSpec(Struct, frozen=True, kw_only=True):
