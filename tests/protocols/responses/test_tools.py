@@ -217,3 +217,15 @@ def test_foreign_choices() -> None:
     body, losses = written(Protocol.MESSAGES, choice=hosted)
     assert "tool_choice" not in body
     assert losses == ["tool_choice.dropped"]
+
+
+def test_deferred_tools_wait_only_where_something_finds_them() -> None:
+    """The API takes a deferred tool only beside a tool search."""
+    tool = FunctionTool(name="f", deferred=True, path="tools[0]")
+    search = HostedTool(kind=HostedKind.TOOL_SEARCH, type="tool_search_tool_bm25", native={}, path="tools[1]")
+    alone, losses = written(Protocol.MESSAGES, tool)
+    assert "defer_loading" not in alone["tools"][0]
+    assert "tool.defer_loading" in losses
+    beside, losses = written(Protocol.MESSAGES, tool, search)
+    assert beside["tools"][0]["defer_loading"] is True
+    assert "tool.defer_loading" not in losses

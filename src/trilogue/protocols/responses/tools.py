@@ -209,11 +209,15 @@ class ToolWriter:
         self._source = out.source
         self._ledger = out.ledger
         self._namespaces = namespaces or {}
+        self._searched = False
+        """a tool search is among the tools: only then may others wait to be found"""
 
     def write(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
         """The tools of one list; those of a namespace stand together, where its first tool stood."""
         written: list[dict[str, Json]] = []
         groups: dict[str, dict[str, Json]] = {}
+        tools = tuple(tools)
+        self._searched = any(isinstance(tool, HostedTool) and tool.kind is HostedKind.TOOL_SEARCH for tool in tools)
         for tool in tools:
             entry = self._tool(tool)
             namespace = getattr(tool, "namespace", None)
@@ -242,7 +246,9 @@ class ToolWriter:
         if not isinstance(tool, (FunctionTool, CustomTool)):
             raise InternalError(f"a tool of the kind {type(tool).__name__}")
         entry = self._function(tool) if isinstance(tool, FunctionTool) else _write_custom(tool)
-        if tool.deferred is not None:
+        if tool.deferred and not self._searched and not self._native:
+            self._ledger.add("tool.defer_loading", f"{tool.path}.defer_loading")
+        elif tool.deferred is not None:
             entry["defer_loading"] = tool.deferred
         if self._native and tool.extras:
             entry |= {name: value for name, value in tool.extras.items() if name not in _OWN_MARKS}
