@@ -122,21 +122,24 @@ def test_no_retry_after_the_first_byte(pool: Pooled, scenario: str) -> None:
         assert decision["attempts"][0]["action"] == "next"
 
 
-def _error(answer: Answer, client: Protocol, status: int) -> None:
+def _error(answer: Answer, client: Protocol, status: int, again: str = "true") -> None:
     found = outcome(answer, client)
     assert (found.how, answer.status) == ("http", status)
-    assert answer.headers["x-should-retry"] == "true"
+    assert answer.headers["x-should-retry"] == again
 
 
 @pytest.mark.parametrize(("scenario", "status"), [("error-429", 429), ("error-401", 503), ("error-402", 503)], ids=str)
 def test_nobody_is_left(pool: Pooled, scenario: str, status: int) -> None:
-    """429 if all are limited, else 503, never our 401, and when the first one is back; until then none is asked."""
+    """429 if all are limited, else 503, never our 401, and when the first one is back; until then none is asked.
+    Clients are not told to try again where only a person can help: keys that were refused.
+    """
+    retry = "false" if scenario == "error-401" else "true"
     for client, upstream, stream in CASES:
         pool.renew(a=scenario, b=scenario)
-        _error(pool.ask(client, f"{upstream.short}/some-model", stream=stream), client, status)
+        _error(pool.ask(client, f"{upstream.short}/some-model", stream=stream), client, status, retry)
         assert pool.asked() == ["a", "b"]
         again = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
-        _error(again, client, status)
+        _error(again, client, status, retry)
         assert pool.asked() == ["a", "b"]
         assert 1 <= int(again.headers["retry-after"]) <= (7 if status == 429 else 60)
         assert pool.decision(again)["outcome"] == "exhausted"
