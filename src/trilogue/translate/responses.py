@@ -175,11 +175,10 @@ class StreamTranslator:
         return self._encoder.encode(events)
 
     def _note_end(self, event: Event) -> None:
-        kind = type(event)
-        if kind is Finish:
-            self.done, self.finish = True, event  # type: ignore[assignment]  # mypy does not narrow on type()
-        elif kind is Failed:
-            self.done, self.failed = True, event  # type: ignore[assignment]
+        if isinstance(event, Finish):
+            self.done, self.finish = True, event
+        elif isinstance(event, Failed):
+            self.done, self.failed = True, event
 
 
 _CONTENT = frozenset({BlockStart, Finish})

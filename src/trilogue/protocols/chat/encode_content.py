@@ -139,15 +139,15 @@ def _write_native(block: Native, out: Outgoing) -> list[dict[str, Json]]:
     return [{"type": "text", "text": f"[{block.type}]"}]
 
 
-_WRITERS: dict[type[Block], Callable[[Block, Outgoing], list[dict[str, Json]]]] = {
-    Text: _write_text,  # type: ignore[dict-item]  # each writer takes its own key's type
-    Refusal: _write_refusal,  # type: ignore[dict-item]
-    Image: _write_image,  # type: ignore[dict-item]
-    Audio: _write_audio,  # type: ignore[dict-item]
-    Document: _write_document,  # type: ignore[dict-item]
-    SearchResult: _write_search_result,  # type: ignore[dict-item]
-    Reasoning: _write_reasoning,  # type: ignore[dict-item]
-    Native: _write_native,  # type: ignore[dict-item]
+_WRITERS: dict[type[Block], Callable[..., list[dict[str, Json]]]] = {
+    Text: _write_text,
+    Refusal: _write_refusal,
+    Image: _write_image,
+    Audio: _write_audio,
+    Document: _write_document,
+    SearchResult: _write_search_result,
+    Reasoning: _write_reasoning,
+    Native: _write_native,
 }
 
 
