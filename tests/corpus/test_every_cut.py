@@ -1,4 +1,4 @@
-"""Every recorded stream, cut at every event boundary and at many places inside events, to all three protocols.
+"""Every recorded stream, cut at its event boundaries and at places inside events, to all three protocols.
 
 The answer is complete, or the client gets its own protocol's error. Never half an answer that looks whole.
 """
