@@ -106,7 +106,7 @@ def test_faults_are_logged_as_one_line_each_and_none_is_a_bug(quick: Started) ->
         assert outcome(await exchange(quick.url, data), Protocol.CHAT).how == "stream"
 
     asyncio.run(fail())
-    until(lambda: quick.lines[-1]["event"] == "request")
+    until(lambda: quick.lines[-1].get("model") == "messages/reset-mid")
     line = quick.lines[-1]
     assert (line["event"], line["error"], line["status"]) == ("request", "upstream_connect", 200)
     assert line["provider"] == "messages"

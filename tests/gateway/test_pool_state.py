@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
+from trilogue.state.keeper import LOOK_SECONDS
 
 FREE = "pool: {sticky: false}"
 
@@ -90,27 +94,38 @@ def test_a_reload_forgets_nothing(tmp_path: Path, up: ScriptedUpstream) -> None:
             assert (folder / "trilogue" / "pool.db").exists() != bool(more)
 
 
-def test_two_workers_agree(tmp_path: Path, up: ScriptedUpstream) -> None:
-    """On who rests, and on whose account a conversation has."""
+def _others_know(folder: Path, kind: str) -> None:
+    """Wait until the file holds a note of this kind, and until every worker has had time to look."""
+
+    def written() -> bool:
+        with closing(sqlite3.connect(folder / "trilogue" / "pool.db")) as file:
+            return bool(file.execute("SELECT COUNT(*) FROM note WHERE kind = ?", (kind,)).fetchone()[0])
+
+    until(written)
+    time.sleep(2 * LOOK_SECONDS)
+
+
+def test_two_workers_agree_on_who_rests(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Whoever of them answers: the account that one of them saw refuse is not asked again."""
     up.by_key[secret("a")] = "error-429"
     with pooled(tmp_path, config(ranked("a", "b"), workers=2), up) as pool:
         until(lambda: len(pool.gateway.children()) == 2)
         pool.ask(Protocol.CHAT, "chat/text")
-        until(lambda: {pool.accounts()["chat/a"]["state"] for _ in range(8)} == {"cooling"})
+        _others_know(tmp_path, "Cooled")
         for number in range(20):
             assert pool.ask(Protocol.CHAT, "chat/text", user=str(number)).status == 200
         assert pool.asked() == ["a"] + ["b"] * 21
-    up.by_key[secret("a")] = "text"
-    up.requests.clear()
-    folder = tmp_path / "sticky"
-    folder.mkdir()
-    with pooled(folder, config([account("a"), account("b")], workers=2), up) as pool:
+
+
+def test_two_workers_agree_on_a_conversation(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """It stays with its account, whoever of them answers."""
+    with pooled(tmp_path, config([account("a"), account("b")], workers=2), up) as pool:
         until(lambda: len(pool.gateway.children()) == 2)
+        pool.ask(Protocol.RESPONSES, "chat/text", prompt_cache_key="ada")
+        _others_know(tmp_path, "Bound")
         for _ in range(12):
             assert pool.ask(Protocol.RESPONSES, "chat/text", prompt_cache_key="ada").status == 200
-            # Workers hear of each other within a tenth of a second.
-            until(lambda: pool.accounts()["chat/a"]["in_flight"] == 0)
-        assert len(set(pool.asked()[1:])) == 1
+        assert len(set(pool.asked())) == 1
 
 
 @pytest.fixture(scope="module")

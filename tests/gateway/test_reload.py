@@ -65,7 +65,8 @@ def test_a_bad_configuration_is_refused(tmp_path: Path, up: ScriptedUpstream, wo
         for count, (text, named) in enumerate(BAD.values(), 1):
             rewrite(gateway, text, up)
             until(lambda count=count: gateway.log.count("reload refused") == count)  # type: ignore[misc]
-            assert named in str(gateway.lines[-1]["problems"])
+            refused = [line for line in gateway.lines if line["event"] == "reload refused"]
+            assert named in str(refused[-1]["problems"])
             assert ask(gateway, "chat/text") == 200
         assert '"reloaded"' not in gateway.log
 

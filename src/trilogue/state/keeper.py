@@ -1,7 +1,7 @@
 """Keeps the pools of one process and the state file together: what is learnt here goes there, and the other way round.
 
 Each process decides from its memory. What changes is written by a thread within milliseconds; what others have written
-is taken over by a look at the file's version, before a choice but at most every 50 ms. A file that fails costs the
+is taken over by a look at the file's version, before a choice but at most every 5 ms. A file that fails costs the
 memory of it, never a request.
 """
 
@@ -24,7 +24,7 @@ from trilogue.state.writer import Writer, is_broken, put_aside
 
 log = structlog.get_logger("trilogue.state")
 
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.005
 COUNT_SECONDS = 1.0
 REOPEN_SECONDS = 1.0
 READ_TIMEOUT = 0.05
