@@ -16,14 +16,17 @@ class LoopbackProxy:
         self.scheme = scheme
         self.url = ""
         self.connections = 0
+        self.open: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client."""
         self.connections += 1
+        self.open.append(writer)
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             meet = self._http if self.scheme == "http" else self._socks
             host, port, first = await meet(reader, writer)
             inward, outward = await asyncio.open_connection(host, port)
+            self.open.append(outward)
             outward.write(first)
             await asyncio.gather(_pipe(reader, outward), _pipe(inward, writer))
 
@@ -69,10 +72,11 @@ def proxying(*schemes: str) -> Iterator[list[LoopbackProxy]]:
         await stop.wait()
         for server in servers:
             server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        # A connection that is closed ends its task; a task that is cancelled is reported as an error.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for writer in (writer for proxy in proxies for writer in proxy.open):
+                writer.close()
+            await asyncio.wait(others, timeout=0.05)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
     thread.start()

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.timing import check_within
 from trilogue.routing.errors import BadPattern
 from trilogue.routing.names import MAX_MODEL_NAME
 from trilogue.routing.patterns import compile_match
@@ -73,7 +74,7 @@ def test_the_worst_allowed_pattern_is_quick(pattern: str) -> None:
     compiled = compile_match(pattern, "regex")
     began = time.perf_counter()
     assert compiled.fullmatch("a" * MAX_MODEL_NAME) is None
-    assert time.perf_counter() - began < 2
+    check_within(time.perf_counter() - began, 2)
 
 
 def test_globs_are_linear() -> None:
@@ -81,7 +82,7 @@ def test_globs_are_linear() -> None:
     compiled = compile_match("*a" * 99 + "*b")
     began = time.perf_counter()
     assert compiled.fullmatch("a" * MAX_MODEL_NAME) is None
-    assert time.perf_counter() - began < 0.5
+    check_within(time.perf_counter() - began, 0.5)
 
 
 def test_length_is_bounded() -> None:

@@ -15,6 +15,7 @@ from tests.scripted.http import Do, json_answer
 from tests.scripted.scenario import ANSWER_TEXT, ANSWERS, FAULTS, THOUGHT
 from tests.scripted.server import KEY, ScriptedUpstream
 from tests.scripted.thread import running
+from tests.timing import check_within
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamTimeout, UpstreamTruncated
 from trilogue.lint import lint_error, lint_response, lint_stream
 from trilogue.model import Protocol
@@ -210,7 +211,7 @@ def test_records_requests_and_departures() -> None:
         assert request.header("authorization") == f"Bearer {KEY}"
         assert request.json["model"] == "hang-mid"
         assert not request.complete
-        assert request.closed - request.time < 0.2
+        check_within(request.closed - request.time, 0.2)
 
     run(test)
 
