@@ -1,0 +1,103 @@
+/* What the scripted upstream and the load generator share: sockets, time, growing buffers. Linux only (epoll). */
+#ifndef TRILOGUE_BENCH_NET_H
+#define TRILOGUE_BENCH_NET_H
+
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BATCH = 256 };
+
+static void die(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static int64_t now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void many_files(void) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static struct sockaddr_in loopback(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+static void no_delay(int fd) {
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+static void watch(int epoll, int operation, int fd, uint32_t events, void *data) {
+    struct epoll_event event = {.events = events, .data.ptr = data};
+    if (epoll_ctl(epoll, operation, fd, &event) < 0) die("epoll_ctl");
+}
+
+/* Bytes that grow at the end. */
+typedef struct {
+    char *data;
+    size_t size, room;
+} Bytes;
+
+static char *reserve(Bytes *bytes, size_t more) {
+    if (bytes->size + more > bytes->room) {
+        while (bytes->size + more > bytes->room) bytes->room = bytes->room ? 2 * bytes->room : 4096;
+        bytes->data = realloc(bytes->data, bytes->room);
+        if (!bytes->data) die("realloc");
+    }
+    return bytes->data + bytes->size;
+}
+
+static void append(Bytes *bytes, const char *data, size_t size) {
+    memcpy(reserve(bytes, size), data, size);
+    bytes->size += size;
+}
+
+/* A whole file, or NULL data if there is none. */
+static Bytes read_file(const char *path) {
+    Bytes bytes = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file) return bytes;
+    size_t got;
+    while ((got = fread(reserve(&bytes, 1 << 16), 1, 1 << 16, file)) > 0) bytes.size += got;
+    fclose(file);
+    return bytes;
+}
+
+/* The value of a header in a head of this length, or NULL. The name is written with its colon. */
+static const char *header(const char *head, size_t size, const char *name) {
+    size_t length = strlen(name);
+    const char *end = head + size, *line = head;
+    while ((line = memmem(line, (size_t)(end - line), "\r\n", 2)) != NULL) {
+        line += 2;
+        if ((size_t)(end - line) > length && strncasecmp(line, name, length) == 0) {
+            line += length;
+            while (line < end && *line == ' ') line++;
+            return line;
+        }
+    }
+    return NULL;
+}
+
+#endif
