@@ -29,6 +29,7 @@ LAYERS = {
     "demo": 5,
     "upstream": 5,
     "state": 5,
+    "serving": 5,
     "gateway": 6,
     "console": 7,
     "cli": 7,

@@ -42,6 +42,11 @@ class SseParser:
         self._steady = False
         """past the BOM, and no CR has been seen: reads of whole events need no further care"""
 
+    @property
+    def at_rest(self) -> bool:
+        """Between two events, in a stream without surprises so far: what comes next is the start of an event."""
+        return self._steady and not self._buffer
+
     def feed(self, data: bytes) -> list[SseEvent]:
         """All events that are complete with these bytes."""
         if self._steady and not self._buffer and data.endswith(_END) and _CR not in data:

@@ -72,7 +72,7 @@ def command(*options: str, patch: Mapping[str, float] | None = None) -> list[str
     """The command line; `patch` sets constants of modules first: {"guard.HEAD_SECONDS": 0.5}."""
     if not patch:
         return [sys.executable, "-m", "trilogue", "serve", *options]
-    lines = ["import trilogue.gateway.guard as guard, trilogue.gateway.http as http, sys"]
+    lines = ["import trilogue.serving.connection as guard, trilogue.serving.request as http, sys"]
     lines += [f"{name} = {value}" for name, value in patch.items()]
     lines += [f"sys.argv = ['trilogue', 'serve', *{options!r}]", "from trilogue.cli import main", "main()"]
     return [sys.executable, "-c", "\n".join(lines)]

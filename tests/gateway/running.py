@@ -79,7 +79,7 @@ class Gateway:
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
             for line in self.log_file.read_text().splitlines():
-                if request_id in line and '"event": "request"' in line:
+                if request_id in line and '"event":"request"' in line:
                     return dict(json.loads(line))
             time.sleep(0.01)
         raise AssertionError(f"no line about {request_id} in the log")

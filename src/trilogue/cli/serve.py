@@ -74,7 +74,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
 
         worker = Worker(settings.config, settings.load, build, accounts, parent)
         worker.admin_socket = admin
-        uvloop.run(worker.serve(sockets=[sock]))
+        uvloop.run(worker.serve(sock))
 
     if config.server.workers == 1:
         run(listener)

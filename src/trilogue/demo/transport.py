@@ -36,6 +36,8 @@ class DemoResponse:
         self.status = status
         self.headers = headers
         self._body: AsyncIterator[bytes] | None = body
+        self.complete = False
+        """unknown: it is made as it is read"""
 
     async def read(self, limit: int) -> bytes:
         """The whole body."""
@@ -51,6 +53,17 @@ class DemoResponse:
         if self._body is None:
             return b""
         return await anext(self._body, b"")
+
+    async def pour(self, take: Callable[[bytes], bool]) -> None:
+        """Everything, at its pace."""
+        while (data := await self.chunk()) and not take(data):
+            pass
+
+    def hold(self, held: bool) -> None:
+        """Nothing to do: an answer of the demo is short."""
+
+    def release(self, seconds: float) -> None:
+        """Nothing to do: there is no connection."""
 
     async def aclose(self) -> None:
         """Say no more."""

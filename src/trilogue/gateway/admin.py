@@ -1,6 +1,6 @@
 """The admin interface: the accounts as they are, what a hand can do to them, and why requests went where they went.
 
-An ASGI application on a listener of its own, with a key of its own: client keys do not work here, and the admin key
+An application on a listener of its own, with a key of its own: client keys do not work here, and the admin key
 does not work there. Names, counts and times; never a key or a prompt.
 """
 
@@ -14,21 +14,11 @@ import structlog
 
 from trilogue.errors import ClientError
 from trilogue.gateway.auth import presented_keys
-from trilogue.gateway.http import (
-    BodyEncoded,
-    BodyTooLarge,
-    BodyTooSlow,
-    ClientGone,
-    Receive,
-    Request,
-    Responder,
-    Scope,
-    Send,
-)
 from trilogue.gateway.services import Services
 from trilogue.model import Json
 from trilogue.pool import Account, Pool, Pools
 from trilogue.protocols.jsontext import dump, parse_request
+from trilogue.serving import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, Request, Responder
 from trilogue.state import steady_time
 
 Change = Callable[[Pools, tuple[Pool, Account], float], None]
@@ -52,18 +42,18 @@ class Admin:
     def __init__(self, services: Callable[[], Services]) -> None:
         self._services = services
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, responder = Request(scope, receive), Responder(send)
+    async def __call__(self, request: Request, responder: Responder) -> None:
+        """One request."""
         try:
             status, body = await self._answer(request)
         except ClientGone:
             return
         except ClientError as error:
             status, body = _error(error.status, error.message, error.code)
-        except (BodyTooLarge, BodyTooSlow, BodyEncoded):
+        except (BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow):
             status, body = _error(400, "the body is too large, too slow or compressed", "bad_body")
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-        await responder.reply(status, headers, b"" if request.method == "HEAD" else dump(body))
+        responder.reply(status, headers, dump(body))
 
     async def _answer(self, request: Request) -> Reply:
         services = self._services()

@@ -1,4 +1,4 @@
-"""The ASGI application: admission and dispatch. What a request is about is decided in the modules it calls.
+"""The application: admission and dispatch. What a request is about is decided in the modules it calls.
 
 Every answer, whatever goes wrong, is in the shape of the protocol that the path or the headers belong to.
 """
@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from itertools import count
 
 import structlog
 
@@ -16,24 +17,24 @@ from trilogue.errors import TrilogueError
 from trilogue.gateway import complete, models, tokens
 from trilogue.gateway.auth import ClientKey, is_local_host, is_local_origin, presented_keys
 from trilogue.gateway.cors import cors_headers, preflight_headers
-from trilogue.gateway.failures import failure_from, plain_failure
-from trilogue.gateway.http import (
-    BodyEncoded,
-    BodyTooLarge,
-    BodyTooSlow,
-    ClientGone,
-    Receive,
-    Request,
-    Responder,
-    Scope,
-    Send,
-)
+from trilogue.gateway.failures import error_reply, failure_from, plain_failure, raw_headers
 from trilogue.gateway.paths import owner, versionless
 from trilogue.gateway.record import Record
 from trilogue.gateway.running import DRAINING, Running
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
 from trilogue.model import Failure, Protocol
+from trilogue.protocols.jsontext import dump
+from trilogue.serving import (
+    BodyBroken,
+    BodyEncoded,
+    BodyTooLarge,
+    BodyTooSlow,
+    ClientGone,
+    Headers,
+    Request,
+    Responder,
+)
 
 Handler = Callable[[Visit], Awaitable[None]]
 
@@ -55,12 +56,21 @@ ROUTES: dict[tuple[str, str], tuple[Handler, Protocol | None]] = {
 _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
     BodyTooLarge: (413, "the body is larger than the limit of this gateway", "request_too_large"),
     BodyTooSlow: (408, "the body came too slowly", "request_timeout"),
+    BodyBroken: (400, "the body is not valid HTTP", "bad_http"),
     BodyEncoded: (
         415,
         "compressed bodies are not taken: send it without content-encoding",
         "unsupported_encoding",
     ),
 }
+
+_KNOWN = {
+    (method, prefix + path): (handler, client, path)
+    for (method, path), (handler, client) in ROUTES.items()
+    for prefix in ("/v1", "")
+    if client is not None
+}
+"""the usual requests, by method and path as they come"""
 
 _METHODS: dict[str, list[str]] = {}
 for _method, _path in ROUTES:
@@ -73,25 +83,26 @@ class Gateway:
     def __init__(self, services: Services) -> None:
         self.services = services
         self.running = Running()
+        # Unique without asking the system for randomness each time; nothing depends on nobody guessing one.
+        self._id_prefix = f"req_{secrets.token_hex(8)}"
+        self._numbers = count(1)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-        elif scope["type"] == "http":
-            await self._http(Request(scope, receive), Responder(send))
-
-    async def _http(self, request: Request, responder: Responder) -> None:
-        path = versionless(request.path)
-        if await self._open_path(request, responder, path):
-            return
-        handler, client = self._route(request, path)
-        request_id = f"req_{secrets.token_hex(12)}"
+    async def __call__(self, request: Request, responder: Responder) -> None:
+        """One request, from its head to the last byte of its answer."""
+        known = _KNOWN.get((request.method, request.path))
+        if known is not None:
+            handler, client, path = known
+        else:
+            path = versionless(request.path)
+            if self._open_path(request, responder, path):
+                return
+            handler, client = self._route(request, path)
+        request_id = f"{self._id_prefix}{next(self._numbers):08x}"
         record = Record(request_id=request_id, client=client.short, path=path, started=time.monotonic())
-        responder.common = [
-            (b"x-request-id", request_id.encode()),
-            (b"request-id", request_id.encode()),
-            *cors_headers(request.headers, keys_required=bool(self.services.keys)),
-        ]
+        raw_id = request_id.encode()
+        responder.common = [(b"x-request-id", raw_id), (b"request-id", raw_id)]
+        if "origin" in request.headers:
+            responder.common += cors_headers(request.headers, keys_required=bool(self.services.keys))
         visit = Visit(
             request=request,
             responder=responder,
@@ -102,23 +113,27 @@ class Gateway:
             request_id=request_id,
         )
         try:
-            await self._admit(visit, handler)
+            refusal = self._refusal(visit)
+            if refusal is None:
+                await self._handle(visit, handler)
+            else:
+                visit.refuse(refusal)
         finally:
             record.status = responder.status or CLIENT_CLOSED
             record.write()
 
-    async def _open_path(self, request: Request, responder: Responder, path: str) -> bool:
+    def _open_path(self, request: Request, responder: Responder, path: str) -> bool:
         """What needs no key and no body: probes, preflights, the root."""
         if request.method == "OPTIONS":
             headers = preflight_headers(request.headers, keys_required=bool(self.services.keys))
-            await responder.reply(200, headers, b"")
+            responder.reply(200, headers, b"")
         elif path == "/health" and request.method in ("GET", "HEAD"):
-            await _json(responder, 200, b'{"status":"ok"}')
+            _json(responder, 200, b'{"status":"ok"}')
         elif path == "/ready" and request.method in ("GET", "HEAD"):
             ready = not self.running.leaving
-            await _json(responder, 200 if ready else 503, b'{"ready":true}' if ready else b'{"ready":false}')
+            _json(responder, 200 if ready else 503, b'{"ready":true}' if ready else b'{"ready":false}')
         elif path == "/" and request.method in ("GET", "HEAD"):
-            await _json(responder, 200, b'{"name":"trilogue"}' if request.method == "GET" else b"")
+            _json(responder, 200, b'{"name":"trilogue"}' if request.method == "GET" else b"")
         else:
             return False
         return True
@@ -129,16 +144,10 @@ class Gateway:
             handler = models.handle_one
         return handler or _unknown, client or client_of(request, path)
 
-    async def _admit(self, visit: Visit, handler: Handler) -> None:
-        refusal = _no_websocket(visit) or self._refusal(visit)
-        if refusal is not None:
-            await visit.refuse(refusal)
-            return
-        with self.running.watch(asyncio.current_task(), visit.services):
-            await self._handle(visit, handler)
-
     def _refusal(self, visit: Visit) -> Failure | None:
         headers = visit.request.headers
+        if "upgrade" in headers and _asks_for_websocket(visit):
+            return plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
         if self.running.draining:
             return plain_failure(503, "the gateway is shutting down", "unavailable")
         if self.services.keys:
@@ -154,37 +163,30 @@ class Gateway:
         return None
 
     async def _handle(self, visit: Visit, handler: Handler) -> None:
+        task = visit.task = self.running.begin(visit.services)
         try:
             await handler(visit)
         except ClientGone:
             visit.record.error = "client_gone"
         except tuple(_REFUSED) as error:
-            await visit.refuse(plain_failure(*_REFUSED[type(error)]))
+            visit.refuse(plain_failure(*_REFUSED[type(error)]))
         except asyncio.CancelledError as cancelled:
-            await self._cancelled(visit, cancelled)
+            self._cancelled(visit, cancelled)
         except TrilogueError as error:
-            await visit.refuse(failure_from(error, visit.client))
+            visit.refuse(failure_from(error, visit.client))
         except Exception as error:  # the request boundary: whatever it is, the client gets an answer
             log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
-            await visit.refuse(plain_failure(500, "internal error", "internal_error"))
+            visit.refuse(plain_failure(500, "internal error", "internal_error"))
+        finally:
+            self.running.end(task)
 
-    async def _cancelled(self, visit: Visit, cancelled: asyncio.CancelledError) -> None:
+    def _cancelled(self, visit: Visit, cancelled: asyncio.CancelledError) -> None:
         """A shutdown does not wait for ever, but it says so."""
         task = asyncio.current_task()
         if task is None or str(cancelled) != DRAINING:
             raise cancelled
         task.uncancel()
-        await visit.refuse(plain_failure(503, "the gateway is shutting down", "unavailable"))
-
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                await send({"type": "lifespan.startup.complete"})
-            else:
-                await self.services.aclose()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+        visit.refuse(plain_failure(503, "the gateway is shutting down", "unavailable"))
 
 
 def client_of(request: Request, path: str) -> Protocol:
@@ -194,12 +196,12 @@ def client_of(request: Request, path: str) -> Protocol:
     return owner(path) or (Protocol.MESSAGES if anthropic else Protocol.CHAT)
 
 
-def _no_websocket(visit: Visit) -> Failure | None:
+def _asks_for_websocket(visit: Visit) -> bool:
     """Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once."""
-    if visit.request.method != "GET" or visit.request.headers.get("upgrade", "").lower() != "websocket":
-        return None
+    if visit.request.method != "GET" or visit.request.headers["upgrade"].lower() != "websocket":
+        return False
     visit.responder.common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")]
-    return plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
+    return True
 
 
 async def _unknown(visit: Visit) -> None:
@@ -208,10 +210,16 @@ async def _unknown(visit: Visit) -> None:
     allowed = _METHODS.get(visit.path)
     if allowed:
         visit.responder.common.append((b"allow", ", ".join(allowed).encode()))
-        await visit.refuse(plain_failure(405, f"use {' or '.join(allowed)}", "method_not_allowed"))
+        visit.refuse(plain_failure(405, f"use {' or '.join(allowed)}", "method_not_allowed"))
         return
-    await visit.refuse(plain_failure(404, f"there is no {request.method} {visit.path[:200]} here", "not_found"))
+    visit.refuse(plain_failure(404, f"there is no {request.method} {visit.path[:200]} here", "not_found"))
 
 
-async def _json(responder: Responder, status: int, body: bytes) -> None:
-    await responder.reply(status, [(b"content-type", b"application/json")], body)
+def _json(responder: Responder, status: int, body: bytes) -> None:
+    responder.reply(status, [(b"content-type", b"application/json")], body)
+
+
+def not_http(problem: tuple[int, str, str], path: str) -> tuple[Headers, bytes]:
+    """The answer to what is no valid HTTP request, in the shape of whoever the path belongs to."""
+    reply = error_reply(plain_failure(*problem), owner(versionless(path)) or Protocol.CHAT, "")
+    return raw_headers(reply.headers), dump(reply.body)

@@ -12,9 +12,12 @@ from collections.abc import Sequence
 import structlog
 
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
+from trilogue.gateway.call import Call
 from trilogue.gateway.clocks import Clocks
+from trilogue.gateway.logs import journal
 from trilogue.gateway.outbound import Outbound, outbound, stripped
 from trilogue.gateway.relay import Answered, Relay
+from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
 from trilogue.model import Protocol
 from trilogue.pool import Journey, Step, sticky_key
@@ -34,7 +37,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
         steady_time(),
         visit.request_id,
         [(target.provider, target.model) for target in targets],
-        sticky=sticky_key(call.body, call.client, call.headers),
+        sticky=_conversation(call, services, targets),
         tokens=len(call.body) // BYTES_PER_TOKEN,
     )
     try:
@@ -42,13 +45,21 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
     finally:
         journey.released(steady_time())
         services.sync()
-        log.info("decision", **journey.decision.as_dict())
+        journal.write(log, "decision", journey.decision)
+
+
+def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
+    """The key of the conversation, where there is more than one account that it could belong to."""
+    if any(len(services.pools.pools[target.provider].accounts) > 1 for target in targets):
+        return sticky_key(call.body, call.client, call.headers)
+    return ""
 
 
 async def _travel(visit: Visit, relay: Relay, clocks: Clocks, journey: Journey) -> None:
     refusal: ClientError | None = None
     while (step := journey.next(steady_time())) is not None:
-        await asyncio.sleep(step.wait)
+        if step.wait:
+            await asyncio.sleep(step.wait)
         try:
             answered = await _in_time(visit, relay, clocks, step)
         except ClientError as error:
@@ -97,7 +108,8 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> An
     record.upstream, record.upstream_model = provider.protocol.short, step.model
     call, losses = stripped(relay.call) if step.strip else (relay.call, [])
     attempt = outbound(call, provider, account, step.model, visit.services)
-    attempt = Outbound(attempt.request, attempt.exchange, [*losses, *attempt.losses])
+    if losses:
+        attempt = Outbound(attempt.request, attempt.exchange, [*losses, *attempt.losses])
     relay.request_losses = attempt.losses
     clocks.total.limit(provider.clocks.total)
     response = await account.transport(step.proxy).send(attempt.request)

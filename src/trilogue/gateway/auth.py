@@ -1,15 +1,16 @@
 """Who may use the gateway: client keys, and what holds when there are none.
 
-Keys are compared as keyed digests in constant time, so neither the comparison nor anything kept in memory tells a key.
+Keys are found by a keyed digest whose secret is made anew at every start, so neither the time it takes nor anything
+kept in memory tells a key.
 Without keys only programs on this machine may call: the Host header and the Origin of browsers must be local, which
 keeps web pages and rebound DNS names out.
 """
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -28,27 +29,29 @@ class KeyRing:
 
     def __init__(self, keys: Sequence[tuple[ClientKey, str]]) -> None:
         self._pepper = secrets.token_bytes(32)
-        self._digests = [(self._digest(secret), key) for key, secret in keys]
+        self._keys = {self._digest(secret): key for key, secret in keys}
 
     def __bool__(self) -> bool:
-        return bool(self._digests)
+        return bool(self._keys)
 
     def find(self, presented: Sequence[str]) -> ClientKey | None:
-        """The key that is among these. Every key is compared, whichever matches."""
-        found = None
-        for digest in map(self._digest, presented):
-            for known, key in self._digests:
-                if hmac.compare_digest(known, digest):
-                    found = key
-        return found
+        """The key that is among these."""
+        for secret in presented:
+            found = self._keys.get(self._digest(secret))
+            if found is not None:
+                return found
+        return None
 
     def _digest(self, secret: str) -> bytes:
-        return hmac.digest(self._pepper, secret.encode("utf-8", "surrogateescape"), "sha256")
+        return blake2b(secret.encode("utf-8", "surrogateescape"), key=self._pepper, digest_size=32).digest()
 
 
 def presented_keys(headers: Mapping[str, str]) -> list[str]:
     """The keys that the client shows. Some fill one header with a placeholder and put the key into another."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
+    authorization = headers.get("authorization", "")
+    if authorization.startswith("Bearer ") and "x-api-key" not in headers and "api-key" not in headers:
+        return [authorization[7:].strip()]
+    scheme, _, token = authorization.partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
     return [key for key in (bearer, headers.get("x-api-key", ""), headers.get("api-key", "")) if key]
 

@@ -60,9 +60,14 @@ def read_head(body: bytes) -> tuple[str, bool]:
     return head.model, bool(head.stream)
 
 
-def with_model(body: bytes, model: str) -> bytes:
+def with_model(body: bytes, old: str, model: str) -> bytes:
     """The same body for another model name. Every other byte stays: signatures and caches depend on them."""
     name = dump(model)
+    # The two usual ways to write it. Whether it was the right place shows in the result.
+    for key in (b'"model":', b'"model": '):
+        changed = body.replace(key + dump(old), key + name, 1)
+        if _decode_head(changed).model == model:
+            return changed
     for found in islice(_MODEL.finditer(body), _MOST_PLACES):
         changed = body[: found.start(1)] + name + body[found.end(1) :]
         # The first place may be inside of something; the right one is where the change shows.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from trilogue.errors import InternalError, UpstreamError, UpstreamTimeout
+from trilogue.errors import UpstreamError, UpstreamTimeout
 from trilogue.gateway.heart import Progress, Total
-from trilogue.gateway.http import Responder
+from trilogue.serving import Responder
 
 LATE = "out of time"
 
@@ -14,10 +14,7 @@ LATE = "out of time"
 class Clocks:
     """What a call may take. When a clock runs out the call is cancelled, and `error` says which one it was."""
 
-    def __init__(self, responder: Responder) -> None:
-        task = asyncio.current_task()
-        if task is None:
-            raise InternalError("not in a task")
+    def __init__(self, task: asyncio.Task[object], responder: Responder) -> None:
         self.task = task
         self.error: UpstreamError | None = None
         self.over = False

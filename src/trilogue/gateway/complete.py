@@ -15,10 +15,10 @@ from trilogue.gateway.call import Call, read_head
 from trilogue.gateway.clocks import LATE, Clocks
 from trilogue.gateway.failures import failure_from, plain_failure
 from trilogue.gateway.heart import Heart
-from trilogue.gateway.http import ClientGone
 from trilogue.gateway.relay import Relay
-from trilogue.gateway.running import DRAINING
+from trilogue.gateway.running import DRAINING, current_task
 from trilogue.gateway.visit import Visit
+from trilogue.serving import ClientGone
 from trilogue.translate.responses import Stamp
 
 GONE = "client gone"
@@ -29,11 +29,10 @@ async def handle(visit: Visit) -> None:
     call = await _read(visit)
     targets = await visit.services.resolve(call.model, call.client)
     stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
-    relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits)
+    clocks = Clocks(visit.task or current_task(), visit.responder)
+    relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits, clocks.progress)
     relay.items = visit.services.items
     visit.in_band = relay.fail_in_band
-    clocks = Clocks(visit.responder)
-    relay.progress = clocks.progress
     await _guarded(visit, relay, clocks, first_that_answers(visit, relay, clocks, targets))
 
 
@@ -57,36 +56,30 @@ async def _read(visit: Visit) -> Call:
 
 async def _guarded(visit: Visit, relay: Relay, clocks: Clocks, work: Awaitable[None]) -> None:
     """Run the work while watching the client and the clocks; end it in the client's own words if it fails."""
-    watchers = [asyncio.create_task(_watch_client(visit, clocks.task))]
+    visit.request.on_gone = lambda: clocks.task.cancel(GONE)
+    heart = None
     if relay.call.stream:
         heart = Heart(visit.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
-        watchers.append(asyncio.create_task(heart.run()))
     try:
         await work
     except UpstreamError as error:
-        await _failed(visit, relay, error)
+        _failed(visit, relay, error)
     except asyncio.CancelledError as cancelled:
-        await _cancelled(visit, relay, clocks, str(cancelled))
+        _cancelled(visit, relay, clocks, str(cancelled))
     finally:
         clocks.stop()
-        for watcher in watchers:
-            watcher.cancel()
+        if heart is not None:
+            heart.stop()
 
 
-async def _watch_client(visit: Visit, task: asyncio.Task[object]) -> None:
-    await visit.request.gone()
-    if not visit.responder.ended:
-        task.cancel(GONE)
-
-
-async def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
+def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
     if visit.responder.started:
-        await relay.fail_in_band(error)
+        relay.fail_in_band(error)
     else:
-        await visit.refuse(failure_from(error, visit.client))
+        visit.refuse(failure_from(error, visit.client))
 
 
-async def _cancelled(visit: Visit, relay: Relay, clocks: Clocks, why: str) -> None:
+def _cancelled(visit: Visit, relay: Relay, clocks: Clocks, why: str) -> None:
     """Cancelled by one of our own: the client left, we are shutting down, or a clock ran out."""
     reasons = {DRAINING: UpstreamFailure(plain_failure(503, "the gateway is shutting down", "unavailable"))}
     if why == GONE:
@@ -97,4 +90,4 @@ async def _cancelled(visit: Visit, relay: Relay, clocks: Clocks, why: str) -> No
         raise asyncio.CancelledError(why)
     clocks.task.uncancel()
     if not visit.responder.ended:
-        await _failed(visit, relay, error)
+        _failed(visit, relay, error)

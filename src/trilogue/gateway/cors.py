@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trilogue.gateway.auth import is_local_origin
-from trilogue.gateway.http import Headers
+from trilogue.serving import Headers
 
 _METHODS = b"GET, POST, PUT, DELETE, OPTIONS"
 _ALLOWED = b"content-type, authorization, x-api-key, anthropic-version, anthropic-beta, openai-beta, trilogue-mode"

@@ -7,11 +7,11 @@ our credential is our problem, so its 401 becomes a 503.
 from __future__ import annotations
 
 from trilogue.errors import ClientError, TrilogueError, UpstreamError
-from trilogue.gateway.http import Headers
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.registry import codec
+from trilogue.serving import Headers
 
 CREDENTIAL = "upstream_credential"
 """the code of failures that only who runs the gateway can mend"""
@@ -95,5 +95,5 @@ def clamped(seconds: float) -> int:
 
 
 def raw_headers(headers: dict[str, str]) -> Headers:
-    """Headers for ASGI."""
+    """Headers as the server writes them."""
     return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from trilogue.errors import UpstreamTimeout
 
@@ -15,22 +15,24 @@ Expired = Callable[[UpstreamTimeout], None]
 
 
 class Heart:
-    """Calls `beat` whenever nothing was written to the client for `interval` seconds."""
+    """Calls `beat` whenever nothing was written to the client for `interval` seconds, until it is stopped."""
 
-    def __init__(self, interval: float, last_write: Callable[[], float], beat: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, interval: float, last_write: Callable[[], float], beat: Callable[[], None]) -> None:
         self._interval = interval
         self._last_write = last_write
         self._beat = beat
+        self._timer = asyncio.get_running_loop().call_later(interval, self._look)
 
-    async def run(self) -> None:
-        """Until it is cancelled."""
-        due = time.monotonic() + self._interval
-        while True:
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-            due = self._last_write() + self._interval
-            if time.monotonic() >= due:
-                await self._beat()
-                due = time.monotonic() + self._interval
+    def stop(self) -> None:
+        """The client has its answer."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._last_write() + self._interval - time.monotonic()
+        if left <= 0:
+            self._beat()
+            left = self._interval
+        self._timer = asyncio.get_running_loop().call_later(left, self._look)
 
 
 class Progress:
@@ -42,7 +44,8 @@ class Progress:
     def __init__(self, expired: Expired, busy: Callable[[], bool]) -> None:
         self._expired = expired
         self._busy = busy
-        self._since = 0.0
+        self.since = 0.0
+        """when the last event came"""
         self._seconds = 0.0
         self._between = 0.0
         self._setting = ""
@@ -53,12 +56,13 @@ class Progress:
         self._between = between_events
         self._wait("first_event", first_event)
 
-    def moved(self) -> None:
-        """An event has come."""
+    def began(self) -> None:
+        """The first event has come; of further ones it is enough to set `since`."""
         if self._setting == "first_event":
-            self._wait("between_events", self._between)
-        else:
-            self._since = time.monotonic()
+            if self._between < self._seconds:
+                self._wait("between_events", self._between)
+            else:  # the clock that runs fires early enough, and looks then
+                self._setting, self._seconds, self.since = "between_events", self._between, time.monotonic()
 
     def stop(self) -> None:
         """Nothing is waited for any more."""
@@ -68,14 +72,14 @@ class Progress:
 
     def _wait(self, setting: str, seconds: float) -> None:
         self.stop()
-        self._setting, self._seconds, self._since = setting, seconds, time.monotonic()
+        self._setting, self._seconds, self.since = setting, seconds, time.monotonic()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
         now = time.monotonic()
         if self._busy():
-            self._since = now
-        left = self._since + self._seconds - now
+            self.since = now
+        left = self.since + self._seconds - now
         if left > 0:
             self._timer = asyncio.get_running_loop().call_later(left, self._look)
         else:
@@ -96,8 +100,10 @@ class Total:
         """This limit from now on, counted from the start of the call."""
         self.stop()
         left = max(0.0, self._started + seconds - time.monotonic())
-        error = UpstreamTimeout(f"there was no complete answer within {seconds:g} s (timeouts.total)")
-        self._timer = asyncio.get_running_loop().call_later(left, self._expired, error)
+        self._timer = asyncio.get_running_loop().call_later(left, self._expire, seconds)
+
+    def _expire(self, seconds: float) -> None:
+        self._expired(UpstreamTimeout(f"there was no complete answer within {seconds:g} s (timeouts.total)"))
 
     def stop(self) -> None:
         """The call is over."""

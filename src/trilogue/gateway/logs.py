@@ -6,20 +6,81 @@ codes. A log that cannot be written is lost; the traffic goes on.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import sys
+import time
 from contextlib import suppress
-from typing import TextIO
+from datetime import UTC, datetime
+from typing import BinaryIO, TextIO
 
+import msgspec
 import structlog
+from msgspec import Struct
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from trilogue.config import Log
 
 MAX_TEXT = 300
+MAX_LINE = 4000
+JOURNAL_SECONDS = 0.05
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _LONG = frozenset({"exception", "problems"})
+
+
+class Journal:
+    """The lines that come with every request: put together in a moment, and written together a moment later.
+
+    For fields that are made here, or were cut with `sane`; a line that is not plain ASCII or very long takes the way of
+    all other lines.
+    """
+
+    def __init__(self) -> None:
+        self._file: BinaryIO | None = None
+        self._entries: list[tuple[structlog.typing.FilteringBoundLogger, str, Struct, float]] = []
+
+    def open(self, file: BinaryIO | None) -> None:
+        """Write to this file from now on; None: leave everything to the other way."""
+        self.flush()
+        self._file = file
+
+    def write(self, log: structlog.typing.FilteringBoundLogger, event: str, fields: Struct) -> None:
+        """One line at level info. The fields must not change any more."""
+        if self._file is None:
+            log.info(event, **msgspec.to_builtins(fields))
+            return
+        self._entries.append((log, event, fields, time.time()))
+        if len(self._entries) == 1:
+            asyncio.get_running_loop().call_later(JOURNAL_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        entries, self._entries = self._entries, []
+        lines = [line for entry in entries if (line := _line(*entry))]
+        if lines and self._file is not None:
+            with suppress(OSError, ValueError):
+                self._file.write(b"".join(lines))
+                self._file.flush()
+
+
+def _line(log: structlog.typing.FilteringBoundLogger, event: str, fields: Struct, at: float) -> bytes:
+    data = _encode(fields)
+    if len(data) > MAX_LINE or not data.isascii():
+        log.info(event, **msgspec.to_builtins(fields))
+        return b""
+    stamp = datetime.fromtimestamp(at, UTC).isoformat()
+    end = f',"event":"{event}","level":"info","timestamp":"{stamp[:-6]}Z"}}\n'
+    return data[:-1] + end.encode()
+
+
+def sane(text: str) -> str:
+    """A text from outside, cut to a length that a log can bear."""
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+
+
+_encode = msgspec.json.Encoder().encode
+journal = Journal()
 
 
 class SafeWriter:
@@ -29,7 +90,8 @@ class SafeWriter:
         self._file = file
 
     def msg(self, message: str) -> None:
-        """One line."""
+        """One line, after those that came before it."""
+        journal.flush()
         with suppress(OSError, ValueError):
             self._file.write(message + "\n")
             self._file.flush()
@@ -49,7 +111,7 @@ class Forward(logging.Handler):
 def configure_logging(settings: Log) -> None:
     """Set up logging for this process."""
     level = logging.getLevelNamesMapping()[settings.level.upper()]
-    last: list[Processor] = [structlog.processors.JSONRenderer()]
+    last: list[Processor] = [structlog.processors.JSONRenderer(separators=(",", ":"))]
     if settings.format == "text":
         last = [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     structlog.configure(
@@ -64,6 +126,7 @@ def configure_logging(settings: Log) -> None:
         logger_factory=lambda *_: SafeWriter(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    journal.open(sys.stderr.buffer if settings.format == "json" and level <= logging.INFO else None)
     # Libraries' remarks on every bad request are ours to make.
     logging.basicConfig(handlers=[Forward()], level=max(level, logging.ERROR), force=True)
 
@@ -78,7 +141,7 @@ def _shortened(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 def _cut(value: object) -> object:
     """Texts of a sane length, also those inside of something."""
     if isinstance(value, str):
-        return value if len(value) <= MAX_TEXT else value[:MAX_TEXT] + "…"
+        return sane(value)
     if isinstance(value, list):
         return [_cut(item) for item in value]
     if isinstance(value, dict):

@@ -23,7 +23,7 @@ _EPOCH = "1970-01-01T00:00:00Z"
 async def handle_list(visit: Visit) -> None:
     """The list."""
     models = await all_models(visit.services)
-    await visit.reply(_page(models, visit) if visit.client is Protocol.MESSAGES else _openai_list(models))
+    visit.reply(_page(models, visit) if visit.client is Protocol.MESSAGES else _openai_list(models))
 
 
 async def handle_one(visit: Visit) -> None:
@@ -31,9 +31,9 @@ async def handle_one(visit: Visit) -> None:
     wanted = visit.path.removeprefix("/models/")
     model = await _find(visit.services, wanted)
     if model is None:
-        await visit.refuse(plain_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
+        visit.refuse(plain_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
     else:
-        await visit.reply(_anthropic(model) if visit.client is Protocol.MESSAGES else _openai(model))
+        visit.reply(_anthropic(model) if visit.client is Protocol.MESSAGES else _openai(model))
 
 
 async def all_models(services: Services) -> list[Model]:

@@ -67,10 +67,11 @@ class Outbound(Struct, frozen=True):
 def outbound(call: Call, provider: Provider, account: Account, model: str, services: Services) -> Outbound:
     """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
     if provider.protocol is call.client:
-        body = call.body if model == call.model else with_model(call.body, model)
+        body = call.body if model == call.model else with_model(call.body, call.model, model)
         headers = forwarded_headers(call.headers)
-        version = headers.get("anthropic-version") or provider.profile(model).version
-        return Outbound(_request(call, provider, account, headers | _version(provider, version), body), None, [])
+        if provider.protocol is Protocol.MESSAGES and "anthropic-version" not in headers:
+            headers["anthropic-version"] = provider.profile(model).version
+        return Outbound(_request(call, provider, account, headers, body), None, [])
     target = Target(
         protocol=provider.protocol,
         model=model,
@@ -122,9 +123,8 @@ def _request(call: Call, provider: Provider, account: Account, headers: dict[str
         **provider.headers,
         **credentials(provider, account),
     }
-    return UpstreamRequest(
-        method="POST", url=url, headers=list(complete.items()), body=body, timeouts=provider.timeouts
-    )
+    clocks = provider.stream_timeouts if call.stream else provider.timeouts
+    return UpstreamRequest(method="POST", url=url, headers=list(complete.items()), body=body, timeouts=clocks)
 
 
 def _version(provider: Provider, version: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.decoding import failure_of
+from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
 
@@ -65,8 +66,8 @@ class PassThrough:
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         self._protocol = protocol
         self._decoder = codec(protocol).decoder()
-        self._encoder = codec(protocol).encoder(reply)
         self._reply = reply
+        self._start: ResponseStart | None = None
         self._tail: list[bytes] = []
         """bytes of an event that is not complete yet: half an event is never forwarded"""
         self._last = b""
@@ -86,6 +87,12 @@ class PassThrough:
 
     def feed(self, data: bytes) -> bytes:
         """The whole events in these bytes, untouched; what is no event of the protocol becomes an error here too."""
+        shape = self._decoder.shape
+        if shape is not None and shape.text(data):
+            # One more event like the last ones, whole: nothing that anybody watches for.
+            self.moved = True
+            self._last = data
+            return data
         self._watch(self._decoder.feed(data))
         if self.failed is not None and self.failed.failure.kind is FailureKind.UPSTREAM_PROTOCOL and not self.done:
             return self._say_failed()
@@ -122,7 +129,7 @@ class PassThrough:
 
     def keepalive(self) -> bytes:
         """A ping where the protocol has one and the answer has begun, else a comment."""
-        return self._encoder.keepalive()
+        return self._encoder().keepalive()
 
     def _last_end(self, data: bytes) -> int:
         """Where the last whole event ends in these bytes; 0 if none does. Its mark may have begun in earlier ones."""
@@ -141,10 +148,18 @@ class PassThrough:
 
     def _say_failed(self) -> bytes:
         self.done = True
+        encoder = self._encoder()
         numbers = _NUMBERS.findall(self._last)
         if numbers:
-            self._encoder.resume(int(numbers[-1]) + 1)
-        return self._encoder.encode([self.failed]) if self.failed else b""
+            encoder.resume(int(numbers[-1]) + 1)
+        return encoder.encode([self.failed]) if self.failed else b""
+
+    def _encoder(self) -> StreamEncoder:
+        """For what the upstream does not say itself. It must know what came before."""
+        encoder = codec(self._protocol).encoder(self._reply)
+        if self._start is not None:
+            encoder.encode([self._start])
+        return encoder
 
     def _watch(self, events: list[Event]) -> None:
         self.moved = bool(events)
@@ -152,8 +167,7 @@ class PassThrough:
             kind = type(event)
             if isinstance(event, ResponseStart):
                 self.response_id = event.id
-                # The upstream says it itself; the encoder must know what came before, should it have to say the end.
-                self._encoder.encode([event])
+                self._start = event
             elif kind is BlockStart:
                 self.started = True
             elif isinstance(event, Finish):

@@ -53,14 +53,16 @@ class Provider:
         self.protocol = config.protocol
         self.models = config.models
         self.clocks = clocks
-        # Progress is watched where events are known, and that clock should speak first; the transport only sees bytes.
         waits = max(clocks.first_event, clocks.between_events) + GRACE_SECONDS
         self.timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=waits)
+        self.stream_timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
+        """of streams, whose events have a clock of their own"""
         self.auth = config.auth
         self.is_demo = config.is_demo
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
         self._config = config
         self._pool = pool
+        self._urls: dict[str, str] = {}
 
         def ways(own: tuple[Secret, ...]) -> list[Transport]:
             proxies = own or config.proxies
@@ -71,7 +73,10 @@ class Provider:
 
     def url(self, path: str) -> str:
         """The address of one of its endpoints."""
-        return endpoint(self._config.base_url, self.protocol, path)
+        known = self._urls.get(path)
+        if known is None:
+            known = self._urls[path] = endpoint(self._config.base_url, self.protocol, path)
+        return known
 
     def profile(self, model: str) -> Profile:
         """What one of its models can do."""

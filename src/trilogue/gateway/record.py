@@ -10,6 +10,7 @@ import time
 import structlog
 from msgspec import Struct
 
+from trilogue.gateway.logs import journal, sane
 from trilogue.model import Failure, Loss, Usage
 
 log = structlog.get_logger("trilogue.access")
@@ -43,18 +44,19 @@ class Record(Struct, kw_only=True):
 
     def failed(self, failure: Failure) -> None:
         """It was not."""
-        self.error = failure.code or failure.kind.value
+        self.error = sane(failure.code or failure.kind.value)
 
     def write(self) -> None:
         """The line in the log."""
+        journal.write(log, "request", self._line(time.monotonic()))
+
+    def _line(self, now: float) -> _Line:
         usage = self.usage
-        now = time.monotonic()
-        log.info(
-            "request",
+        return _Line(
             request_id=self.request_id,
             client=self.client,
-            path=self.path,
-            model=self.model,
+            path=sane(self.path),
+            model=sane(self.model),
             key=self.key,
             provider=self.provider,
             upstream=self.upstream,
@@ -63,10 +65,31 @@ class Record(Struct, kw_only=True):
             stream=self.stream,
             status=self.status,
             error=self.error or None,
-            losses=list(self.losses),
+            losses=self.losses,
             ttft_ms=None if self.first_token is None else round((self.first_token - self.started) * 1000, 1),
             duration_ms=round((now - self.started) * 1000, 1),
             input_tokens=usage.input if usage else None,
             cached_tokens=usage.cache_read if usage else None,
             output_tokens=usage.output if usage else None,
         )
+
+
+class _Line(Struct, kw_only=True):
+    request_id: str
+    client: str
+    path: str
+    model: str
+    key: str
+    provider: str
+    upstream: str
+    upstream_model: str
+    account: str
+    stream: bool
+    status: int
+    error: str | None
+    losses: tuple[str, ...]
+    ttft_ms: float | None
+    duration_ms: float
+    input_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None

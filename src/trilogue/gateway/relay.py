@@ -15,7 +15,6 @@ from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolErro
 from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
 from trilogue.gateway.heart import Progress
-from trilogue.gateway.http import Headers, Responder
 from trilogue.gateway.items import ItemStore
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
@@ -24,10 +23,12 @@ from trilogue.gateway.redact import redacted
 from trilogue.gateway.services import Limits
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
 from trilogue.pool import reset_delay, with_headers
+from trilogue.protocols.codec import Glance
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import dump, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
+from trilogue.serving import Headers, Responder
 from trilogue.state import steady_time
 from trilogue.translate.responses import Stamp, StreamTranslator, collect_stream, translate_response
 from trilogue.upstream import UpstreamResponse
@@ -60,7 +61,9 @@ class Answered(Struct, frozen=True, kw_only=True):
 class Relay:
     """The answer to one call, from one upstream response at a time."""
 
-    def __init__(self, call: Call, responder: Responder, record: Record, stamp: Stamp, limits: Limits) -> None:
+    def __init__(
+        self, call: Call, responder: Responder, record: Record, stamp: Stamp, limits: Limits, progress: Progress
+    ) -> None:
         self.call = call
         self.responder = responder
         self.record = record
@@ -69,7 +72,7 @@ class Relay:
         self._passage: Passage | None = None
         self.spoken = False
         """the client has got more of an answer than signs of life: nobody else can answer now"""
-        self.progress: Progress | None = None
+        self.progress = progress
         """the clock on the upstream's events"""
         self.request_losses: list[Loss] = []
         """what the request under way has lost"""
@@ -94,69 +97,87 @@ class Relay:
         if _content_type(response).startswith("text/event-stream"):
             # Some servers stream whatever they are asked for.
             body = dump(collect_stream(body, protocol=upstream))
-        wire = parse_upstream(body)
         if attempt.exchange is None:
-            answer = codec(upstream).decode_response(wire)
+            seen = _seen(upstream, body)
         else:
             down = translate_response(
-                wire, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp
+                body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp
             )
-            answer, body = down.response, dump(down.body)
+            seen, body = Glance("", down.response.usage), dump(down.body)
             losses += down.losses
             self._keep(attempt, down.body)
-        self.record.answered(answer.usage, losses)
+        self.record.answered(seen.usage, losses)
         headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(losses)]
         self.spoken = True
-        await self.responder.reply(200, headers, body)
-        return Answered(usage=answer.usage, response_id="" if attempt.exchange else answer.id)
+        self.responder.reply(200, headers, body)
+        return Answered(usage=seen.usage, response_id=seen.id)
 
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)
+        held = await self._first_words(response, passage)
+        if passage.failed is not None and not passage.started:
+            raise UpstreamFailure(passage.failed.failure)
+        self._commit(response, attempt.losses)
+        self._send(held)
+        if not passage.done:
+            self.responder.follow(response.hold)
+            if passage.finish is None:
+                await response.pour(self._pass_on)
+            await self._last_words(response, passage)
+        response.release(AFTERWARDS_SECONDS)
+        return self._finish(passage, attempt)
+
+    async def _first_words(self, response: UpstreamResponse, passage: Passage) -> bytes:
+        """What there is to say when content has come, or when the answer is over without."""
         held: list[bytes] = []
         content_type = _content_type(response)
         if content_type.startswith("text/html"):
             raise UpstreamProtocolError("the upstream answered with a web page")
         if content_type.startswith("application/json"):
             held.append(passage.whole(parse_upstream(await response.read(self._limits.max_body_bytes))))
-        while not passage.done:
-            data = await _next(response, passage)
-            out = passage.feed(data) if data else passage.close()
-            if passage.moved and self.progress is not None:
-                self.progress.moved()
-            if passage.started and self.record.first_token is None:
-                self.record.first_token = time.monotonic()
-            if self.spoken or passage.started:
-                await self._commit(response, attempt.losses)
-                await self._write(held, out)
-            elif passage.failed is not None:
-                raise UpstreamFailure(passage.failed.failure)
-            else:
-                held.append(out)
-            if not data:
-                break
-        return await self._finish(passage, held, response, attempt)
+        more = True
+        while more and not (passage.started or passage.done or passage.failed):
+            data = await response.chunk()
+            more = bool(data)
+            held.append(passage.feed(data) if more else passage.close())
+            if passage.moved:
+                self.progress.began()
+        if passage.started:
+            self.record.first_token = time.monotonic()
+        return b"".join(held)
 
-    async def _write(self, held: list[bytes], out: bytes) -> None:
-        if held:
-            out = b"".join(held) + out
-            held.clear()
+    def _pass_on(self, data: bytes) -> bool:
+        """The hot path: called for whatever has come, from where it comes, with no task in between."""
+        passage = self._passage
+        if passage is None:
+            return True
+        out = passage.feed(data)
+        now = time.monotonic()
+        if passage.moved:
+            self.progress.since = now
+        if out:
+            self.responder.piece(out, now)
+        return passage.done or passage.finish is not None
+
+    async def _last_words(self, response: UpstreamResponse, passage: Passage) -> None:
+        """Once the answer is complete, how the upstream goes on is of no interest, nor whether it ends."""
+        more = True
+        while more and not passage.done:
+            data = await _next(response, passage)
+            more = bool(data)
+            self._send(passage.feed(data) if more else passage.close())
+
+    def _send(self, out: bytes) -> None:
         if out:
             self.spoken = True
-            await self.responder.write(out)
+            self.responder.send(out)
 
-    async def _finish(
-        self, passage: Passage, held: list[bytes], response: UpstreamResponse, attempt: Outbound
-    ) -> Answered:
-        if not self.spoken:
-            if passage.failed is not None:
-                raise UpstreamFailure(passage.failed.failure)
-            await self._commit(response, attempt.losses)
-        await self._write(held, b"")
+    def _finish(self, passage: Passage, attempt: Outbound) -> Answered:
         self.record.answered(passage.usage, [*attempt.losses, *passage.losses])
         failure = passage.failed.failure if passage.failed is not None else None
         if failure is not None:
             self.record.failed(failure)
-        await self.responder.end()
+        self.responder.end()
         if isinstance(passage, StreamTranslator):
             self._keep(attempt, passage.snapshot)
         continued = passage.response_id if isinstance(passage, PassThrough) else ""
@@ -168,24 +189,24 @@ class Relay:
         if self.items is not None and self.call.client is Protocol.RESPONSES and asked.get("store") is not False:
             self.items.put(self.call.key_name, body.get("output") or [], time.monotonic())
 
-    async def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:
+    def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:
         if not self.responder.started:
             kept = kept_headers(response) if response is not None else []
-            await self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(losses)])
+            self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(losses)])
 
     def last_write(self) -> float:
         """When the client last got something."""
         return self.responder.last_write_at
 
-    async def keepalive(self) -> None:
+    def keepalive(self) -> None:
         """A sign of life. The first one commits the answer, if nothing else has."""
         if self.responder.busy or self.responder.ended:
             return
-        await self._commit(None, self.request_losses)
+        self._commit(None, self.request_losses)
         passage = self._passage if self.spoken else None
-        await self.responder.write(passage.keepalive() if passage else b": keepalive\n\n")
+        self.responder.send(passage.keepalive() if passage else b": keepalive\n\n")
 
-    async def fail_in_band(self, error: UpstreamError) -> None:
+    def fail_in_band(self, error: UpstreamError) -> None:
         """Tell a client whose answer has begun that it will not be complete."""
         failure = upstream_failure(failure_of(error, self.call.client))
         self.record.failed(failure)
@@ -194,7 +215,7 @@ class Relay:
         out = b"" if passage is None or passage.done else passage.fail(UpstreamFailure(failure))
         if passage is None:
             out = codec(self.call.client).encoder(self._reply()).encode([Failed(failure)])
-        await self.responder.end(out)
+        self.responder.end(out)
 
     def _passage_for(self, upstream: Protocol, attempt: Outbound) -> Passage:
         if attempt.exchange is None:
@@ -211,13 +232,22 @@ class Relay:
         )
 
 
+def _seen(upstream: Protocol, body: bytes) -> Glance:
+    """What is passed on as it came. Raises UpstreamError if it is no answer of its protocol."""
+    seen = codec(upstream).glance(body)
+    if seen is not None:
+        return seen
+    answer = codec(upstream).decode_response(parse_upstream(body))
+    return Glance(answer.id, answer.usage)
+
+
 def _content_type(response: UpstreamResponse) -> str:
     return dict(response.headers).get("content-type", "").lower()
 
 
 async def _next(response: UpstreamResponse, passage: Passage) -> bytes:
-    """The next bytes. Once the answer is complete, how the upstream goes on is of no interest, nor whether it ends."""
-    if passage.finish is None:
+    """The next bytes."""
+    if passage.finish is None or response.complete:
         return await response.chunk()
     try:
         async with asyncio.timeout(AFTERWARDS_SECONDS):
@@ -237,5 +267,7 @@ def kept_headers(response: UpstreamResponse) -> Headers:
 
 def loss_header(losses: list[Loss]) -> Headers:
     """The codes of what was lost, each once, in order."""
+    if not losses:
+        return []
     codes = dict.fromkeys(loss.code for loss in losses)
     return [(b"trilogue-loss", ", ".join(codes).encode("latin-1"))] if codes else []

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+from trilogue.errors import InternalError
 
 DRAINING = "draining"
+
+
+def current_task() -> asyncio.Task[object]:
+    """The task that runs now."""
+    task = asyncio.current_task()
+    if task is None:
+        raise InternalError("not in a task")
+    return task
 
 
 class Running:
@@ -22,17 +30,15 @@ class Running:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    @contextmanager
-    def watch(self, task: asyncio.Task[object] | None, uses: object) -> Iterator[None]:
-        """Count this task while it runs."""
-        if task is None:
-            yield
-            return
+    def begin(self, uses: object) -> asyncio.Task[object]:
+        """Count the task that runs now, until `end`."""
+        task = current_task()
         self._tasks[task] = uses
-        try:
-            yield
-        finally:
-            del self._tasks[task]
+        return task
+
+    def end(self, task: asyncio.Task[object]) -> None:
+        """It is over."""
+        del self._tasks[task]
 
     def using(self, resource: object) -> bool:
         """Whether any running request still needs this."""

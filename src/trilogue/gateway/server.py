@@ -3,82 +3,72 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import structlog
-import uvicorn
 
 from trilogue.config import Config, ConfigError
 from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.admin import Admin
-from trilogue.gateway.app import Gateway
-from trilogue.gateway.guard import GuardedProtocol
+from trilogue.gateway.app import Gateway, not_http
+from trilogue.gateway.logs import journal
 from trilogue.gateway.services import Services
+from trilogue.serving import Listener
 
 log = structlog.get_logger("trilogue.server")
 
+TICK_SECONDS = 0.1
 LAST_WORDS_SECONDS = 1.0
 """Before the drain ends, running answers are told that they will not be complete."""
 RETIRE_SECONDS = 1.0
-_QUIET: dict[str, Any] = {"ws": "none", "access_log": False, "log_config": None, "server_header": False}
-"""what uvicorn would do beside serving"""
+GC_THRESHOLD = 10_000
+"""Almost everything that a request makes goes with it, without the collector: it need not look so often."""
 
 Load = Callable[[], Config]
 Build = Callable[[Config], Services]
 
 
-class Worker(uvicorn.Server):
-    """uvicorn with our way of stopping and reloading. `parent`: the process without which this one must not live."""
+class Worker:
+    """Serves until it is told to stop. `parent`: the process without which this one must not live."""
 
     def __init__(self, config: Config, load: Load, build: Build, accounts: Accounts, parent: int | None = None) -> None:
         self._load = load
         self._accounts = accounts
-        self.admin_socket: socket.socket | None = None
         self._build = build
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
+        self._stopped = asyncio.Event()
+        self.admin_socket: socket.socket | None = None
         self.gateway = Gateway(build(config))
-        super().__init__(
-            uvicorn.Config(
-                self.gateway, http=GuardedProtocol, loop="uvloop", lifespan="on", timeout_keep_alive=75, **_QUIET
-            )
-        )
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+    async def serve(self, sock: socket.socket) -> None:
         """Listen; also for admins, on `admin_socket`, which all workers share: each knows the state of all."""
-        await super().startup(sockets)
-        if self.admin_socket is None:
-            return
-        config = uvicorn.Config(Admin(lambda: self.gateway.services), http=GuardedProtocol, **_QUIET)
-        config.load()
-        server = await asyncio.get_running_loop().create_server(
-            lambda: GuardedProtocol(config=config, server_state=self.server_state, app_state={}),
-            sock=self.admin_socket,
-        )
-        self.servers.append(server)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Instead of uvicorn's own, which raises the signal again at the end: to stop when asked is no failure."""
-        loop = asyncio.get_running_loop()
-        # With a supervisor, Ctrl-C is its business: a terminal sends it to every process.
-        for number in (signal.SIGTERM, signal.SIGINT) if self._parent is None else (signal.SIGTERM,):
-            loop.add_signal_handler(number, self.stop, number)
-        loop.add_signal_handler(signal.SIGHUP, self.reload)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-        yield
+        self._hear_signals()
+        listeners = [Listener(self.gateway, not_http)]
+        await listeners[0].open(sock)
+        if self.admin_socket is not None:
+            listeners.append(Listener(Admin(lambda: self.gateway.services), not_http))
+            await listeners[1].open(self.admin_socket)
+        # What was made so far stays: the collector of cycles need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
+        while not self._stopped.is_set():
+            self._tick()
+            await self._pause()
+        await self._drain(listeners)
 
     def stop(self, number: int) -> None:
         """Stop in good order; asked a second time, at once."""
-        if self.should_exit:
+        if self._stopped.is_set():
+            journal.flush()
             os._exit(128 + number)
         self.gateway.running.leaving = True
-        self.should_exit = True
+        self._stopped.set()
 
     def reload(self) -> None:
         """Take the new configuration; keep the old one if the new one is bad. Running requests keep what they have."""
@@ -91,22 +81,36 @@ class Worker(uvicorn.Server):
         retiring.add_done_callback(self._retiring.discard)
         log.info("reloaded")
 
-    async def on_tick(self, counter: int) -> bool:
-        """uvicorn: ten times a second."""
-        if self._parent is not None and os.getppid() != self._parent and not self.should_exit:
+    def _hear_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        # With a supervisor, Ctrl-C is its business: a terminal sends it to every process.
+        for number in (signal.SIGTERM, signal.SIGINT) if self._parent is None else (signal.SIGTERM,):
+            loop.add_signal_handler(number, self.stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+    def _tick(self) -> None:
+        if self._parent is not None and os.getppid() != self._parent:
             self.stop(signal.SIGTERM)
         # Also without requests: counts are to be seen elsewhere, and what a hand has done is to be heard of.
         self._accounts.sync()
-        return await super().on_tick(counter)
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(TICK_SECONDS):
+                await self._stopped.wait()
+        except TimeoutError:
+            pass
+
+    async def _drain(self, listeners: list[Listener]) -> None:
         """Let running answers finish; those that take too long end with an error of their own, none is cut."""
         running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
         running.draining = True
         asyncio.get_running_loop().call_later(max(0.0, seconds - LAST_WORDS_SECONDS), running.stop_all)
-        self.config.timeout_graceful_shutdown = round(seconds) + 1
-        await super().shutdown(sockets)
+        await asyncio.gather(*(listener.drain(seconds + 1) for listener in listeners))
+        await self.gateway.services.aclose()
         self._accounts.close()
+        journal.flush()
 
     async def _retire(self, services: Services) -> None:
         """Close the old connections once the requests that use them are through."""

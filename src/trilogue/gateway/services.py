@@ -19,6 +19,8 @@ from trilogue.routing import NoRoute, Router, Upstream
 from trilogue.translate.seal import Sealer
 from trilogue.upstream import Transport
 
+MAX_RESOLVED = 1000
+
 
 class Limits(Struct, frozen=True):
     """What the gateway takes, and how often a client hears from it."""
@@ -36,6 +38,7 @@ class Services:
         self.catalog = Catalog()
         self.items = ItemStore()
         self.router: Router = config.router()
+        self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}
         self.sealer = sealer
         self.keys = KeyRing(
             [(ClientKey(key.name or f"key-{n}", key.mode), key.key.reveal()) for n, key in enumerate(config.keys, 1)]
@@ -60,13 +63,23 @@ class Services:
         """Where a model goes: as the routes say, else to a provider that lists it, one that speaks like the client
         first. Raises NoRoute.
         """
+        known = self._resolved.get((model, client))
+        if known is not None:
+            return known
         try:
-            return self.router.resolve(model, client).targets
+            return self._remember(model, client, self.router.resolve(model, client).targets)
         except NoRoute:
             offering = await self.catalog.offering(model, self.providers.values())
             if not offering:
                 raise
             return (Upstream(min(offering, key=lambda one: one.protocol is not client).name, model),)
+
+    def _remember(self, model: str, client: Protocol, targets: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
+        """Routes are as they are until the next reload; clients ask for the same few models all the time."""
+        if len(self._resolved) >= MAX_RESOLVED:
+            self._resolved.clear()
+        self._resolved[model, client] = targets
+        return targets
 
     async def aclose(self) -> None:
         """Close every connection of this configuration."""

@@ -103,7 +103,7 @@ def _weight(value: Json) -> int:
 async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) -> Count | None:
     """What the upstream counts; None if it cannot."""
     if provider.protocol is visit.client:
-        wire = body if model == visit.record.model else with_model(body, model)
+        wire = body if model == visit.record.model else with_model(body, visit.record.model, model)
         losses: list[Loss] = []
     else:
         wire, losses = _translated(visit, body, provider, model)
@@ -162,4 +162,4 @@ async def _reply(visit: Visit, count: Count) -> None:
     if visit.client is Protocol.RESPONSES:
         body = {"object": "response.input_tokens", **body}
     visit.record.answered(None, count.losses)
-    await visit.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))
+    visit.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))

@@ -53,9 +53,12 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 
 class Pool:
-    """The accounts of one provider. `share`: the part of every limit that this process may use."""
+    """The accounts of one provider. `share`: the part of every limit that this process may use.
 
-    def __init__(self, spec: ProviderSpec, *, share: float = 1.0) -> None:
+    `changes`: where to write what happens; several pools may write to the same place.
+    """
+
+    def __init__(self, spec: ProviderSpec, *, share: float = 1.0, changes: deque[Change] | None = None) -> None:
         shared = ProxyRing(spec.proxies) if spec.proxies else None
         self.name = spec.name
         self.settings = spec.settings
@@ -63,7 +66,7 @@ class Pool:
             Account(index, one, share, ProxyRing(one.proxies) if one.proxies else shared)
             for index, one in enumerate(spec.accounts)
         ]
-        self.changes: deque[Change] = deque(maxlen=MAX_CHANGES)
+        self.changes: deque[Change] = deque(maxlen=MAX_CHANGES) if changes is None else changes
         self.ready = Ready(self.accounts)
         self.health = Health(self.name, self.settings, self.ready, self.changes)
         self.sticky = Stickiness()

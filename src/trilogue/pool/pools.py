@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
@@ -11,7 +12,7 @@ from trilogue.pool.budget import Budget
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Switched, Tally
 from trilogue.pool.explain import Decision, Recent
 from trilogue.pool.journey import Journey, Target
-from trilogue.pool.pool import Pool
+from trilogue.pool.pool import MAX_CHANGES, Pool
 from trilogue.pool.ready import Ask
 from trilogue.pool.settings import PoolsSettings, ProviderSpec, Rule
 
@@ -22,7 +23,8 @@ class Pools:
     def __init__(
         self, specs: Iterable[ProviderSpec], settings: PoolsSettings, *, rng: Random, share: float = 1.0
     ) -> None:
-        self.pools = {spec.name: Pool(spec, share=share) for spec in specs}
+        self._changes: deque[Change] = deque(maxlen=MAX_CHANGES)
+        self.pools = {spec.name: Pool(spec, share=share, changes=self._changes) for spec in specs}
         self.settings = settings
         self.budget = Budget(settings.retry_budget)
         self.recent = Recent(settings.keep_decisions)
@@ -73,11 +75,10 @@ class Pools:
 
     def drain(self) -> list[Change]:
         """What has happened since the last call, for a store."""
-        found: list[Change] = []
-        for pool in self.pools.values():
-            if pool.changes:
-                found += pool.changes
-                pool.changes.clear()
+        if not self._changes:
+            return []
+        found = list(self._changes)
+        self._changes.clear()
         return found
 
     def tallies(self) -> list[Tally]:

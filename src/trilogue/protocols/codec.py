@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from trilogue.model import Failure, HostedKind, Json, Ledger, Protocol, Request, Response
+from trilogue.model import Failure, HostedKind, Json, Ledger, Protocol, Request, Response, Usage
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.fate import Fates
@@ -38,6 +38,13 @@ class ErrorReply(Struct, frozen=True):
     headers: dict[str, str]
 
 
+class Glance(Struct, frozen=True):
+    """What can be seen of an answer without decoding all of it."""
+
+    id: str
+    usage: Usage | None
+
+
 class Codec(Struct, frozen=True, kw_only=True):
     """One protocol, both ways. `wire` bodies are parsed JSON objects."""
 
@@ -46,6 +53,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     encode_request: Callable[[Request, Target, Ledger], dict[str, Json]]
     decode_response: Callable[[dict[str, Json]], Response]
     encode_response: Callable[[Response, Reply], dict[str, Json]]
+    glance: Callable[[bytes], Glance | None]
+    """what an answer is that is passed on as it came; None: `decode_response` must say"""
     decoder: Callable[[], StreamDecoder]
     encoder: Callable[[Reply], StreamEncoder]
     decode_error: Callable[[int, Mapping[str, str], bytes], Failure]

@@ -16,8 +16,9 @@ from trilogue.errors import (
     UpstreamTimeout,
     UpstreamTruncated,
 )
-from trilogue.model import Block, BlockStart, BlockStop, Event, Failed, Failure, FailureKind, Opaque, Protocol
+from trilogue.model import Block, BlockStart, BlockStop, Delta, Event, Failed, Failure, FailureKind, Opaque, Protocol
 from trilogue.protocols.jsontext import parse_upstream
+from trilogue.protocols.shape import Shape, learn
 from trilogue.sse import SseEvent, SseParser
 
 
@@ -30,13 +31,27 @@ class StreamDecoder:
         self._sse = SseParser()
         self._out: list[Event] = []
         self._blocks = 0
+        self.shape: Shape | None = None
+        """what an event looks like that adds text to the block `shaped` and does nothing else, if that is known"""
+        self.shaped = 0
         self.done = False
         """a `Finish` or `Failed` has been given out"""
+
+    def glimpse(self, data: bytes) -> str:
+        """The text that these bytes add to the block `shaped`, if they are one more event of the known shape.
+
+        Empty if they are not: then `feed` must see them. What is not empty must not be fed again.
+        """
+        text = self.shape.text(data) if self.shape is not None else ""
+        if text:
+            self.passed(text)
+        return text
 
     def feed(self, data: bytes) -> list[Event]:
         """The model events that these bytes complete."""
         if self.done:
             return []
+        fresh = self._sse.at_rest
         try:
             for event in self._sse.feed(data):
                 self.handle(event)
@@ -44,7 +59,20 @@ class StreamDecoder:
                     break
         except UpstreamError as error:
             self.fail(error)
-        return self._flush()
+        events = self._flush()
+        self._learn(data, events, fresh=fresh)
+        return events
+
+    def _learn(self, data: bytes, events: list[Event], *, fresh: bool) -> None:
+        """Remember what an event looks like that adds text and nothing else; forget it when something else happens."""
+        event = events[0] if len(events) == 1 else None
+        if not self._sse.at_rest:
+            self.shape = None
+        elif type(event) is not Delta:
+            self.shape = self.shape if not events else None
+        elif self.shape is None or self.shaped != event.index:
+            self.shaped = event.index
+            self.shape = learn(data, event.text) if fresh and self.is_text(event.index) else None
 
     def feed_event(self, name: str, data: bytes) -> list[Event]:
         """As `feed`, for transports that frame events in another way than SSE."""
@@ -68,6 +96,13 @@ class StreamDecoder:
         except UpstreamError as error:
             self.fail(error)
         return self._flush()
+
+    def is_text(self, index: int) -> bool:
+        """Whether deltas of this block are text that is on its way to people."""
+        raise NotImplementedError
+
+    def passed(self, text: str) -> None:
+        """A glimpse of the block's next text was enough: note what later events depend on."""
 
     def handle(self, event: SseEvent) -> None:
         """One SSE event. Raises UpstreamError for what the protocol does not allow."""

@@ -6,7 +6,7 @@ official API of its protocol would. An event that the table does not allow is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any, ClassVar
 
@@ -83,10 +83,13 @@ class StreamEncoder:
         Failed: "on_failed",
     }
 
+    _handlers: ClassVar[dict[type[Event], Callable[[Any, Any], None]]]
+
     def __init_subclass__(cls) -> None:
         missing = [name for name in cls.HANDLERS.values() if not hasattr(cls, name)]
         if missing:
             raise InternalError(f"{cls.__name__} has no handler {missing[0]}")
+        cls._handlers = {kind: getattr(cls, name) for kind, name in cls.HANDLERS.items()}
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
@@ -95,7 +98,6 @@ class StreamEncoder:
         self.out: list[bytes] = []
         self.snapshot: dict[str, Json] = {}
         """the whole answer as a body, where the protocol's stream ends with it"""
-        self._handlers: dict[type[Event], Any] = {kind: getattr(self, name) for kind, name in self.HANDLERS.items()}
 
     def encode(self, events: Iterable[Event]) -> bytes:
         """The bytes to send for these events."""
@@ -107,7 +109,15 @@ class StreamEncoder:
             if following is not self.state:
                 self.state = following
                 self._allowed = LIFECYCLE[following]
-            self._handlers[kind](event)
+            self._handlers[kind](self, event)
+        return self._taken()
+
+    def more(self, text: str) -> bytes:
+        """The bytes for more text of the block that is open, which must be a text."""
+        self._handlers[Delta](self, Delta(0, text))
+        return self._taken()
+
+    def _taken(self) -> bytes:
         out = self.out
         if len(out) == 1:
             return out.pop()

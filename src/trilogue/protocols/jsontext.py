@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import msgspec
 
 from trilogue.errors import BadRequest, InternalError, TrilogueError, UpstreamProtocolError
 from trilogue.model import Json
+
+Typed = TypeVar("Typed")
 
 DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, OverflowError, ValueError)
 ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RecursionError)
@@ -32,6 +35,17 @@ def parse(data: bytes | str, fault: type[TrilogueError]) -> Json:
         raise fault("the JSON is nested too deeply") from None
     except DECODE_ERRORS as error:
         raise fault(f"not valid JSON: {_reason(error)}") from None
+
+
+def decode_whole(decoder: msgspec.json.Decoder[Typed], data: bytes) -> Typed | None:
+    """The value if all of the text is valid and has this type, else None."""
+    try:
+        if not data.isascii():
+            # The parser looks into the texts that it needs, and only into those.
+            data.decode()
+        return decoder.decode(data)
+    except DECODE_ERRORS:
+        return None
 
 
 def parse_request(data: bytes | str) -> dict[str, Json]:

@@ -133,7 +133,13 @@ class StreamTranslator:
         """The client's bytes for these bytes of the upstream."""
         if self.done:
             return b""
-        events = self._decoder.feed(data)
+        decoder = self._decoder
+        text = decoder.glimpse(data)
+        if text and decoder.shaped == self._pipeline.direct():
+            # More text, the usual event: no step has anything to do with it.
+            self.moved = True
+            return self._encoder.more(text)
+        events: list[Event] = [Delta(decoder.shaped, text)] if text else decoder.feed(data)
         self.moved = bool(events)
         return self._relay(events)
 
@@ -160,7 +166,6 @@ class StreamTranslator:
 
     def _relay(self, events: list[Event]) -> bytes:
         if len(events) == 1 and type(events[0]) is Delta and events[0].index == self._pipeline.direct():
-            # A text delta by itself, the usual event: no step has anything to do with it.
             return self._encoder.encode(events)
         try:
             return self._encode(self._pipeline(events))

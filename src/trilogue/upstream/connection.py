@@ -37,13 +37,18 @@ class Exchange:
 
     __slots__ = (
         "_connection",
+        "_heard",
+        "_held",
         "_pieces",
         "_size",
+        "_take",
+        "_timer",
         "_waiter",
         "complete",
         "error",
         "framed",
         "headers",
+        "released",
         "status",
         "touched",
     )
@@ -61,6 +66,11 @@ class Exchange:
         self._pieces: list[bytes] = []
         self._size = 0
         self._waiter: asyncio.Future[None] | None = None
+        self._take: Callable[[bytes], bool] | None = None
+        self._held = False
+        self._heard = True
+        self._timer: asyncio.TimerHandle | None = None
+        self.released = False
 
     async def head(self, seconds: float) -> None:
         """Wait until the head is complete."""
@@ -69,20 +79,61 @@ class Exchange:
                 raise self.error
             await self._wait(seconds, "the first byte of the answer")
 
-    async def chunk(self, seconds: float) -> bytes:
+    async def chunk(self, seconds: float | None) -> bytes:
         """Whatever has arrived and was not taken yet; b"" at the end of the body."""
         while not self._pieces:
             if self.complete:
                 return b""
             if self.error is not None:
                 raise self.error
-            await self._wait(seconds, "more of the answer")
-        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+            if seconds is None:
+                await self._woken()
+            else:
+                await self._wait(seconds, "more of the answer")
+        return self._waiting()
+
+    def _waiting(self) -> bytes:
+        """What has arrived and was not taken yet."""
+        data = b"".join(self._pieces)
         self._pieces.clear()
         self._size = 0
-        if self._connection is not None:
+        if self._connection is not None and not self._held:
             self._connection.resume()
         return data
+
+    async def pour(self, take: Callable[[bytes], bool], seconds: float | None) -> None:
+        """Give `take` everything, as it comes, until the end or until it has enough."""
+        if self._pieces and take(self._waiting()):
+            return
+        if not self.complete and self.error is None:
+            self._take, self._heard = take, True
+            if seconds is not None:
+                self._listen_for(seconds)
+            try:
+                await self._woken()
+            finally:
+                self._take = None
+                self._stop_timer()
+        if self.error is not None:
+            raise self.error
+
+    def hold(self, held: bool) -> None:
+        """Leave what comes in the socket, or no longer."""
+        self._held = held
+        self._heard = True
+        if self._connection is not None:
+            if held:
+                self._connection.pause()
+            else:
+                self._connection.resume()
+
+    def release(self, seconds: float) -> None:
+        """Nobody wants the rest; the connection can be used again if it comes soon."""
+        self.released = True
+        if self._connection is not None:
+            self._take = _enough
+            self.hold(False)
+            self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
 
     def abort(self) -> None:
         """Drop the connection unless the answer is complete."""
@@ -91,6 +142,18 @@ class Exchange:
 
     def received(self, data: bytes) -> None:
         """More of the body has come."""
+        take = self._take
+        if take is not None:
+            self._heard = True
+            try:
+                if take(data) and take is not _enough:
+                    self._take = None
+                    self.wake()
+            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the end
+                self._take = None
+                if self._waiter is not None and not self._waiter.done():
+                    self._waiter.set_exception(error)
+            return
         self._pieces.append(data)
         self._size += len(data)
         self.wake()
@@ -102,6 +165,7 @@ class Exchange:
         if not self.complete and self.error is None:
             self.complete, self.error = error is None, error
         self._connection = None
+        self._stop_timer()
         self.wake()
 
     def wake(self) -> None:
@@ -110,17 +174,38 @@ class Exchange:
             self._waiter.set_result(None)
 
     async def _wait(self, seconds: float, what: str) -> None:
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        clock = loop.call_later(seconds, self._expire, seconds, what)
+        clock = asyncio.get_running_loop().call_later(seconds, self._expire, seconds, what)
+        try:
+            await self._woken()
+        finally:
+            clock.cancel()
+
+    async def _woken(self) -> None:
+        """Wait until there is something to look at; whoever stops waiting drops the connection."""
+        self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         except asyncio.CancelledError:
             self.abort()
             raise
         finally:
-            clock.cancel()
             self._waiter = None
+
+    def _listen_for(self, seconds: float) -> None:
+        """One timer for many pieces: it looks when it fires, instead of being set for each.
+
+        So silence is noticed after one to two times `seconds`; clocks that count events are the caller's own.
+        """
+        if self._heard or self._held:
+            self._heard = False
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._listen_for, seconds)
+        else:
+            self._expire(seconds, "more of the answer")
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _expire(self, seconds: float, what: str) -> None:
         self.abort()
@@ -139,6 +224,8 @@ class Connection(asyncio.Protocol):
         self._exchange: Exchange | None = None
         self._parser = HttpResponseParser(self)
         self._headers: list[tuple[str, str]] = []
+        self._bodies: list[bytes] = []
+        """what the read under way has of the body: it is handed over in one piece"""
         self._framed = False
         self._head_bytes = 0
         self._paused = False
@@ -197,15 +284,25 @@ class Connection(asyncio.Protocol):
         except HttpParserError as error:
             self._fail(exchange, UpstreamProtocolError(f"the upstream's answer is not HTTP ({type(error).__name__})"))
         else:
-            self._check_head(exchange, len(data))
+            bodies = self._bodies
+            if bodies:
+                self._bodies = []
+                exchange.received(bodies[0] if len(bodies) == 1 else b"".join(bodies))
+            elif not exchange.status:
+                self._check_head(exchange, len(data))
+
+    def _hand_over(self, exchange: Exchange) -> None:
+        bodies, self._bodies = self._bodies, []
+        exchange.received(bodies[0] if len(bodies) == 1 else b"".join(bodies))
 
     def _check_head(self, exchange: Exchange, received: int) -> None:
-        if not exchange.status:
-            self._head_bytes += received
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._fail(exchange, UpstreamProtocolError(f"the answer's head is over {MAX_HEAD_BYTES} bytes"))
+        self._head_bytes += received
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._fail(exchange, UpstreamProtocolError(f"the answer's head is over {MAX_HEAD_BYTES} bytes"))
 
     def _fail(self, exchange: Exchange, error: UpstreamError) -> None:
+        if self._bodies:
+            self._hand_over(exchange)
         exchange.finish(error)
         self.abort()
 
@@ -238,9 +335,9 @@ class Connection(asyncio.Protocol):
         self._headers, self._framed = [], False
 
     def on_body(self, body: bytes) -> None:
-        """llhttp: a part of the body, without its framing."""
+        """llhttp: a part of the body, without its framing; of a second answer in the same read nobody wants any."""
         if self._exchange is not None:
-            self._exchange.received(body)
+            self._bodies.append(body)
 
     def on_message_complete(self) -> None:
         """llhttp: the message is over."""
@@ -249,6 +346,8 @@ class Connection(asyncio.Protocol):
             return
         self._exchange = None
         self.used = True
+        if self._bodies:
+            self._hand_over(exchange)
         exchange.finish()
         self.resume()
         if self._parser.should_keep_alive() and self._transport is not None and self._sent():
@@ -263,6 +362,11 @@ class Connection(asyncio.Protocol):
 
 def _ignore(_: Connection) -> None:
     """Nobody listens yet."""
+
+
+def _enough(_: bytes) -> bool:
+    """What comes is of no interest any more."""
+    return True
 
 
 def _loss(exchange: Exchange, exc: Exception | None) -> UpstreamError | None:

@@ -35,6 +35,19 @@ def request_head(
     method: str, target: str, origin: Origin, headers: list[tuple[str, str]], length: int, *extra: tuple[str, str]
 ) -> bytes:
     """Request line and headers, with the blank line. `extra` headers are ours and need no check."""
+    lines = _lines(method, target, origin, (*headers,), extra)
+    return lines + b"content-length: %d\r\n\r\n" % length if length or method != "GET" else lines + b"\r\n"
+
+
+@lru_cache(256)
+def _lines(
+    method: str,
+    target: str,
+    origin: Origin,
+    headers: tuple[tuple[str, str], ...],
+    extra: tuple[tuple[str, str], ...],
+) -> bytes:
+    """All but the length of the body: a client sends the same headers with every request."""
     if not method.isalpha():
         raise InternalError("an upstream request has an illegal method")
     lines = [f"{method} {target} HTTP/1.1", f"host: {origin.host_header}", "accept-encoding: identity"]
@@ -49,10 +62,8 @@ def request_head(
         lines.append(f"{name}: {value}")
     if agent:
         lines.append(f"user-agent: {_USER_AGENT}")
-    if length or method != "GET":
-        lines.append(f"content-length: {length}")
     lines += [f"{name}: {value}" for name, value in extra]
-    lines.append("\r\n")
+    lines.append("")
     return _latin("\r\n".join(lines))
 
 

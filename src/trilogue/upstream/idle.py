@@ -1,8 +1,12 @@
-"""Connections that wait for their next exchange. The last to come goes first, so that the others can grow old."""
+"""Connections that wait for their next exchange. The last to come goes first, so that the others can grow old.
+
+One clock for all of them, which runs while any waits: nothing is set up or torn down per exchange.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.origin import Origin
@@ -14,14 +18,15 @@ class Idle:
     def __init__(self, seconds: float = 30, per_origin: int = 64) -> None:
         self._seconds = seconds
         self._per_origin = per_origin
-        self._waiting: dict[Origin, dict[Connection, asyncio.TimerHandle]] = {}
+        self._waiting: dict[Origin, dict[Connection, float]] = {}
+        """since when each waits"""
+        self._clock: asyncio.TimerHandle | None = None
 
     def take(self, origin: Origin) -> Connection | None:
         """A connection that can be used again."""
         waiting = self._waiting.get(origin)
         while waiting:
-            connection, clock = waiting.popitem()
-            clock.cancel()
+            connection, _ = waiting.popitem()
             if connection.usable:
                 return connection
         return None
@@ -32,13 +37,23 @@ class Idle:
         if len(waiting) >= self._per_origin:
             connection.abort()
             return
-        waiting[connection] = asyncio.get_running_loop().call_later(self._seconds, connection.abort)
+        waiting[connection] = time.monotonic()
+        if self._clock is None:
+            self._clock = asyncio.get_running_loop().call_later(self._seconds / 4, self._sweep)
 
     def drop(self, origin: Origin, connection: Connection) -> None:
         """It is gone."""
         waiting = self._waiting.get(origin, {})
-        clock = waiting.pop(connection, None)
-        if clock is not None:
-            clock.cancel()
+        waiting.pop(connection, None)
         if not waiting:
             self._waiting.pop(origin, None)
+
+    def _sweep(self) -> None:
+        """Close those that have waited long enough."""
+        oldest = time.monotonic() - self._seconds
+        for waiting in self._waiting.values():
+            for connection, since in waiting.items():
+                if since <= oldest:
+                    connection.abort()
+        some = any(self._waiting.values())
+        self._clock = asyncio.get_running_loop().call_later(self._seconds / 4, self._sweep) if some else None

@@ -6,6 +6,7 @@ Everything above talks to `Transport`; tests and other networks can put their ow
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -16,12 +17,12 @@ class Timeouts(Struct, frozen=True):
     """Clocks on progress, in seconds; there is none on the whole.
 
     `connect`: until the connection, its TLS and its proxy are ready. `first_byte`: from then until the answer's
-    headers are complete. `between`: each wait for more of the body.
+    headers are complete. `between`: each wait for more of the body; None if whoever reads it has a clock of its own.
     """
 
     connect: float = 5
     first_byte: float = 60
-    between: float = 120
+    between: float | None = 120
 
 
 class UpstreamRequest(Struct):
@@ -49,6 +50,11 @@ class UpstreamResponse(Protocol):
     headers: list[tuple[str, str]]
     """in order, names in lower case"""
 
+    @property
+    def complete(self) -> bool:
+        """All of the body has arrived, so that nobody will have to wait for it."""
+        ...
+
     async def read(self, limit: int) -> bytes:
         """The whole body; `UpstreamProtocolError` if it is larger than `limit` bytes."""
         ...
@@ -60,8 +66,25 @@ class UpstreamResponse(Protocol):
         """
         ...
 
+    async def pour(self, take: Callable[[bytes], bool]) -> None:
+        """Hand over what has arrived and whatever comes, as it comes, until the end or until `take` has enough.
+
+        `take` is called from where the bytes come from, with no task in between, and must not wait.
+        """
+        ...
+
+    def hold(self, held: bool) -> None:
+        """Leave what comes in the upstream's socket for the time being, or no longer."""
+        ...
+
+    def release(self, seconds: float) -> None:
+        """The answer is complete for its reader: what is left may still come for so long, so that the connection can
+        be used again.
+        """
+        ...
+
     async def aclose(self) -> None:
-        """Done with it: if the body is not complete the connection is dropped at once."""
+        """Done with it: if the body is not complete, and not released, the connection is dropped at once."""
         ...
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from urllib.request import getproxies_environment, proxy_bypass
 
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
@@ -23,11 +24,16 @@ from trilogue.upstream.tunnel import proxy_authorization
 class HttpResponse:
     """An `UpstreamResponse` over an exchange."""
 
-    def __init__(self, exchange: Exchange, between: float) -> None:
+    def __init__(self, exchange: Exchange, between: float | None) -> None:
         self.status = exchange.status
         self.headers = exchange.headers
         self._exchange = exchange
         self._between = between
+
+    @property
+    def complete(self) -> bool:
+        """All of it has arrived."""
+        return self._exchange.complete
 
     async def read(self, limit: int) -> bytes:
         """The whole body, bounded."""
@@ -45,9 +51,22 @@ class HttpResponse:
         """The next bytes, b"" at the end."""
         return await self._exchange.chunk(self._between)
 
+    async def pour(self, take: Callable[[bytes], bool]) -> None:
+        """Everything that comes, as it comes."""
+        await self._exchange.pour(take, self._between)
+
+    def hold(self, held: bool) -> None:
+        """Leave what comes in the socket."""
+        self._exchange.hold(held)
+
+    def release(self, seconds: float) -> None:
+        """The rest is of no interest, but the connection is."""
+        self._exchange.release(seconds)
+
     async def aclose(self) -> None:
-        """Drop the connection at once if the body is not complete."""
-        self._exchange.abort()
+        """Drop the connection at once if the body is neither complete nor released."""
+        if not self._exchange.released:
+            self._exchange.abort()
 
 
 class HttpTransport:

@@ -6,6 +6,7 @@ from trilogue.protocols.chat.decode_stream import ChatStreamDecoder
 from trilogue.protocols.chat.encode_request import encode_request
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
 from trilogue.protocols.chat.errors import decode_error, encode_error
+from trilogue.protocols.chat.glance import glance
 from trilogue.protocols.chat.response import decode_response, encode_response
 from trilogue.protocols.chat.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 from trilogue.protocols.codec import Codec
@@ -16,6 +17,7 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
+    glance=glance,
     decoder=ChatStreamDecoder,
     encoder=ChatStreamEncoder,
     decode_error=decode_error,

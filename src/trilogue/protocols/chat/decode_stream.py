@@ -106,6 +106,12 @@ class ChatStreamDecoder(StreamDecoder):
         elif data:
             self._slow(parse_upstream(data), event.event)
 
+    def is_text(self, index: int) -> bool:
+        return self._flow is Flow.TEXT and self._block == index
+
+    def passed(self, text: str) -> None:
+        self._text_length += len(text)
+
     def handle_end(self) -> None:
         self._conclude(done=False)
 

@@ -10,12 +10,12 @@ from trilogue.errors import UpstreamFailure
 from trilogue.model import Failure, FailureKind, Json, Protocol, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.reply import Reply
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
 """where servers put cached tokens, besides prompt_tokens_details.cached_tokens"""
 _CACHE_WRITE = ("cache_creation_input_tokens", "created_cache_tokens")
+_REASONING = ("reasoning_tokens",)
 _REPEATED = ("prompt_cache_miss_tokens", "total_tokens")
 """figures that follow from the others"""
 
@@ -68,14 +68,13 @@ def decode_usage(value: Json) -> Usage | None:
     """The figures of a usage object; None if there is none."""
     if not isinstance(value, dict) or not value:
         return None
-    fields = LooseFields(value)
-    prompt, completion = _count(fields, "prompt_tokens") or 0, _count(fields, "completion_tokens") or 0
-    total = _count(fields, "total_tokens")
-    input_details = LooseFields(fields.any("prompt_tokens_details"))
-    output_details = LooseFields(fields.any("completion_tokens_details"))
-    read = _first(input_details, ("cached_tokens",), fields, _CACHE_READ)
-    write = _first(input_details, ("cache_write_tokens",), fields, _CACHE_WRITE)
-    reasoning = _first(output_details, ("reasoning_tokens",), fields, ("reasoning_tokens",))
+    left = value.copy()
+    prompt, completion = _take(left, "prompt_tokens") or 0, _take(left, "completion_tokens") or 0
+    total = _take(left, "total_tokens")
+    input_details, output_details = _details(left, "prompt_tokens_details"), _details(left, "completion_tokens_details")
+    read = _first(input_details, "cached_tokens", left, _CACHE_READ)
+    write = _first(input_details, "cache_write_tokens", left, _CACHE_WRITE)
+    reasoning = _first(output_details, "reasoning_tokens", left, _REASONING)
     if reasoning and total == prompt + completion + reasoning:
         # xAI counts reasoning beside the completion.
         completion += reasoning
@@ -83,29 +82,48 @@ def decode_usage(value: Json) -> Usage | None:
     # Under the name that Messages has for it, what is more than the prompt is counted beside it, as there.
     beside = cached > prompt and "cache_read_input_tokens" in value
     for name in _REPEATED:
-        fields.any(name)
+        left.pop(name, None)
     for name, details in (("prompt_tokens_details", input_details), ("completion_tokens_details", output_details)):
-        if (rest := details.rest()) is not None:
-            fields.put_back(name, rest)
+        if rest := _rest(details):
+            left[name] = rest
     return Usage(
         fresh=prompt if beside else max(0, prompt - cached),
         cache_read=read,
         cache_write=write,
         output=completion,
         reasoning=reasoning,
-        extras=fields.rest(),
+        extras=_rest(left),
     )
 
 
-def _count(fields: LooseFields, name: str) -> int | None:
-    value = fields.integer(name)
-    return None if value is None else max(0, value)
+def _take(left: dict[str, Json], name: str) -> int | None:
+    """A count; what is none stays where it is."""
+    value = left.get(name)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int:
+        return None
+    del left[name]
+    return max(0, value)
 
 
-def _first(details: LooseFields, own: tuple[str, ...], fields: LooseFields, others: tuple[str, ...]) -> int | None:
+def _details(left: dict[str, Json], name: str) -> dict[str, Json]:
+    value = left.get(name)
+    return left.pop(name).copy() if isinstance(value, dict) else {}
+
+
+def _first(details: dict[str, Json], own: str, left: dict[str, Json], others: tuple[str, ...]) -> int | None:
     """The first figure that is there; all its spellings are taken."""
-    found = [_count(details, name) for name in own] + [_count(fields, name) for name in others]
-    return next((value for value in found if value is not None), None)
+    found = _take(details, own)
+    for name in others:
+        if name in left:
+            other = _take(left, name)
+            found = other if found is None else found
+    return found
+
+
+def _rest(left: dict[str, Json]) -> dict[str, Json] | None:
+    return {name: value for name, value in left.items() if value is not None} or None
 
 
 def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:

@@ -7,6 +7,7 @@ from trilogue.protocols.messages.decode_stream import MessagesStreamDecoder
 from trilogue.protocols.messages.encode_request import encode_request
 from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.errors import decode_error, encode_error
+from trilogue.protocols.messages.glance import glance
 from trilogue.protocols.messages.response import decode_response, encode_response
 from trilogue.protocols.messages.tools import OFFERED_KINDS
 from trilogue.protocols.messages.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
@@ -17,6 +18,7 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
+    glance=glance,
     decoder=MessagesStreamDecoder,
     encoder=MessagesStreamEncoder,
     decode_error=decode_error,

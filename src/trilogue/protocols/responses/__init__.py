@@ -7,6 +7,7 @@ from trilogue.protocols.responses.decode_stream import ResponsesStreamDecoder
 from trilogue.protocols.responses.encode_request import encode_request
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import decode_error, encode_error
+from trilogue.protocols.responses.glance import glance
 from trilogue.protocols.responses.response import decode_response, encode_response
 from trilogue.protocols.responses.tools import HOSTED
 from trilogue.protocols.responses.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
@@ -17,6 +18,7 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
+    glance=glance,
     decoder=ResponsesStreamDecoder,
     encoder=ResponsesStreamEncoder,
     decode_error=decode_error,

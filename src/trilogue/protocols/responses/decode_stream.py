@@ -59,6 +59,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         self._last = 0
         self._started = False
         self._calls = False
+        self._part: Part | None = None
+        """the part whose text came last"""
 
     def handle(self, event: SseEvent) -> None:
         """One SSE event. The type inside the data counts; the event's name is used where there is none."""
@@ -79,6 +81,15 @@ class ResponsesStreamDecoder(StreamDecoder):
             raise UpstreamFailure(decode_failure(body))
         elif LooseFields(body).text("status") in _ENDED and "output" in body:
             self._terminal(LooseFields(body), "")
+
+    def is_text(self, index: int) -> bool:
+        """Whether this block is the text that came last."""
+        return self._part is not None and self._part.block == index
+
+    def passed(self, text: str) -> None:
+        """More text of the same part: its end is compared with what came."""
+        if self._part is not None:
+            self._part.pieces.append(text)
 
     def handle_end(self) -> None:
         """Only a terminal event ends a response."""
@@ -119,6 +130,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         part = self._texts.get((event.output_index or 0, event.content_index))
         if part is None or part.block < 0:
             return False
+        self._part = part
         if event.delta:
             part.pieces.append(event.delta)
             self._out.append(Delta(part.block, event.delta))

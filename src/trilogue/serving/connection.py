@@ -1,0 +1,427 @@
+"""One client connection, spoken to in HTTP/1.1: one request at a time, several after each other.
+
+In: the bytes of the socket, parsed by llhttp. Out: a `Request` with its `Responder`, handed to the application in a
+task. What a client may do is bounded: the head in size and time, the body in what waits unread, the answer in how long
+it may be left untaken. The end of what a client sends is not taken for the end of the client; that is found out first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable, Coroutine
+from enum import Enum, auto
+from typing import Any, NoReturn, cast
+from urllib.parse import unquote
+
+import structlog
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
+
+from trilogue.serving.heads import response_head
+from trilogue.serving.request import Request
+from trilogue.serving.responder import Responder
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 100
+HEAD_SECONDS = 10.0
+IDLE_SECONDS = 75.0
+LINGER_SECONDS = 5.0
+"""How long a client that was refused may go on sending: closed at once, it would not see why."""
+WRITE_SECONDS = 120.0
+"""How long a client may leave what it has been sent unread."""
+PROBE_SECONDS = 0.01
+
+_HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
+_LISTS = frozenset({"anthropic-beta", "openai-beta"})
+"""headers that clients send several times, which means the same as one list"""
+_OFFER = frozenset({"connection", "upgrade", "http2-settings"})
+_TCP_CLOSE = 7
+"""the first byte of Linux's tcp_info when the peer has reset the connection"""
+
+log = structlog.get_logger("trilogue.http")
+
+Problem = tuple[int, str, str]
+BAD: Problem = (400, "this is not a valid HTTP request", "bad_http")
+BAD_HOST: Problem = (400, "there must be one valid Host header", "bad_host")
+TOO_LARGE: Problem = (
+    431,
+    f"the head of a request may have {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers",
+    "head_too_large",
+)
+TOO_SLOW: Problem = (408, "the head of the request came too slowly", "request_timeout")
+
+App = Callable[[Request, Responder], Coroutine[Any, Any, None]]
+Refusal = Callable[[Problem, str], tuple[list[tuple[bytes, bytes]], bytes]]
+"""headers and body of the answer to what is no request, for a client that asked for this path"""
+
+
+class Inbound(Enum):
+    """What comes next from the client."""
+
+    NOTHING = auto()
+    """no request is under way"""
+    HEAD = auto()
+    BODY = auto()
+    IGNORED = auto()
+    """whatever comes does not count any more"""
+
+
+_BEFORE_BODY = (Inbound.NOTHING, Inbound.HEAD)
+
+
+class _Stop(Exception):
+    """Ends the parser's work from within one of its callbacks."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """`connections`: where it is listed while it is open."""
+
+    def __init__(
+        self,
+        app: App,
+        refusal: Refusal,
+        connections: set[ClientConnection],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._app = app
+        self._refusal = refusal
+        self._connections = connections
+        self._loop = loop
+        self._parser = HttpRequestParser(self)
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._inbound = Inbound.NOTHING
+        self._problem = BAD
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._header_count = 0
+        self._head_bytes = 0
+        self._request: Request | None = None
+        self._responder: Responder | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._reading = True
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._drain_waiter: asyncio.Future[None] | None = None
+        self.keep_alive = True
+        self.paused = False
+        self.on_flow: Callable[[bool], None] = _ignore
+
+    # --- asyncio ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is open."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._connections.add(self)
+        self._timer = self._loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._connections.discard(self)
+        self._stop_timer()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self.resume_writing()
+        if self._request is not None and self._responder is not None:
+            self._request.lost()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self._inbound is Inbound.IGNORED:
+            return
+        if self._inbound is not Inbound.BODY:
+            self._head_bytes += len(data)
+        self._parse(data)
+        if self._head_bytes and self._inbound in _BEFORE_BODY:
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(TOO_LARGE)
+            elif self._timer is None:
+                self._timer = self._loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def eof_received(self) -> bool | None:
+        """The client sends no more. If it has asked for something it may still be there to read the answer."""
+        responder = self._responder
+        if self._inbound is not Inbound.NOTHING or responder is None or not hasattr(socket, "TCP_INFO"):
+            return None
+        self.keep_alive = False
+        if self._parser.get_http_version() == "1.1":
+            if responder.started:
+                responder.send(b":\n\n")  # an empty comment of an event stream: whole answers end as they start
+            else:
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._look_for_reset(PROBE_SECONDS)
+        return True
+
+    def pause_writing(self) -> None:
+        """The client does not take what it was sent."""
+        self.paused = True
+        self._write_timer = self._loop.call_later(WRITE_SECONDS, self._transport.abort)
+        self.on_flow(True)
+
+    def resume_writing(self) -> None:
+        """It has taken enough."""
+        if not self.paused:
+            return
+        self.paused = False
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+        if self._drain_waiter is not None and not self._drain_waiter.done():
+            self._drain_waiter.set_result(None)
+        self.on_flow(False)
+
+    # --- llhttp ---
+
+    def on_message_begin(self) -> None:
+        """A request starts. A second one before the first is answered: no client of these protocols does that."""
+        if self._responder is not None:
+            raise _Stop
+        self._inbound = Inbound.HEAD
+        self._url = b""
+        self._headers = {}
+        self._header_count = 0
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the target."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header. Any that is repeated keeps its first value: what a proxy in front has added comes later."""
+        if self._inbound is not Inbound.HEAD:
+            return  # a trailer must not pass for a header
+        self._header_count += 1
+        if self._header_count > MAX_HEADERS:
+            self._stop_parsing(TOO_LARGE)
+        key = _NAMES.get(name) or _name(name)
+        if key not in self._headers:
+            self._headers[key] = value.decode("latin-1")
+        elif key in _LISTS:
+            self._headers[key] += f",{value.decode('latin-1')}"
+        elif key == "host":
+            self._stop_parsing(BAD_HOST)
+
+    def on_headers_complete(self) -> None:
+        """The head is complete: the application takes over."""
+        self._stop_timer()
+        parser, headers = self._parser, self._headers
+        if self._head_bytes > MAX_HEAD_BYTES and _size(headers) + len(self._url) > MAX_HEAD_BYTES:
+            self._stop_parsing(TOO_LARGE)
+        version = parser.get_http_version()
+        if not _HOST.fullmatch(headers.get("host", "/" if version != "1.0" else "")):
+            self._stop_parsing(BAD_HOST)
+        method = parser.get_method().decode("ascii")
+        if method == "CONNECT":
+            self._stop_parsing(BAD)
+        if parser.should_upgrade() and _is_framed(headers):
+            return
+        self._inbound = Inbound.BODY
+        self.keep_alive = parser.should_keep_alive()
+        path, query = self._target()
+        request = self._request = Request(method, path, query, headers)
+        request.on_wanted = self._body_is_wanted
+        responder = self._responder = Responder(self, chunked=version == "1.1", bodiless=method == "HEAD")
+        self._task = self._loop.create_task(self._run(request, responder))
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body, without its framing."""
+        if self._responder is None or self._request is None:
+            return  # already answered: it is read so that the client can read too
+        if not self._request.received(body) and self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """The request is over."""
+        if self._inbound is Inbound.HEAD:
+            return  # an upgrade that will be declined
+        self._inbound = Inbound.NOTHING
+        self._head_bytes = 0
+        if self._responder is not None and self._request is not None:
+            self._request.completed()
+        else:
+            self._stop_timer()
+            self._next()
+
+    # --- the answer ---
+
+    def put(self, data: bytes) -> None:
+        """Send this to the client, if it is still there."""
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def drained(self) -> None:
+        """Wait until the client has taken enough of what it was sent, or has left."""
+        while self.paused:
+            self._drain_waiter = self._loop.create_future()
+            await self._drain_waiter
+
+    def answered(self) -> None:
+        """The answer is complete."""
+        self._responder = None
+        self.on_flow = _ignore
+        self._resume_reading()
+        if self._inbound is Inbound.BODY:
+            self._timer = self._loop.call_later(LINGER_SECONDS, self._transport.abort)
+        else:
+            self._next()
+
+    def shut(self) -> None:
+        """No more requests: closed as soon as nothing is being answered."""
+        self.keep_alive = False
+        if self._responder is None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Closed at once."""
+        self._transport.abort()
+
+    async def _run(self, request: Request, responder: Responder) -> None:
+        try:
+            await self._app(request, responder)
+        finally:
+            if not responder.ended:
+                # Left by its client, or by the application in the middle: nobody must take it for complete.
+                self._responder = None
+                self._transport.abort()
+
+    def _next(self) -> None:
+        """Nothing is under way: wait for another request, or close."""
+        self._request = None
+        if not self.keep_alive or self._inbound is Inbound.IGNORED:
+            self._transport.close()
+            return
+        self._idle_since = self._loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self._loop.call_later(IDLE_SECONDS, self._look_idle)
+
+    def _look_idle(self) -> None:
+        """One timer for many requests: it looks when it fires, instead of being set for each."""
+        self._idle_timer = None
+        if self._responder is not None:
+            return
+        left = self._idle_since + IDLE_SECONDS - self._loop.time()
+        if left > 0:
+            self._idle_timer = self._loop.call_later(left, self._look_idle)
+        elif self._inbound is Inbound.NOTHING:
+            self._transport.close()
+
+    # --- the request ---
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            if self._inbound is Inbound.HEAD:
+                self._decline_upgrade(data[upgrade.args[0] :])
+        except HttpParserError:
+            self._give_up()
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Java's clients offer HTTP/2 with every request. The parser takes what follows for it, and it is the body."""
+        lines = [f"{name}: {value}\r\n" for name, value in self._headers.items() if name not in _OFFER]
+        method, url = self._parser.get_method(), self._url
+        self._parser = HttpRequestParser(self)
+        self._parse(b"".join([method, b" ", url, b" HTTP/1.1\r\n", "".join(lines).encode("latin-1"), b"\r\n", rest]))
+
+    def _target(self) -> tuple[str, bytes]:
+        """Path and query of the request."""
+        url = self._url
+        if url.startswith(b"/"):
+            path, _, query = url.partition(b"?")
+        else:
+            try:
+                parts = parse_url(url)
+            except HttpParserError:
+                self._stop_parsing(BAD)
+            path, query = parts.path or b"/", parts.query or b""
+        text = path.decode("latin-1")
+        return unquote(text) if "%" in text else text, query
+
+    def _body_is_wanted(self) -> None:
+        if self._headers.get("expect", "").lower() == "100-continue":
+            self.put(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._reading and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+    # --- what goes wrong ---
+
+    def _give_up(self) -> None:
+        """The parser has. An answer that is under way is not disturbed, but it is the last one."""
+        if self._responder is None:
+            self._refuse(self._problem)
+            return
+        if self._inbound is Inbound.BODY and self._request is not None:
+            self._request.broke()
+        self._inbound = Inbound.IGNORED
+        self.keep_alive = False
+
+    def _stop_parsing(self, problem: Problem) -> NoReturn:
+        self._problem = problem
+        raise _Stop
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer in the shape of whoever the path belongs to, and let the client read it before the end."""
+        self._stop_timer()
+        self._inbound = Inbound.IGNORED
+        if self._transport.is_closing():
+            return
+        log.info("refused", status=problem[0], error=problem[2])
+        headers, body = self._refusal(problem, self._url.decode("latin-1").partition("?")[0])
+        headers.append((b"content-length", b"%d" % len(body)))
+        self._transport.write(response_head(problem[0], headers, [], keep_alive=False) + body)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._timer = self._loop.call_later(LINGER_SECONDS, self._transport.abort)
+
+    def _head_is_late(self) -> None:
+        self._timer = None
+        if self._head_bytes:
+            self._refuse(TOO_SLOW)
+        else:
+            self._transport.close()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_for_reset(self, seconds: float) -> None:
+        """A client that has closed answers what it gets with a reset; one that only stopped sending does not."""
+        if self._transport.is_closing() or self._responder is None:
+            return
+        sock = self._transport.get_extra_info("socket")
+        if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_CLOSE:
+            self._transport.abort()
+        else:
+            self._loop.call_later(seconds, self._look_for_reset, min(2 * seconds, 1.0))
+
+
+def _ignore(_: bool) -> None:
+    """Nobody minds whether the client is slow."""
+
+
+_NAMES: dict[bytes, str] = {}
+_MOST_NAMES = 1000
+
+
+def _name(raw: bytes) -> str:
+    """A header's name in lower case. The same few come with every request."""
+    name = raw.lower().decode("latin-1")
+    if len(_NAMES) < _MOST_NAMES:
+        _NAMES[raw] = name
+    return name
+
+
+def _size(headers: dict[str, str]) -> int:
+    return sum(len(name) + len(value) for name, value in headers.items())
+
+
+def _is_framed(headers: dict[str, str]) -> bool:
+    """Whether there is a body."""
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

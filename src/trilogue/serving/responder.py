@@ -1,0 +1,112 @@
+"""The answer to one request: started once, then written piece by piece, then ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from trilogue.serving.heads import Headers, response_head
+
+_CLOSE = b"close\r\n"
+_BODILESS = frozenset({204, 304})
+
+
+class Line(Protocol):
+    """What an answer needs of its connection."""
+
+    keep_alive: bool
+    paused: bool
+    """the client does not take what it was sent"""
+    on_flow: Callable[[bool], None]
+    """is told whenever `paused` changes"""
+
+    def put(self, data: bytes) -> None: ...
+    def answered(self) -> None: ...
+    async def drained(self) -> None: ...
+
+
+class Responder:
+    """`common`: headers that every answer to this request carries. Writing to a client that has left does nothing."""
+
+    __slots__ = ("_bodiless", "_chunked", "_head", "_line", "common", "ended", "last_write_at", "started", "status")
+
+    def __init__(self, line: Line, *, chunked: bool, bodiless: bool) -> None:
+        self._line = line
+        self._chunked = chunked
+        """the client knows HTTP/1.1, in which the end of a body can be told without closing"""
+        self._bodiless = bodiless
+        """the client asked for the head alone"""
+        self._head = b""
+        self.common: Headers = []
+        self.started = False
+        self.ended = False
+        self.status = 0
+        self.last_write_at = time.monotonic()
+
+    @property
+    def busy(self) -> bool:
+        """Pieces wait until the client has taken earlier ones."""
+        return self._line.paused
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Status and headers, sent with the first piece; from here on errors can only be told inside the body."""
+        if status in _BODILESS or self._bodiless:
+            self._chunked, self._bodiless = False, True
+        elif self._chunked:
+            headers = [*headers, (b"transfer-encoding", b"chunked")]
+        else:
+            self._line.keep_alive = False
+        self._begin(status, headers)
+
+    def send(self, data: bytes) -> None:
+        """A piece of the body, now. Who sends much must heed `busy`, or `follow` it."""
+        self.last_write_at = time.monotonic()
+        if self._bodiless:
+            data = b""
+        elif self._chunked and data:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if self._head:
+            data, self._head = self._head + data, b""
+        self._line.put(data)
+
+    def piece(self, data: bytes, now: float) -> None:
+        """As `send`, for a stream that has begun: one of many small pieces. `now`: the time."""
+        self.last_write_at = now
+        self._line.put(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    async def write(self, data: bytes) -> None:
+        """As `send`, and waits while the client is slow."""
+        self.send(data)
+        if self._line.paused:
+            await self._line.drained()
+
+    def follow(self, flow: Callable[[bool], None]) -> None:
+        """Call this with True when the client becomes slow, with False when it has caught up."""
+        self._line.on_flow = flow
+        if self._line.paused:
+            flow(True)
+
+    def end(self, data: bytes = b"") -> None:
+        """The last piece."""
+        if self.ended:
+            return
+        if data or self._head:
+            self.send(data)
+        if self._chunked:
+            self._line.put(b"0\r\n\r\n")
+        self.ended = True
+        self._line.answered()
+
+    def reply(self, status: int, headers: Headers, body: bytes) -> None:
+        """A whole answer."""
+        self._chunked = False
+        self._begin(status, [*headers, (b"content-length", b"%d" % len(body))])
+        self.end(body)
+
+    def _begin(self, status: int, headers: Headers) -> None:
+        self.started = True
+        self.status = status
+        self._head = response_head(status, headers, self.common, keep_alive=self._line.keep_alive)
+        if _CLOSE in self._head:
+            self._line.keep_alive = False

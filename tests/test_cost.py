@@ -1,0 +1,233 @@
+"""What the hot paths cost, counted in calls: of functions, methods and builtins, per event and per request.
+
+Calls do not depend on the machine or on what else it does, so 20 % more of them is caught without a clock. A limit that
+is no longer near the count should follow it downwards; to raise one needs a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from types import FrameType
+from typing import Any, cast
+
+import pytest
+import uvloop
+
+from benchmarks.core import STREAMS
+from trilogue import Protocol, Sealer, StreamTranslator
+from trilogue.config import load
+from trilogue.gateway.accounts import Accounts
+from trilogue.gateway.app import Gateway, not_http
+from trilogue.gateway.logs import journal
+from trilogue.gateway.passage import PassThrough
+from trilogue.gateway.services import Services
+from trilogue.protocols.reply import Reply
+from trilogue.serving.connection import ClientConnection
+from trilogue.upstream import UpstreamRequest
+from trilogue.upstream.connection import Connection, Exchange
+from trilogue.upstream.transport import HttpResponse
+
+MARGIN = 1.2
+EVENTS = 200
+REQUESTS = 50
+
+C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
+PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
+    (C, C): 0,
+    (C, M): 0,
+    (C, R): 0,
+    (M, C): 0,
+    (M, M): 0,
+    (M, R): 0,
+    (R, C): 0,
+    (R, M): 0,
+    (R, R): 0,
+}
+"""from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
+PER_PLAIN_REQUEST = {C: 0, M: 0}
+"""of a Chat client, from its bytes to those of its answer, without the sockets"""
+
+
+def calls(run: Callable[[], object]) -> int:
+    """How many calls this makes."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        if event in ("call", "c_call"):
+            count += 1
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def check(found: float, expected: float) -> None:
+    """At most a fifth more than is known."""
+    if found > expected * MARGIN:
+        pytest.fail(f"{found:.1f} calls, and {expected} are known")
+
+
+class Wire:
+    """A transport that takes everything."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def abort(self) -> None:
+        """Who stops waiting drops the connection."""
+
+    close = pause_reading = resume_reading = abort
+
+
+def passage(source: Protocol, target: Protocol) -> PassThrough | StreamTranslator:
+    if source is target:
+        return PassThrough(source, Reply(source=source))
+    return StreamTranslator(source=source, target=target)
+
+
+@pytest.mark.parametrize("pair", PER_EVENT, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
+def test_calls_per_event(pair: tuple[Protocol, Protocol]) -> None:
+    """The first events of a stream are more work; then each costs the same."""
+    asyncio.run(_stream(pair))
+
+
+async def _stream(pair: tuple[Protocol, Protocol]) -> None:
+    events = list(STREAMS[pair[0]](EVENTS + 20))[10 : EVENTS + 10]
+    head = list(STREAMS[pair[0]](EVENTS + 20))[:10]
+    through, wire = passage(*pair), Wire()
+    connection = Connection()
+    connection.connection_made(cast(asyncio.Transport, Wire()))
+    exchange = connection.start(b"", b"")
+    connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+
+    def take(data: bytes) -> bool:
+        wire.write(through.feed(data))
+        return False
+
+    pouring = asyncio.create_task(exchange.pour(take, None))
+    await asyncio.sleep(0)
+    for event in head:
+        connection.data_received(b"%x\r\n%b\r\n" % (len(event), event))
+    framed = [b"%x\r\n%b\r\n" % (len(event), event) for event in events]
+    found = calls(lambda: [connection.data_received(data) for data in framed]) / EVENTS
+    pouring.cancel()
+    assert len(wire.written) == EVENTS + len(head)
+    check(found, PER_EVENT[pair])
+
+
+ANSWERS: dict[Protocol, Any] = {
+    C: {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
+    },
+    M: {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": "Hi"}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 5, "output_tokens": 1},
+    },
+}
+
+
+class Upstream:
+    """A transport behind the seam that has its answer at once."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        body = json.dumps(ANSWERS[protocol]).encode()
+        self._data = (
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+        )
+
+    async def send(self, request: UpstreamRequest) -> HttpResponse:
+        connection = Connection()
+        connection.connection_made(cast(asyncio.Transport, Wire()))
+        exchange: Exchange = connection.start(b"", request.body)
+        connection.data_received(self._data)
+        return HttpResponse(exchange, 60)
+
+    async def aclose(self) -> None:
+        pass
+
+
+CONFIG = """\
+keys: [client-key]
+pool: {persist: false}
+providers: {up: {protocol: PROTOCOL, base_url: "http://127.0.0.1:1", accounts: [{key: upstream-key}]}}
+"""
+BODY = json.dumps({"model": "up/m", "messages": [{"role": "user", "content": "Hello"}]}).encode()
+REQUEST = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer client-key\r\n"
+    b"content-type: application/json\r\nuser-agent: test\r\naccept: */*\r\ncontent-length: %d\r\n\r\n" % len(BODY)
+) + BODY
+
+
+@pytest.mark.parametrize("upstream", PER_PLAIN_REQUEST, ids=lambda protocol: protocol.short)
+def test_calls_per_plain_request(tmp_path: Path, upstream: Protocol) -> None:
+    """The whole gateway but for the sockets: parser, keys, routes, accounts, translation, records."""
+    file = tmp_path / "trilogue.yaml"
+    file.write_text(CONFIG.replace("PROTOCOL", upstream.value))
+    config = load(file, {})
+
+    journal.open(BytesIO())
+
+    async def main() -> float:
+        services = Services(
+            config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), Accounts(tmp_path / "pool.db")
+        )
+        wire = Wire()
+        client = ClientConnection(Gateway(services), not_http, set(), asyncio.get_running_loop())
+        client.connection_made(cast(asyncio.Transport, wire))
+
+        async def ask(times: int) -> None:
+            for _ in range(times):
+                client.data_received(REQUEST)
+                for _ in range(3):
+                    await asyncio.sleep(0)
+
+        await ask(10)
+        count = 0
+
+        def note(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        sys.setprofile(note)
+        try:
+            await ask(REQUESTS)
+        finally:
+            sys.setprofile(None)
+        assert len(wire.written) == REQUESTS + 10
+        assert all(b" 200 OK" in data for data in wire.written)
+        return count / REQUESTS
+
+    try:
+        found = uvloop.run(main())
+    finally:
+        journal.open(None)
+    check(found, PER_PLAIN_REQUEST[upstream])
