@@ -47,6 +47,11 @@ class ScriptedUpstream:
         """Answer the next request with exactly this, whatever it is."""
         self._raw.append(steps)
 
+    @property
+    def waiting(self) -> int:
+        """How many of these answers nobody has asked for yet."""
+        return len(self._raw)
+
     def last(self, path: str = "") -> Recorded:
         """The last request, of those to a path."""
         return next(request for request in reversed(self.requests) if path in ("", request.path))

@@ -9,6 +9,7 @@ from trilogue.config import Provider as ProviderConfig
 from trilogue.config import Secret, endpoint
 from trilogue.config import Timeouts as Clocks
 from trilogue.errors import UpstreamFailure
+from trilogue.gateway.redact import Blank
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import Ask, Pool
 from trilogue.protocols.profile import Profile
@@ -24,10 +25,12 @@ TransportFor = Callable[[ProviderConfig, str | None], Transport]
 class Account:
     """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
-    __slots__ = ("_secret", "_ways", "name")
+    __slots__ = ("_secret", "_ways", "blank", "name")
 
-    def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport]) -> None:
+    def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], private: Sequence[str]) -> None:
         self.name = name
+        self.blank = Blank([secret.reveal(), *private] if secret else private)
+        """for what goes wrong with it: its key and these values are nobody else's business"""
         self._secret = secret
         self._ways = ways
 
@@ -66,8 +69,9 @@ class Provider:
             proxies = own or config.proxies
             return [transport_for(config, proxy.reveal()) for proxy in proxies] or [transport_for(config, None)]
 
-        listed = [Account(one.name, one.key, ways(one.proxies)) for one in config.accounts]
-        self._accounts = {account.name: account for account in listed or [Account(name, None, ways(()))]}
+        private = [value.reveal() for value in config.headers.values() if not value.literal]
+        listed = [Account(one.name, one.key, ways(one.proxies), private) for one in config.accounts]
+        self._accounts = {account.name: account for account in listed or [Account(name, None, ways(()), private)]}
 
     def url(self, path: str) -> str:
         """The address of one of its endpoints."""

@@ -20,7 +20,7 @@ from trilogue.gateway.items import ItemStore
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
 from trilogue.gateway.record import Record
-from trilogue.gateway.redact import redacted
+from trilogue.gateway.redact import Blank
 from trilogue.gateway.services import Limits
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
 from trilogue.pool import reset_delay, with_headers
@@ -75,11 +75,19 @@ class Relay:
         """what the request under way has lost"""
         self.items: ItemStore | None = None
         """keeps what the client may refer to later"""
+        self.blank = Blank()
+        """for what the account under way must not have told of it"""
 
     async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it."""
+        try:
+            return await self._answer(response, upstream, attempt)
+        except UpstreamFailure as error:
+            raise UpstreamFailure(self.blank.failure(failure_of(error, upstream))) from None
+
+    async def _answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         if response.status >= 400:
-            body = redacted(await response.read(MAX_ERROR_BYTES), attempt.request.headers)
+            body = self.blank.body(await response.read(MAX_ERROR_BYTES))
             failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
             if failure.kind is FailureKind.RATE_LIMIT:
                 failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
@@ -119,8 +127,12 @@ class Relay:
         if content_type.startswith("application/json"):
             held.append(passage.whole(parse_upstream(await response.read(self._limits.max_body_bytes))))
         while not passage.done:
+            complete = passage.finish is not None
             data = await _next(response, passage)
             out = passage.feed(data) if data else passage.close()
+            if complete or passage.failed is not None:
+                # Nothing of the answer itself, of which not a letter may change, comes after its end.
+                out = self.blank.body(out)
             if passage.moved and self.progress is not None:
                 self.progress.moved()
             if passage.started and self.record.first_token is None:
@@ -153,7 +165,7 @@ class Relay:
             await self._commit(response, attempt.losses)
         await self._write(held, b"")
         self.record.answered(passage.usage, [*attempt.losses, *passage.losses])
-        failure = passage.failed.failure if passage.failed is not None else None
+        failure = self.blank.failure(passage.failed.failure) if passage.failed is not None else None
         if failure is not None:
             self.record.failed(failure)
         await self.responder.end()

@@ -12,7 +12,6 @@ from trilogue.errors import UpstreamFailure
 from trilogue.gateway.call import read_head, with_model
 from trilogue.gateway.outbound import forwarded_headers, with_query
 from trilogue.gateway.provider import Account, Provider, credentials
-from trilogue.gateway.redact import redacted
 from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, loss_header
 from trilogue.gateway.visit import Visit
 from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
@@ -116,7 +115,7 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) ->
         finally:
             await response.aclose()
     if response.status >= 400:
-        answer = redacted(answer, request.headers)
+        answer = account.blank.body(answer)
         failure = codec(provider.protocol).decode_error(response.status, dict(response.headers), answer)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
