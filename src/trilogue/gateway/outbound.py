@@ -16,6 +16,7 @@ from trilogue.errors import StrictLoss
 from trilogue.gateway.call import Call, with_model
 from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.gateway.services import Services
+from trilogue.gateway.stateless import refuse_state
 from trilogue.model import Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump
@@ -67,9 +68,12 @@ class Outbound(Struct, frozen=True):
 def outbound(call: Call, provider: Provider, account: Account, model: str, services: Services) -> Outbound:
     """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
     if provider.protocol is call.client:
+        profile = provider.profile(model)
+        if not profile.keeps_state:
+            refuse_state(call.body, call.client)
         body = call.body if model == call.model else with_model(call.body, model)
         headers = forwarded_headers(call.headers)
-        version = headers.get("anthropic-version") or provider.profile(model).version
+        version = headers.get("anthropic-version") or profile.version
         return Outbound(_request(call, provider, account, headers | _version(provider, version), body), None, [])
     target = Target(
         protocol=provider.protocol,

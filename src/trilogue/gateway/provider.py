@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 from trilogue.config import Provider as ProviderConfig
 from trilogue.config import Secret, endpoint
@@ -17,6 +18,8 @@ from trilogue.state import steady_time
 from trilogue.upstream import Timeouts, Transport
 
 GRACE_SECONDS = 0.5
+KNOWN_MODELS = 256
+"""profiles that are kept: clients may ask for any name"""
 
 TransportFor = Callable[[ProviderConfig, str | None], Transport]
 """the way out of a provider: directly, or through the egress proxy with this URL"""
@@ -63,6 +66,7 @@ class Provider:
         self.is_demo = config.is_demo
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
         self._config = config
+        self._profile = lru_cache(KNOWN_MODELS)(config.profile_for)
         self._pool = pool
 
         def ways(own: tuple[Secret, ...]) -> list[Transport]:
@@ -79,7 +83,7 @@ class Provider:
 
     def profile(self, model: str) -> Profile:
         """What one of its models can do."""
-        return self._config.profile_for(model)
+        return self._profile(model)
 
     def account(self, name: str) -> Account:
         """The account that the pool chose."""

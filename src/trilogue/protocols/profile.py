@@ -24,6 +24,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     """takes temperature, top_p (and top_k where the protocol has it)"""
     cache_marks: bool = True
     """takes explicit cache marks"""
+    keeps_state: bool = True
+    """Messages, Responses: keeps earlier turns (thread, previous_response_id, conversation); where it does not,
+    requests that rely on them are refused, and clients send the whole history"""
 
     developer_role: bool = True
     """Chat: knows the developer role; otherwise system is used"""
@@ -95,7 +98,12 @@ _MESSAGES = (
     (r"claude-opus-4-7", Profile(efforts=ALL_EFFORTS[2:], sampling=False, mid_system=False)),
     (r"claude-(fable|mythos)", Profile(efforts=ALL_EFFORTS[2:], sampling=False, disable_thinking=False)),
     (r"claude", Profile(efforts=ALL_EFFORTS[2:], sampling=False)),
-    (r"", Profile(efforts=ALL_EFFORTS[2:], mid_system=False, version="2023-06-01", budget_thinking=True)),
+    (
+        r"",
+        Profile(
+            efforts=ALL_EFFORTS[2:], mid_system=False, version="2023-06-01", budget_thinking=True, keeps_state=False
+        ),
+    ),
 )
 
 _COMPATIBLE = Profile(
