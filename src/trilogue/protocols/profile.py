@@ -27,6 +27,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     keeps_state: bool = True
     """Messages, Responses: keeps earlier turns (thread, previous_response_id, conversation); where it does not,
     requests that rely on them are refused, and clients send the whole history"""
+    billing_block: bool = True
+    """Messages clients: passes on the line of Claude Code's prompt with its version and a hash of each request, which
+    keeps caches cold that go by the start of a prompt"""
 
     developer_role: bool = True
     """Chat: knows the developer role; otherwise system is used"""
