@@ -27,6 +27,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     keeps_state: bool = True
     """Messages, Responses: keeps earlier turns (thread, previous_response_id, conversation); where it does not,
     requests that rely on them are refused, and clients send the whole history"""
+    raw_as_summary: bool = False
+    """Responses clients: raw reasoning is shown as a summary, which is all that Codex and the AI SDK show by default"""
     billing_block: bool = True
     """Messages clients: passes on the line of Claude Code's prompt with its version and a hash of each request, which
     keeps caches cold that go by the start of a prompt"""
