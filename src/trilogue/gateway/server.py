@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -39,6 +40,8 @@ class Worker(uvicorn.Server):
         self._load = load
         self._accounts = accounts
         self.admin_socket: socket.socket | None = None
+        self.shared_folder: Path | None = None
+        """where workers find each other, if there are several"""
         self._build = build
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
@@ -54,7 +57,11 @@ class Worker(uvicorn.Server):
         await super().startup(sockets)
         if self.admin_socket is None:
             return
-        config = uvicorn.Config(Admin(lambda: self.gateway.services), http=GuardedProtocol, **_QUIET)
+        admin = Admin(lambda: self.gateway.services, self.shared_folder)
+        listening = await admin.siblings.listen()
+        if listening is not None:
+            self.servers.append(listening)
+        config = uvicorn.Config(admin, http=GuardedProtocol, **_QUIET)
         config.load()
         server = await asyncio.get_running_loop().create_server(
             lambda: GuardedProtocol(config=config, server_state=self.server_state, app_state={}),
