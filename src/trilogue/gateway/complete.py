@@ -19,15 +19,14 @@ from trilogue.gateway.http import ClientGone
 from trilogue.gateway.relay import Relay
 from trilogue.gateway.running import DRAINING
 from trilogue.gateway.visit import Visit
+from trilogue.gateway.watch import GONE, targets_of, watch_client
 from trilogue.translate.responses import Stamp
-
-GONE = "client gone"
 
 
 async def handle(visit: Visit) -> None:
     """One completion, streamed or not."""
     call = await _read(visit)
-    targets = await visit.services.resolve(call.model, call.client)
+    targets = await targets_of(visit, call.model)
     stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
     relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits)
     relay.items = visit.services.items
@@ -57,7 +56,7 @@ async def _read(visit: Visit) -> Call:
 
 async def _guarded(visit: Visit, relay: Relay, clocks: Clocks, work: Awaitable[None]) -> None:
     """Run the work while watching the client and the clocks; end it in the client's own words if it fails."""
-    watchers = [asyncio.create_task(_watch_client(visit, clocks.task))]
+    watchers = [asyncio.create_task(watch_client(visit, clocks.task))]
     if relay.call.stream:
         heart = Heart(visit.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
         watchers.append(asyncio.create_task(heart.run()))
@@ -71,12 +70,6 @@ async def _guarded(visit: Visit, relay: Relay, clocks: Clocks, work: Awaitable[N
         clocks.stop()
         for watcher in watchers:
             watcher.cancel()
-
-
-async def _watch_client(visit: Visit, task: asyncio.Task[object]) -> None:
-    await visit.request.gone()
-    if not visit.responder.ended:
-        task.cancel(GONE)
 
 
 async def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:

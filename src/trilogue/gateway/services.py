@@ -15,7 +15,7 @@ from trilogue.gateway.catalog import Catalog
 from trilogue.gateway.items import ItemStore
 from trilogue.gateway.provider import Provider, TransportFor
 from trilogue.model import Protocol
-from trilogue.routing import NoRoute, Router, Upstream
+from trilogue.routing import Router, Upstream
 from trilogue.translate.seal import Sealer
 from trilogue.upstream import Transport
 
@@ -56,17 +56,12 @@ class Services:
             for name, provider in config.providers.items()
         }
 
-    async def resolve(self, model: str, client: Protocol) -> tuple[Upstream, ...]:
-        """Where a model goes: as the routes say, else to a provider that lists it, one that speaks like the client
-        first. Raises NoRoute.
-        """
-        try:
-            return self.router.resolve(model, client).targets
-        except NoRoute:
-            offering = await self.catalog.offering(model, self.providers.values())
-            if not offering:
-                raise
-            return (Upstream(min(offering, key=lambda one: one.protocol is not client).name, model),)
+    async def offered(self, model: str, client: Protocol) -> Upstream | None:
+        """Where a model goes that no route knows: to a provider that lists it, if one can be to one like the client."""
+        offering = await self.catalog.offering(model, self.providers.values())
+        if not offering:
+            return None
+        return Upstream(min(offering, key=lambda one: one.protocol is not client).name, model)
 
     async def aclose(self) -> None:
         """Close every connection of this configuration."""

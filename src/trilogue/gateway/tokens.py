@@ -14,6 +14,7 @@ from trilogue.gateway.outbound import forwarded_headers, with_query
 from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, loss_header
 from trilogue.gateway.visit import Visit
+from trilogue.gateway.watch import targets_of, watching
 from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
@@ -55,14 +56,15 @@ async def handle(visit: Visit) -> None:
     body = await visit.request.body(visit.services.limits.max_body_bytes)
     model, _ = read_head(body)
     visit.record.model = model
-    target = (await visit.services.resolve(model, visit.client))[0]
+    target = (await targets_of(visit, model))[0]
     provider = visit.services.providers[target.provider]
     record = visit.record
     record.provider = provider.name
     record.upstream, record.upstream_model = provider.protocol.short, target.model
     counted = None
     if provider.protocol in PATHS and not provider.is_demo:
-        counted = await _counted(visit, body, provider, target.model)
+        async with watching(visit):
+            counted = await _counted(visit, body, provider, target.model)
     await _reply(visit, counted or _estimated(visit, body))
 
 
