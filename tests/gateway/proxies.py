@@ -27,6 +27,8 @@ class LoopbackProxy:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             meet = self._http if self.scheme.startswith("http") else self._socks
             host, port, first = await meet(reader, writer)
+            # Names that only this proxy can resolve.
+            host = "127.0.0.1" if host.endswith(".test") else host
             inward, outward = await asyncio.open_connection(host, port)
             outward.write(first)
             await asyncio.gather(_pipe(reader, outward), _pipe(inward, writer))
