@@ -123,8 +123,11 @@ class Settings:
         return self.config
 
     def reload(self) -> bool:
-        """As `load`, telling the log."""
-        return load_or_none(self.load) is not None
+        """As `load`, telling the log, which then follows the new settings."""
+        config = load_or_none(self.load)
+        if config is not None:
+            configure_logging(config.server.log)
+        return config is not None
 
 
 def _transports() -> TransportFor:

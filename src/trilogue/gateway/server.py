@@ -19,6 +19,7 @@ from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.admin import Admin
 from trilogue.gateway.app import Gateway
 from trilogue.gateway.guard import GuardedProtocol
+from trilogue.gateway.logs import configure_logging
 from trilogue.gateway.services import Services
 
 log = structlog.get_logger("trilogue.server")
@@ -96,6 +97,7 @@ class Worker(uvicorn.Server):
         retiring = asyncio.get_running_loop().create_task(self._retire(old))
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
+        configure_logging(config.server.log)
         log.info("reloaded")
 
     async def on_tick(self, counter: int) -> bool:
