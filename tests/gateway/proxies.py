@@ -24,14 +24,13 @@ class LoopbackProxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client."""
         self.connections += 1
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        try:
             meet = self._http if self.scheme.startswith("http") else self._socks
-            host, port, first = await meet(reader, writer)
-            # Names that only this proxy can resolve.
-            host = "127.0.0.1" if host.endswith(".test") else host
-            inward, outward = await asyncio.open_connection(host, port)
-            outward.write(first)
-            await asyncio.gather(_pipe(reader, outward), _pipe(inward, writer))
+            await _join(reader, writer, *await meet(reader, writer))
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
 
     async def _http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int, bytes]:
         """CONNECT, or plain requests in absolute form (RFC 9112 §3.2.2), which the upstream understands too."""
@@ -65,6 +64,17 @@ class LoopbackProxy:
         host = ".".join(map(str, address)) if kind == 1 else address.decode()
         self.tunnels.add(f"{host}:{port}")
         return host, port, b""
+
+
+async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int, first: bytes) -> None:
+    # Names that only this proxy can resolve.
+    host = "127.0.0.1" if host.endswith(".test") else host
+    inward, outward = await asyncio.open_connection(host, port)
+    try:
+        outward.write(first)
+        await asyncio.gather(_pipe(reader, outward), _pipe(inward, writer))
+    finally:
+        outward.close()
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
