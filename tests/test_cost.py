@@ -127,7 +127,12 @@ async def _stream(pair: tuple[Protocol, Protocol]) -> None:
     for event in head:
         connection.data_received(b"%x\r\n%b\r\n" % (len(event), event))
     framed = [b"%x\r\n%b\r\n" % (len(event), event) for event in events]
-    found = calls(lambda: [connection.data_received(data) for data in framed]) / EVENTS
+
+    def receive() -> None:
+        for data in framed:
+            connection.data_received(data)
+
+    found = calls(receive) / EVENTS
     pouring.cancel()
     assert len(wire.written) == EVENTS + len(head)
     check(found, PER_EVENT[pair])

@@ -60,8 +60,6 @@ def test_tool_runner(gateway: Gateway, up: ScriptedUpstream, upstream: Protocol,
         tools=[work],
         messages=[{"role": "user", "content": "Work"}],
         stream=stream,
-        # Where bytes pass through it is the upstream that keeps threads, and the scripted one has none.
-        **({"thread": False} if upstream is Protocol.MESSAGES else {}),
     )
     final = runner.until_done()
     assert steps == [1, 2, 3]

@@ -130,3 +130,43 @@ def test_connections_of_the_old_configuration_are_closed(tmp_path: Path, up: Scr
             stream.cancel()
 
         asyncio.run(main())
+
+
+def logged(gateway: Started) -> str:
+    """A request's id: its line is in the log soon, if it is written at all."""
+    data = request(Protocol.CHAT, "chat/text", stream=False)
+    return asyncio.run(exchange(gateway.url, data)).headers["x-request-id"]
+
+
+def test_the_level_of_the_log(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Less from now on, and then again more."""
+    with started(tmp_path, QUICK, up.url) as gateway:
+        first = logged(gateway)
+        gateway.wait_for_log(first)
+        quiet = QUICK.replace("server:\n", "server:\n  log: {level: error}\n")
+        rewrite(gateway, quiet + "aliases: {quiet: chat/text}\n", up)
+        until(lambda: ask(gateway, "quiet") == 200)
+        unseen = logged(gateway)
+        rewrite(gateway, QUICK + "aliases: {loud: chat/text}\n", up)
+        until(lambda: ask(gateway, "loud") == 200)
+        last = logged(gateway)
+        gateway.wait_for_log(last)
+        # One process writes its lines in order: what was to come before the last one has come.
+        assert unseen not in gateway.log
+        assert {line["level"] for line in gateway.lines} == {"info"}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_format_of_the_log(tmp_path: Path, up: ScriptedUpstream, workers: str) -> None:
+    """Every worker follows."""
+    with started(tmp_path, QUICK, up.url, options=("--workers", workers)) as gateway:
+        gateway.wait_for_log(logged(gateway))
+        assert all(line.startswith("{") for line in gateway.log.splitlines())
+        before = len(gateway.log.splitlines())
+        rewrite(gateway, QUICK.replace("server:\n", "server:\n  log: {format: text}\n"), up)
+        until(lambda: gateway.log.count("reloaded") == int(workers))
+        for request_id in [logged(gateway) for _ in range(8)]:
+            gateway.wait_for_log(request_id)
+        after = gateway.log.splitlines()[before:]
+        assert len(after) >= 8
+        assert not any(line.startswith("{") for line in after)

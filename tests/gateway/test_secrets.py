@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.process import SHORT, Started, started
-from tests.gateway.running import LENIENT
-from tests.gateway.wire import CASES, Answer, exchange, payload, post
+from tests.gateway.wire import CASES, Answer, exchange, outcome, payload, post
 from tests.scripted import thread
-from tests.scripted.ask import PATHS
-from tests.scripted.errors import ERRORS
-from tests.scripted.http import json_answer
-from tests.scripted.scenario import FAULTS
+from tests.scripted.ask import PATHS, body
+from tests.scripted.errors import ERRORS, Refused
+from tests.scripted.http import LAST_CHUNK, Step, chunk, json_answer, sse_answer, stream_head
+from tests.scripted.scenario import FAULTS, plan
 from tests.scripted.server import ScriptedUpstream
+from tests.scripted.tokens import Ids
+from tests.scripted.wire import WIRES
 from trilogue.model import Protocol
 
 SECRETS = {
@@ -43,8 +44,9 @@ CONFIG = (
     SHORT.replace("server:\n", "server:\n  log: {level: debug}\n")
     + "keys: [env:TRILOGUE_KEY, env:SECOND_KEY]\nseal_keys: [env:SEAL]\nproviders:\n"
     + "".join(f"  {protocol.short}: {PROVIDER.replace('PROTOCOL', protocol.value)}\n" for protocol in Protocol)
-    + LENIENT
+    + "pool: {rules: [{text: '*', action: next}]}\n"
 )
+"""Whatever the upstream says, its one account stays in use."""
 SCENARIOS = [*ERRORS, *FAULTS, "text", "tools", "reasoning", "refusal", "no-such-model"]
 
 
@@ -135,7 +137,57 @@ def test_an_upstream_that_talks_too_much(gateway: Started, up: ScriptedUpstream,
         up.say(json_answer(status, organisation, {"type": "error", "error": error}))
         answer = asyncio.run(exchange(gateway.url, asked(client, f"{upstream.short}/text", stream=stream)))
         assert answer.status >= 400
+        assert not up.waiting
         assert [word for word in INSIDE if word.encode() in answer.raw] == []
+
+
+def slips(upstream: Protocol, text: str) -> dict[str, list[Step]]:
+    """The ways in which an upstream tells a text in an error after it has said 200."""
+    wire = WIRES[PATHS[upstream]]
+    asked_for = wire.read(body(upstream, "text", stream=True, tools=False))
+    planned = plan("text", asked_for.seen)
+    assert planned is not None
+    complete = list(wire.stream(planned.answer, asked_for, Ids(1)))
+    frames = complete[:4]
+    # As a code it would get into the log.
+    refused = Refused(500, text, ("server_error", text), "api_error")
+    error = {"message": text, "type": "server_error", "code": text, "param": text}
+
+    def failing(sent: int) -> list[bytes]:
+        return list(wire.error_events(refused, asked_for, Ids(1), sent))
+
+    return {
+        "whole": [json_answer(200, [], {"type": "error", "error": error})],
+        "first": list(sse_answer(failing(0))),
+        "mid": list(sse_answer([*frames, *failing(4)])),
+        "at once": list(sse_answer([b"".join([*frames, *failing(4)])])),
+        "too late": [stream_head([]), *map(chunk, complete), 0.05, *map(chunk, failing(4)), LAST_CHUNK],
+        "in bits": list(sse_answer(bytes([byte]) for byte in b"".join([*frames, *failing(4)]))),
+    }
+
+
+SLIPS = {
+    **LOOSE,
+    "header": f"no such team: {SECRETS['header value']}",
+    "cut": "x" * 1980 + SECRETS["upstream key"],
+}
+
+
+@pytest.mark.parametrize("case", SLIPS)
+@pytest.mark.parametrize("way", ["whole", "first", "mid", "at once", "in bits", "too late"])
+def test_an_upstream_that_talks_too_much_after_200(gateway: Started, up: ScriptedUpstream, case: str, way: str) -> None:
+    """The same in an answer that began well, translated and passed through, for the client and for the log."""
+    ids = []
+    for client, upstream, stream in CASES:
+        up.say(*slips(upstream, SLIPS[case])[way])
+        answer = asyncio.run(exchange(gateway.url, asked(client, f"{upstream.short}/text", stream=stream)))
+        assert way == "too late" or outcome(answer, client).how in ("http", "stream")
+        assert not up.waiting
+        assert [word for word in (*INSIDE, SECRETS["header value"]) if word[:18].encode() in answer.raw] == []
+        ids.append(answer.headers["x-request-id"])
+    for request_id in ids:
+        gateway.wait_for_log(request_id)
+    assert [word for word in (*INSIDE, SECRETS["header value"]) if word[:18] in gateway.log] == []
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])

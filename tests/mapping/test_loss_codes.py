@@ -24,6 +24,7 @@ from tests.mapping.cases import (
 )
 from tests.mapping.test_s02_turns import TOOLS, call, told
 from trilogue import LOSSES, ClientError, Target
+from trilogue.protocols.profile import Profile
 
 LOGPROBS: Body = {"content": [{"token": "x", "logprob": -1.0, "bytes": None, "top_logprobs": []}], "refusal": None}
 TWO = [*choice(content="a"), {"index": 1, "finish_reason": "stop", "message": {"role": "assistant", "content": "b"}}]
@@ -46,7 +47,14 @@ def _bound_thinking() -> set[str]:
     return codes(trilogue.translate_request(body, source=C, target=Target.of(M, "claude-sonnet-4-5")).losses)
 
 
+def _billed() -> set[str]:
+    block = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1; cch=0;"}
+    target = Target(protocol=C, model="m", profile=Profile(billing_block=False))
+    return codes(trilogue.translate_request(request(M, system=[block]), source=M, target=target).losses)
+
+
 EXTRA: dict[str, Callable[[], set[str]]] = {
+    "system.billing_block": _billed,
     "logprobs.dropped": lambda: answered(
         Answer("x", "C>M", {"choices": [{**choice(content="x")[0], "logprobs": LOGPROBS}]})
     ),

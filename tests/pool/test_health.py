@@ -165,8 +165,10 @@ def test_reset_forgets_everything() -> None:
     fail(pool, "a", START, cool(3_000.0))
     fail(pool, "a", START, cool(3_000.0, Scope.ACCOUNT_MODEL))
     fail(pool, "a", START, DISABLE)
+    fail(pool, "a", START, cool(3_000.0, Scope.PROVIDER))
     pool.health.reset(pool.accounts[0])
     assert use(pool, START + 1, model="m") == "a"
+    assert Cooled("p", "", "", 0.0, False, "", 0) in pool.changes
 
 
 def test_the_network_is_not_the_accounts_fault() -> None:

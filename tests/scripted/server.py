@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -38,6 +39,8 @@ class ScriptedUpstream:
         self.by_key: dict[str, str] = {}
         self.requests: list[Recorded] = []
         self.url = ""
+        self.tls: ssl.SSLContext | None = None
+        """set it before the start to be served over TLS"""
         self.connections = 0
         self._raw: deque[Iterable[Step]] = deque()
         self._server: asyncio.Server | None = None
@@ -47,14 +50,20 @@ class ScriptedUpstream:
         """Answer the next request with exactly this, whatever it is."""
         self._raw.append(steps)
 
+    @property
+    def waiting(self) -> int:
+        """How many of these answers nobody has asked for yet."""
+        return len(self._raw)
+
     def last(self, path: str = "") -> Recorded:
         """The last request, of those to a path."""
         return next(request for request in reversed(self.requests) if path in ("", request.path))
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._protocol, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await loop.create_server(self._protocol, "127.0.0.1", 0, ssl=self.tls)
+        scheme = "http" if self.tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import signal
 import socket
+import tempfile
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,21 +68,27 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     if not quiet:
         click.echo(welcome(config, listener.getsockname()[1]))
 
+    shared = _shared_folder(config.server.workers)
+
     def run(sock: socket.socket, parent: int | None = None) -> None:
-        accounts = Accounts(state_directory(os.environ) / FILE_NAME)
+        accounts = Accounts(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
 
         def build(new: Config) -> Services:
             return Services(new, _transports(), sealer, accounts)
 
         worker = Worker(settings.config, settings.load, build, accounts, parent)
-        worker.admin_socket = admin
+        worker.admin_socket, worker.shared_folder = admin, shared
         uvloop.run(worker.serve(sock))
 
     if config.server.workers == 1:
         run(listener)
     else:
         here = os.getpid()
-        Supervisor(lambda sock: run(sock, here), settings.reload, listener, config.server.workers).run()
+        try:
+            Supervisor(lambda sock: run(sock, here), settings.reload, listener, config.server.workers).run()
+        finally:
+            if shared is not None and os.getpid() == here:
+                shutil.rmtree(shared, ignore_errors=True)
 
 
 class NotStarted(click.ClickException):
@@ -115,8 +123,11 @@ class Settings:
         return self.config
 
     def reload(self) -> bool:
-        """As `load`, telling the log."""
-        return load_or_none(self.load) is not None
+        """As `load`, telling the log, which then follows the new settings."""
+        config = load_or_none(self.load)
+        if config is not None:
+            configure_logging(config.server.log)
+        return config is not None
 
 
 def _transports() -> TransportFor:
@@ -132,6 +143,17 @@ def _transports() -> TransportFor:
         return network[way]
 
     return transport_for
+
+
+def _shared_folder(workers: int) -> Path | None:
+    """Where several workers find each other while they run. It needs no more than a place for temporary files."""
+    if workers == 1:
+        return None
+    try:
+        return Path(tempfile.mkdtemp(prefix="trilogue-"))
+    except OSError as error:
+        log.warning("workers cannot ask each other: there is no place for temporary files", error=error.strerror)
+        return None
 
 
 def _listen_for_admins(config: Config) -> socket.socket | None:

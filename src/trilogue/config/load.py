@@ -10,12 +10,13 @@ from msgspec import inspect
 
 from trilogue.config.complete import complete
 from trilogue.config.document import MAX_BYTES, Document, read_document
+from trilogue.config.egress import with_environment
 from trilogue.config.folders import config_directory
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.reader import Reader
 from trilogue.config.types import Config
 from trilogue.config.validate import check
-from trilogue.config.zero import zero_config
+from trilogue.config.zero import zero_providers
 
 FILE_NAME = "trilogue.yaml"
 
@@ -34,9 +35,9 @@ def parse(data: bytes, environ: Mapping[str, str], folder: Path) -> Config:
         raise ConfigError([Problem("", "the file must hold settings (key: value)")])
     reader = Reader(environ, folder)
     written: Config = reader.read(_CONFIG, document.data, "")
-    config = complete(written, zero_config(environ).providers)
+    config, faults = with_environment(complete(written, zero_providers(environ)), environ)
     checked = check(config, providers_known="providers" not in reader.failed)
-    found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)]
+    found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)] + faults
     if found:
         raise ConfigError(_sorted(found, document))
     return config

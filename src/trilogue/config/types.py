@@ -195,6 +195,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """declare: carry on and say what a translation lost; strict: refuse what would lose something"""
     repair_history: bool = False
     """answer tool calls that the history left without a result, as many upstreams demand"""
+    env_proxies: bool = False
+    """providers without `proxies` use those of the environment: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, but for NO_PROXY"""
     pool: PoolsSettings = PoolsSettings()
     """what holds for the accounts of all providers"""
     admin: Admin = Admin()

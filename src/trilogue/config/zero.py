@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trilogue.config.complete import complete
+from trilogue.config.egress import with_environment
 from trilogue.config.endpoint import url_fault
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.secret import Secret
@@ -19,10 +20,17 @@ _VENDORS = (
 
 
 def zero_config(environ: Mapping[str, str]) -> Config:
+    """Everything as by default, with the providers and the egress proxies that the environment has."""
+    config, faults = with_environment(complete(Config(env_proxies=True), zero_providers(environ)), environ)
+    if faults:
+        raise ConfigError([Problem(*fault) for fault in faults])
+    return config
+
+
+def zero_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
     """Providers from OPENAI_API_KEY and ANTHROPIC_API_KEY (with …_BASE_URL), and always `demo`."""
-    providers = dict(_from_environment(environ))
-    providers["demo"] = Provider(protocol=Protocol.RESPONSES, base_url=DEMO_URL)
-    return complete(Config(), providers)
+    demo = Provider(protocol=Protocol.RESPONSES, base_url=DEMO_URL)
+    return {**dict(_from_environment(environ)), "demo": demo}
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Provider]]:

@@ -11,10 +11,15 @@ from trilogue.state import Keeper, steady_time
 
 
 class Accounts:
-    """The pools as they are now. `file`: where their state is kept if the configuration wants that."""
+    """The pools as they are now. `file`: where their state is kept if the configuration wants that.
 
-    def __init__(self, file: Path) -> None:
+    `passing`: a file that does not outlive the gateway, by which several workers agree where nothing is to be kept.
+    """
+
+    def __init__(self, file: Path, passing: Path | None = None) -> None:
         self._file = file
+        self._passing = passing
+        self._open: Path | None = None
         self._keeper: Keeper | None = None
         self._pools: Pools | None = None
 
@@ -26,10 +31,11 @@ class Accounts:
             self._keeper.replace(pools, now)
         elif self._pools is not None:
             pools.apply(self._pools.snapshot(now), now)
-        if not config.pool.persist:
+        wanted = self._file if config.pool.persist else self._passing
+        if wanted != self._open:
             self.close()
-        elif self._keeper is None:
-            self._keeper = Keeper(pools, self._file, now)
+        if wanted is not None and self._keeper is None:
+            self._open, self._keeper = wanted, Keeper(pools, wanted, now)
         self._pools = pools
         return pools
 
@@ -42,4 +48,4 @@ class Accounts:
         """Write what is left."""
         if self._keeper is not None:
             self._keeper.close(steady_time())
-            self._keeper = None
+            self._open = self._keeper = None

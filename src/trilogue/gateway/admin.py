@@ -6,7 +6,10 @@ does not work there. Names, counts and times; never a key or a prompt.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -15,6 +18,7 @@ import structlog
 from trilogue.errors import ClientError
 from trilogue.gateway.auth import presented_keys
 from trilogue.gateway.services import Services
+from trilogue.gateway.siblings import Decisions, Siblings
 from trilogue.model import Json
 from trilogue.pool import Account, Pool, Pools
 from trilogue.protocols.jsontext import dump, parse_request
@@ -26,6 +30,8 @@ Reply = tuple[int, dict[str, Any]]
 
 MAX_BODY_BYTES = 64 * 1024
 MOST_MONEY = 1_000_000_000
+LATEST = 100
+_REQUEST = re.compile(r"[\w-]{1,100}", re.ASCII)
 
 log = structlog.get_logger("trilogue.admin")
 
@@ -37,10 +43,11 @@ CHANGES: dict[str, Change] = {
 
 
 class Admin:
-    """The application. `services`: those of now, which a reload replaces."""
+    """The application. `services`: those of now, which a reload replaces. `folder`: where to find the other workers."""
 
-    def __init__(self, services: Callable[[], Services]) -> None:
+    def __init__(self, services: Callable[[], Services], folder: Path | None = None) -> None:
         self._services = services
+        self.siblings = Siblings(folder, self._own)
 
     async def __call__(self, request: Request, responder: Responder) -> None:
         """One request."""
@@ -66,13 +73,33 @@ class Admin:
             case "GET", "accounts" if len(parts) == 1:
                 return 200, {"accounts": list(services.pools.overview(steady_time()))}
             case "GET", "decisions" if len(parts) == 1:
-                return _decisions(services.pools, request.query)
+                return await self._decisions(request.query)
             case "POST", "accounts" if len(parts) >= 4:
                 provider, *names, action = parts[1:]
                 return await _change(request, services, f"{provider}/{'/'.join(names)}", action)
         return _error(
             404, "there is GET /accounts, POST /accounts/PROVIDER/NAME/ACTION and GET /decisions", "not_found"
         )
+
+    async def _decisions(self, query: bytes) -> Reply:
+        """One by its request, or the latest, of all workers."""
+        asked = parse_qs(query.decode("latin-1")).get("request_id")
+        wanted = asked[0] if asked and _REQUEST.fullmatch(asked[0]) else ""
+        if not asked:
+            found = self._own("") + await self.siblings.ask("")
+            return 200, {"decisions": sorted(found, key=itemgetter("at"), reverse=True)[:LATEST]}
+        found = (self._own(wanted) or await self.siblings.ask(wanted)) if wanted else []
+        if not found:
+            return _error(404, "no worker knows of such a request; the log may", "no_such_request")
+        return 200, found[0]
+
+    def _own(self, request_id: str) -> Decisions:
+        """What this worker knows."""
+        recent = self._services().pools.recent
+        if not request_id:
+            return [decision.as_dict() for decision in recent.latest(LATEST)]
+        decision = recent.find(request_id)
+        return [] if decision is None else [decision.as_dict()]
 
 
 async def _change(request: Request, services: Services, name: str, action: str) -> Reply:
@@ -105,17 +132,6 @@ def _balance(body: bytes) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) <= MOST_MONEY else None
-
-
-def _decisions(pools: Pools, query: bytes) -> Reply:
-    """One by its request, or the latest."""
-    wanted = parse_qs(query.decode("latin-1")).get("request_id")
-    if not wanted:
-        return 200, {"decisions": [decision.as_dict() for decision in pools.recent.latest()]}
-    decision = pools.recent.find(wanted[0])
-    if decision is None:
-        return _error(404, "this worker knows of no such request; the log may", "no_such_request")
-    return 200, decision.as_dict()
 
 
 def _error(status: int, message: str, code: str) -> Reply:

@@ -111,6 +111,7 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> An
     if losses:
         attempt = Outbound(attempt.request, attempt.exchange, [*losses, *attempt.losses])
     relay.request_losses = attempt.losses
+    relay.blank = account.blank
     clocks.total.limit(provider.clocks.total)
     response = await account.transport(step.proxy).send(attempt.request)
     if call.stream:

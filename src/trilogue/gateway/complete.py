@@ -18,16 +18,15 @@ from trilogue.gateway.heart import Heart
 from trilogue.gateway.relay import Relay
 from trilogue.gateway.running import DRAINING, current_task
 from trilogue.gateway.visit import Visit
+from trilogue.gateway.watch import GONE, targets_of
 from trilogue.serving import ClientGone
 from trilogue.translate.responses import Stamp
-
-GONE = "client gone"
 
 
 async def handle(visit: Visit) -> None:
     """One completion, streamed or not."""
     call = await _read(visit)
-    targets = await visit.services.resolve(call.model, call.client)
+    targets = await targets_of(visit, call.model)
     stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
     clocks = Clocks(visit.task or current_task(), visit.responder)
     relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits, clocks.progress)

@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import msgspec
 import structlog
@@ -108,27 +108,57 @@ class Forward(logging.Handler):
         structlog.get_logger(record.name).log(record.levelno, record.getMessage(), exc_info=info)
 
 
+class Form:
+    """Level and format as they are now. Loggers are made once, so these are looked up with every line."""
+
+    def __init__(self) -> None:
+        self.level = logging.INFO
+        self._last: list[Processor] = []
+
+    def take(self, settings: Log) -> None:
+        """Other settings from now on."""
+        self.level = _LEVELS[settings.level]
+        self._last = [structlog.processors.JSONRenderer(separators=(",", ":"))]
+        if settings.format == "text":
+            self._last = [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+
+    def admit(self, _: WrappedLogger, name: str, event: EventDict) -> EventDict:
+        """Nothing below the level."""
+        if _LEVELS.get(name, logging.ERROR) < self.level:
+            raise structlog.DropEvent
+        return event
+
+    def render(self, logger: WrappedLogger, name: str, event: EventDict) -> Any:
+        """The line."""
+        line: Any = event
+        for processor in self._last:
+            line = processor(logger, name, line)
+        return line
+
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_form = Form()
+
+
 def configure_logging(settings: Log) -> None:
-    """Set up logging for this process."""
-    level = logging.getLevelNamesMapping()[settings.level.upper()]
-    last: list[Processor] = [structlog.processors.JSONRenderer(separators=(",", ":"))]
-    if settings.format == "text":
-        last = [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    """Set up logging for this process, or change what it was set up for."""
+    _form.take(settings)
     structlog.configure(
         processors=[
+            _form.admit,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _shortened,
-            *last,
+            _form.render,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=lambda *_: SafeWriter(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    journal.open(sys.stderr.buffer if settings.format == "json" and level <= logging.INFO else None)
+    journal.open(sys.stderr.buffer if settings.format == "json" and _form.level <= logging.INFO else None)
     # Libraries' remarks on every bad request are ours to make.
-    logging.basicConfig(handlers=[Forward()], level=max(level, logging.ERROR), force=True)
+    logging.basicConfig(handlers=[Forward()], level=max(_form.level, logging.ERROR), force=True)
 
 
 def _shortened(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

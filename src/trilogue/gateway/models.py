@@ -13,6 +13,7 @@ from trilogue.gateway.catalog import Model
 from trilogue.gateway.failures import plain_failure
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
+from trilogue.gateway.watch import watching
 from trilogue.model import Json, Protocol
 
 _PAGE = 20
@@ -22,14 +23,16 @@ _EPOCH = "1970-01-01T00:00:00Z"
 
 async def handle_list(visit: Visit) -> None:
     """The list."""
-    models = await all_models(visit.services)
+    with watching(visit):
+        models = await all_models(visit.services)
     visit.reply(_page(models, visit) if visit.client is Protocol.MESSAGES else _openai_list(models))
 
 
 async def handle_one(visit: Visit) -> None:
     """One of them, by its name, or by its provider's and its own."""
     wanted = visit.path.removeprefix("/models/")
-    model = await _find(visit.services, wanted)
+    with watching(visit):
+        model = await _find(visit.services, wanted)
     if model is None:
         visit.refuse(plain_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
     else:

@@ -16,10 +16,13 @@ from trilogue.errors import StrictLoss
 from trilogue.gateway.call import Call, with_model
 from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.gateway.services import Services
+from trilogue.gateway.stateless import refuse_state
 from trilogue.model import Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump
 from trilogue.protocols.messages.encode_request import extra_headers
+from trilogue.protocols.profile import Profile
+from trilogue.translate.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.requests import translate_request
 from trilogue.translate.strip import strip_reasoning
@@ -67,11 +70,15 @@ class Outbound(Struct, frozen=True):
 def outbound(call: Call, provider: Provider, account: Account, model: str, services: Services) -> Outbound:
     """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
     if provider.protocol is call.client:
+        profile = provider.profile(model)
+        if not profile.keeps_state:
+            refuse_state(call.body, call.client)
         body = call.body if model == call.model else with_model(call.body, call.model, model)
+        body, losses = _unbilled(call, body, profile)
         headers = forwarded_headers(call.headers)
         if provider.protocol is Protocol.MESSAGES and "anthropic-version" not in headers:
-            headers["anthropic-version"] = provider.profile(model).version
-        return Outbound(_request(call, provider, account, headers, body), None, [])
+            headers["anthropic-version"] = profile.version
+        return Outbound(_request(call, provider, account, headers, body), None, losses)
     target = Target(
         protocol=provider.protocol,
         model=model,
@@ -92,6 +99,16 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
     if provider.protocol is Protocol.MESSAGES:
         extra |= extra_headers(up.body)
     return Outbound(_request(call, provider, account, extra, dump(up.body)), up.exchange, up.losses)
+
+
+def _unbilled(call: Call, body: bytes, profile: Profile) -> tuple[bytes, list[Loss]]:
+    """The one thing that can be left out where bytes pass through, if the configuration says so."""
+    if profile.billing_block or call.client is not Protocol.MESSAGES:
+        return body, []
+    body, losses = strip_billing(body)
+    if call.strict and losses:
+        raise StrictLoss(tuple(losses))
+    return body, losses
 
 
 def stripped(call: Call) -> tuple[Call, list[Loss]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 from trilogue.config import Provider as ProviderConfig
 from trilogue.config import Secret, endpoint
 from trilogue.config import Timeouts as Clocks
 from trilogue.errors import UpstreamFailure
+from trilogue.gateway.redact import Blank
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import Ask, Pool
 from trilogue.protocols.profile import Profile
@@ -16,6 +18,8 @@ from trilogue.state import steady_time
 from trilogue.upstream import Timeouts, Transport
 
 GRACE_SECONDS = 0.5
+KNOWN_MODELS = 256
+"""profiles that are kept: clients may ask for any name"""
 
 TransportFor = Callable[[ProviderConfig, str | None], Transport]
 """the way out of a provider: directly, or through the egress proxy with this URL"""
@@ -24,10 +28,12 @@ TransportFor = Callable[[ProviderConfig, str | None], Transport]
 class Account:
     """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
-    __slots__ = ("_secret", "_ways", "name")
+    __slots__ = ("_secret", "_ways", "blank", "name")
 
-    def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport]) -> None:
+    def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], private: Sequence[str]) -> None:
         self.name = name
+        self.blank = Blank([secret.reveal(), *private] if secret else private)
+        """for what goes wrong with it: its key and these values are nobody else's business"""
         self._secret = secret
         self._ways = ways
 
@@ -61,6 +67,7 @@ class Provider:
         self.is_demo = config.is_demo
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
         self._config = config
+        self._profile = lru_cache(KNOWN_MODELS)(config.profile_for)
         self._pool = pool
         self._urls: dict[str, str] = {}
 
@@ -68,8 +75,9 @@ class Provider:
             proxies = own or config.proxies
             return [transport_for(config, proxy.reveal()) for proxy in proxies] or [transport_for(config, None)]
 
-        listed = [Account(one.name, one.key, ways(one.proxies)) for one in config.accounts]
-        self._accounts = {account.name: account for account in listed or [Account(name, None, ways(()))]}
+        private = [value.reveal() for value in config.headers.values() if not value.literal]
+        listed = [Account(one.name, one.key, ways(one.proxies), private) for one in config.accounts]
+        self._accounts = {account.name: account for account in listed or [Account(name, None, ways(()), private)]}
 
     def url(self, path: str) -> str:
         """The address of one of its endpoints."""
@@ -80,7 +88,7 @@ class Provider:
 
     def profile(self, model: str) -> Profile:
         """What one of its models can do."""
-        return self._config.profile_for(model)
+        return self._profile(model)
 
     def account(self, name: str) -> Account:
         """The account that the pool chose."""

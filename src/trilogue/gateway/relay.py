@@ -19,7 +19,7 @@ from trilogue.gateway.items import ItemStore
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
 from trilogue.gateway.record import Record
-from trilogue.gateway.redact import redacted
+from trilogue.gateway.redact import Blank
 from trilogue.gateway.services import Limits
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
 from trilogue.pool import reset_delay, with_headers
@@ -78,11 +78,19 @@ class Relay:
         """what the request under way has lost"""
         self.items: ItemStore | None = None
         """keeps what the client may refer to later"""
+        self.blank = Blank()
+        """for what the account under way must not have told of it"""
 
     async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it."""
+        try:
+            return await self._answer(response, upstream, attempt)
+        except UpstreamFailure as error:
+            raise UpstreamFailure(self.blank.failure(failure_of(error, upstream))) from None
+
+    async def _answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         if response.status >= 400:
-            body = redacted(await response.read(MAX_ERROR_BYTES), attempt.request.headers)
+            body = self.blank.body(await response.read(MAX_ERROR_BYTES))
             failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
             if failure.kind is FailureKind.RATE_LIMIT:
                 failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
@@ -139,7 +147,8 @@ class Relay:
         while more and not (passage.started or passage.done or passage.failed):
             data = await response.chunk()
             more = bool(data)
-            held.append(passage.feed(data) if more else passage.close())
+            out = passage.feed(data) if more else passage.close()
+            held.append(out if passage.failed is None else self.blank.body(out))
             if passage.moved:
                 self.progress.began()
         if passage.started:
@@ -155,6 +164,8 @@ class Relay:
         now = time.monotonic()
         if passage.moved:
             self.progress.since = now
+        if passage.failed is not None:
+            out = self.blank.body(out)
         if out:
             self.responder.piece(out, now)
         return passage.done or passage.finish is not None
@@ -163,9 +174,12 @@ class Relay:
         """Once the answer is complete, how the upstream goes on is of no interest, nor whether it ends."""
         more = True
         while more and not passage.done:
+            complete = passage.finish is not None
             data = await _next(response, passage)
             more = bool(data)
-            self._send(passage.feed(data) if more else passage.close())
+            out = passage.feed(data) if more else passage.close()
+            # Nothing of the answer itself, of which not a letter may change, comes after its end.
+            self._send(self.blank.body(out) if complete or passage.failed is not None else out)
 
     def _send(self, out: bytes) -> None:
         if out:
@@ -174,7 +188,7 @@ class Relay:
 
     def _finish(self, passage: Passage, attempt: Outbound) -> Answered:
         self.record.answered(passage.usage, [*attempt.losses, *passage.losses])
-        failure = passage.failed.failure if passage.failed is not None else None
+        failure = self.blank.failure(passage.failed.failure) if passage.failed is not None else None
         if failure is not None:
             self.record.failed(failure)
         self.responder.end()

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
@@ -15,7 +16,7 @@ from trilogue.config import Config, ConfigError
 from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.admin import Admin
 from trilogue.gateway.app import Gateway, not_http
-from trilogue.gateway.logs import journal
+from trilogue.gateway.logs import configure_logging, journal
 from trilogue.gateway.services import Services
 from trilogue.serving import Listener
 
@@ -42,7 +43,10 @@ class Worker:
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
+        self._siblings: asyncio.Server | None = None
         self.admin_socket: socket.socket | None = None
+        self.shared_folder: Path | None = None
+        """where workers find each other, if there are several"""
         self.gateway = Gateway(build(config))
 
     async def serve(self, sock: socket.socket) -> None:
@@ -51,7 +55,9 @@ class Worker:
         listeners = [Listener(self.gateway, not_http)]
         await listeners[0].open(sock)
         if self.admin_socket is not None:
-            listeners.append(Listener(Admin(lambda: self.gateway.services), not_http))
+            admin = Admin(lambda: self.gateway.services, self.shared_folder)
+            self._siblings = await admin.siblings.listen()
+            listeners.append(Listener(admin, not_http))
             await listeners[1].open(self.admin_socket)
         # What was made so far stays: the collector of cycles need not look at it again and again.
         gc.collect()
@@ -79,6 +85,7 @@ class Worker:
         retiring = asyncio.get_running_loop().create_task(self._retire(old))
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
+        configure_logging(config.server.log)
         log.info("reloaded")
 
     def _hear_signals(self) -> None:
@@ -108,6 +115,8 @@ class Worker:
         running.draining = True
         asyncio.get_running_loop().call_later(max(0.0, seconds - LAST_WORDS_SECONDS), running.stop_all)
         await asyncio.gather(*(listener.drain(seconds + 1) for listener in listeners))
+        if self._siblings is not None:
+            self._siblings.close()
         await self.gateway.services.aclose()
         self._accounts.close()
         journal.flush()

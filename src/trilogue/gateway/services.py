@@ -15,7 +15,7 @@ from trilogue.gateway.catalog import Catalog
 from trilogue.gateway.items import ItemStore
 from trilogue.gateway.provider import Provider, TransportFor
 from trilogue.model import Protocol
-from trilogue.routing import NoRoute, Router, Upstream
+from trilogue.routing import Router, Upstream
 from trilogue.translate.seal import Sealer
 from trilogue.upstream import Transport
 
@@ -59,27 +59,24 @@ class Services:
             for name, provider in config.providers.items()
         }
 
-    async def resolve(self, model: str, client: Protocol) -> tuple[Upstream, ...]:
-        """Where a model goes: as the routes say, else to a provider that lists it, one that speaks like the client
-        first. Raises NoRoute.
-        """
+    def routed(self, model: str, client: Protocol) -> tuple[Upstream, ...]:
+        """Where a model goes, as the routes say. Raises NoRoute."""
         known = self._resolved.get((model, client))
         if known is not None:
             return known
-        try:
-            return self._remember(model, client, self.router.resolve(model, client).targets)
-        except NoRoute:
-            offering = await self.catalog.offering(model, self.providers.values())
-            if not offering:
-                raise
-            return (Upstream(min(offering, key=lambda one: one.protocol is not client).name, model),)
-
-    def _remember(self, model: str, client: Protocol, targets: tuple[Upstream, ...]) -> tuple[Upstream, ...]:
-        """Routes are as they are until the next reload; clients ask for the same few models all the time."""
+        targets = self.router.resolve(model, client).targets
+        # Routes are as they are until the next reload, and clients ask for the same few models all the time.
         if len(self._resolved) >= MAX_RESOLVED:
             self._resolved.clear()
         self._resolved[model, client] = targets
         return targets
+
+    async def offered(self, model: str, client: Protocol) -> Upstream | None:
+        """Where a model goes that no route knows: to a provider that lists it, if one can be to one like the client."""
+        offering = await self.catalog.offering(model, self.providers.values())
+        if not offering:
+            return None
+        return Upstream(min(offering, key=lambda one: one.protocol is not client).name, model)
 
     async def aclose(self) -> None:
         """Close every connection of this configuration."""

@@ -12,9 +12,9 @@ from trilogue.errors import UpstreamFailure
 from trilogue.gateway.call import read_head, with_model
 from trilogue.gateway.outbound import forwarded_headers, with_query
 from trilogue.gateway.provider import Account, Provider, credentials
-from trilogue.gateway.redact import redacted
 from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, loss_header
 from trilogue.gateway.visit import Visit
+from trilogue.gateway.watch import targets_of, watching
 from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
@@ -56,14 +56,15 @@ async def handle(visit: Visit) -> None:
     body = await visit.request.body(visit.services.limits.max_body_bytes)
     model, _ = read_head(body)
     visit.record.model = model
-    target = (await visit.services.resolve(model, visit.client))[0]
+    target = (await targets_of(visit, model))[0]
     provider = visit.services.providers[target.provider]
     record = visit.record
     record.provider = provider.name
     record.upstream, record.upstream_model = provider.protocol.short, target.model
     counted = None
     if provider.protocol in PATHS and not provider.is_demo:
-        counted = await _counted(visit, body, provider, target.model)
+        with watching(visit):
+            counted = await _counted(visit, body, provider, target.model)
     await _reply(visit, counted or _estimated(visit, body))
 
 
@@ -116,7 +117,7 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) ->
         finally:
             await response.aclose()
     if response.status >= 400:
-        answer = redacted(answer, request.headers)
+        answer = account.blank.body(answer)
         failure = codec(provider.protocol).decode_error(response.status, dict(response.headers), answer)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None

@@ -37,6 +37,9 @@ LOSSES: dict[str, LossRule] = {
     "system.position": LossRule(
         "a system message in mid-conversation goes to a model without that role", "moved to the front"
     ),
+    "system.billing_block": LossRule(
+        "the line of Claude Code's prompt for Anthropic's billing, where the profile says so", "left out"
+    ),
     "message.name": LossRule("a participant name on a message", "dropped"),
     "order.flattened": LossRule("text between or after tool calls goes to Chat", "text first, then the calls"),
     "text.blocks_joined": LossRule("several text blocks of one answer go to Chat", "joined into one string"),

@@ -107,7 +107,10 @@ class Health:
         self._note(self._switch(account))
 
     def reset(self, account: Account) -> None:
-        """As if nothing had happened."""
+        """As if nothing had happened. A rest of the whole provider ends too: it stands in this account's way."""
+        if self.until:
+            self.until, self._down_failures = 0.0, 0
+            self._note(Cooled(self._provider, "", "", 0.0, False, "", 0))
         account.cooled_until = account.soft_until = 0.0
         account.failures, account.why = 0, ""
         self._note(Cooled(self._provider, account.name, "", 0.0, False, "", 0))

@@ -139,12 +139,15 @@ def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
     """An account for people: state, until when, what it has done."""
     why = pool.ready.obstacle(account, now, Ask(), desperate=False)
     until = account.soft_until if why == "failing" else account.free_at(now, "", 0)
+    reason = account.why if why in ("cooling", "failing", "disabled") else why
+    if why in ("", "failing") and now < pool.health.until:
+        why, until, reason = "cooling", pool.health.until, pool.health.why
     rate = account.success_rate()
     return {
         "provider": pool.name,
         "account": account.name,
         "state": {"": "ready", "failing": "failing", "disabled": "disabled", "cooling": "cooling"}.get(why, "limited"),
-        "why": (account.why if why in ("cooling", "failing", "disabled") else why) or None,
+        "why": reason or None,
         "until": until if why and until is not None and until > now else None,
         "models": {model: block.until for model, block in account.models.items() if block.until > now},
         "in_flight": account.in_flight + account.in_flight_elsewhere,

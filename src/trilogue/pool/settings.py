@@ -97,7 +97,7 @@ class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     keep_decisions: Annotated[int, Meta(ge=0, le=100_000)] = 1_000
     """how many recent decisions can be looked up"""
     persist: bool = True
-    """keep cooling, stickiness and balances in the state folder, for a restart and for other workers"""
+    """keep cooling, stickiness and balances in the state folder; otherwise workers share them as long as they run"""
 
 
 class AccountSpec(Struct, frozen=True, kw_only=True):

@@ -24,6 +24,14 @@ class Profile(Struct, frozen=True, kw_only=True):
     """takes temperature, top_p (and top_k where the protocol has it)"""
     cache_marks: bool = True
     """takes explicit cache marks"""
+    keeps_state: bool = True
+    """Messages, Responses: keeps earlier turns (thread, previous_response_id, conversation); where it does not,
+    requests that rely on them are refused, and clients send the whole history"""
+    raw_as_summary: bool = False
+    """Responses clients: raw reasoning is shown as a summary, which is all that Codex and the AI SDK show by default"""
+    billing_block: bool = True
+    """Messages clients: passes on the line of Claude Code's prompt with its version and a hash of each request, which
+    keeps caches cold that go by the start of a prompt"""
 
     developer_role: bool = True
     """Chat: knows the developer role; otherwise system is used"""
@@ -95,7 +103,12 @@ _MESSAGES = (
     (r"claude-opus-4-7", Profile(efforts=ALL_EFFORTS[2:], sampling=False, mid_system=False)),
     (r"claude-(fable|mythos)", Profile(efforts=ALL_EFFORTS[2:], sampling=False, disable_thinking=False)),
     (r"claude", Profile(efforts=ALL_EFFORTS[2:], sampling=False)),
-    (r"", Profile(efforts=ALL_EFFORTS[2:], mid_system=False, version="2023-06-01", budget_thinking=True)),
+    (
+        r"",
+        Profile(
+            efforts=ALL_EFFORTS[2:], mid_system=False, version="2023-06-01", budget_thinking=True, keeps_state=False
+        ),
+    ),
 )
 
 _COMPATIBLE = Profile(

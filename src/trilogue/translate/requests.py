@@ -15,6 +15,7 @@ from trilogue.model import Json, Ledger, Loss, Protocol, Request
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import blaming, parse_request
 from trilogue.protocols.registry import codec
+from trilogue.translate.billing import without_billing
 from trilogue.translate.exchange import Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.history import History
@@ -58,6 +59,8 @@ def translate_request(
         if repair:
             request = repair_history(request, ledger)
         if where.protocol is not source:
+            if source is Protocol.MESSAGES and not where.profile.billing_block:
+                request = without_billing(request, ledger)
             request, names = _adapt(request, where, keeper, ledger)
             refuse_broken_history(request)
             translated = codec(where.protocol).encode_request(request, where, ledger)

@@ -35,6 +35,7 @@ from trilogue.protocols.reply import Reply
 from trilogue.translate.exchange import Exchange, default_sealer
 from trilogue.translate.names import ToolNames
 from trilogue.translate.provenance import Closer
+from trilogue.translate.show import SummaryStage
 from trilogue.translate.stages import NameStage, ParallelStage, SealStage, Stage, StopStage
 from trilogue.translate.think import ThinkStage
 
@@ -211,6 +212,8 @@ class _Pipeline:
             if names.offered:
                 before.append(NameStage(names))
             before.append(SealStage(closer, codec(source).response_fates, ledger))
+            if exchange and exchange.target.profile.raw_as_summary and target is Protocol.RESPONSES:
+                before.append(SummaryStage(closer))
         self._before = before
 
     def direct(self) -> int:

@@ -1,0 +1,86 @@
+"""Which proxies the environment names for whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trilogue.config import Config, ConfigError, parse, zero_config
+
+KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"}
+PROXY = "http://user:secret@proxy.example:3128"
+FILE = """\
+env_proxies: ASKED
+providers:
+  far: {protocol: anthropic_messages, base_url: https://far.example/v1}
+  plain: {protocol: openai_chat_completions, base_url: "http://plain.example"}
+  own: {protocol: openai_responses, base_url: https://own.example, proxies: ["socks5://own:1"]}
+  here: {protocol: openai_chat_completions, base_url: "http://127.0.0.1:1"}
+  name: {protocol: openai_chat_completions, base_url: "http://localhost:1"}
+  six: {protocol: openai_chat_completions, base_url: "http://[::1]:1"}
+  demo: {protocol: openai_responses, base_url: "demo:"}
+"""
+
+
+def proxies(config: Config) -> dict[str, list[str]]:
+    return {name: [proxy.reveal() for proxy in one.proxies] for name, one in config.providers.items() if one.proxies}
+
+
+def read(environ: dict[str, str], asked: str = "true") -> dict[str, list[str]]:
+    found = proxies(parse(FILE.replace("ASKED", asked).encode(), environ, Path()))
+    assert found.pop("own") == ["socks5://own:1"]
+    return found
+
+
+def test_a_file_must_ask_for_them() -> None:
+    """Whatever is set."""
+    assert read({"HTTPS_PROXY": PROXY, "ALL_PROXY": PROXY}, "false") == {}
+
+
+def test_by_scheme() -> None:
+    """One variable for each, one for all; small letters first; never for this machine."""
+    assert read({"HTTPS_PROXY": PROXY}) == {"far": [PROXY]}
+    assert read({"http_proxy": PROXY, "HTTP_PROXY": "http://other:1"}) == {"plain": [PROXY]}
+    assert read({"ALL_PROXY": "socks5h://s:1", "https_proxy": PROXY}) == {"far": [PROXY], "plain": ["socks5h://s:1"]}
+    assert read({"HTTPS_PROXY": "proxy.example:3128"}) == {"far": ["http://proxy.example:3128"]}
+    assert read({"HTTPS_PROXY": " "}) == {}
+
+
+@pytest.mark.parametrize(
+    "named", ["far.example", ".example", "*.example", "example", "other.test, FAR.example", "far.example:443", "*"]
+)
+def test_exceptions(named: str) -> None:
+    """NO_PROXY as everybody reads it."""
+    assert read({"HTTPS_PROXY": PROXY, "NO_PROXY": named}) == {}
+
+
+@pytest.mark.parametrize("named", ["r.example", "other.test", "far.example.org", "10.0.0.0/8", ".", ","])
+def test_others_are_no_exceptions(named: str) -> None:
+    """Half a name is another name."""
+    assert read({"HTTPS_PROXY": PROXY, "NO_PROXY": named}) == {"far": [PROXY]}
+
+
+@pytest.mark.parametrize(("named", "direct"), [("10.1.2.3", True), ("10.0.0.0/8", True), ("10.2.0.0/16", False)])
+def test_exceptions_by_address(named: str, direct: bool) -> None:
+    """One address, or a network."""
+    text = b"env_proxies: true\nproviders: {x: {protocol: openai_responses, base_url: 'https://10.1.2.3'}}\n"
+    found = proxies(parse(text, {"HTTPS_PROXY": PROXY, "NO_PROXY": named}, Path()))
+    assert found == ({} if direct else {"x": [PROXY]})
+
+
+def test_bad_variables_are_named_without_their_value() -> None:
+    """They may hold a password."""
+    with pytest.raises(ConfigError) as caught:
+        read({"HTTPS_PROXY": "ftp://user:secret@x"})
+    assert [problem.path for problem in caught.value.problems] == ["HTTPS_PROXY"]
+    assert "secret" not in str(caught.value.problems[0])
+    with pytest.raises(ConfigError):
+        zero_config({**KEYS, "HTTPS_PROXY": "ftp://x"})
+
+
+def test_without_a_file() -> None:
+    """Keys and proxies both come from the environment; a file without providers takes the keys only."""
+    environ = {**KEYS, "HTTPS_PROXY": PROXY, "NO_PROXY": "api.anthropic.com"}
+    assert proxies(zero_config(environ)) == {"openai": [PROXY], "openai-chat": [PROXY]}
+    assert proxies(parse(b"mode: strict\n", environ, Path())) == {}
