@@ -113,8 +113,10 @@ def chat_stream(count: int) -> Iterator[bytes]:
 
 def messages_stream(count: int) -> Iterator[bytes]:
     """Anthropic's events."""
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
-               "stop_sequence": None, "usage": {"input_tokens": 5, "output_tokens": 1}}  # fmt: skip
+    message: dict[str, Any] = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
+        "stop_sequence": None, "usage": {"input_tokens": 5, "output_tokens": 1},
+    }  # fmt: skip
     yield sse({"type": "message_start", "message": message}, "message_start")
     block = {"type": "text", "text": ""}
     yield sse({"type": "content_block_start", "index": 0, "content_block": block}, "content_block_start")
