@@ -16,6 +16,7 @@ $(STAMP): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q src  # also where Python is told not to: it would compile again at every start
 	touch $@
 
 run: $(STAMP) ## Start the gateway and print how to connect
@@ -32,8 +33,9 @@ lint: $(STAMP) ## Check style, format and types
 bench-core: $(STAMP) ## Measure the core: decode, encode and translate
 	$(BIN)/python -m benchmarks.core
 
-bench: bench-core ## Measure the core and the choice of accounts
+bench: bench-core ## Measure the core, the choice of accounts, and starting
 	$(BIN)/python -m benchmarks.pool
+	$(BIN)/python -m benchmarks.startup
 
 lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe \

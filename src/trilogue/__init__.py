@@ -9,37 +9,42 @@
         answer, source=Protocol.RESPONSES, target=Protocol.MESSAGES, exchange=up.exchange
     )
 
-Everything here is pure: no sockets, no async, no globals that change.
+Everything here is pure: no sockets, no async, no globals that change. Each name is loaded when it is first used, so
+that importing the package costs nothing to speak of.
 """
 
-from trilogue.errors import (
-    BadRequest,
-    ClientError,
-    InternalError,
-    SealError,
-    StrictLoss,
-    TrilogueError,
-    Unsupported,
-    UpstreamError,
-    UpstreamFailure,
-    UpstreamProtocolError,
-    UpstreamTruncated,
-)
-from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
-from trilogue.protocols.codec import Codec, ErrorReply, Target
-from trilogue.protocols.jsontext import dump
-from trilogue.protocols.profile import Profile, profile_for
-from trilogue.protocols.registry import codec
-from trilogue.translate.exchange import Exchange
-from trilogue.translate.requests import RequestTranslation, translate_request
-from trilogue.translate.responses import (
-    ResponseTranslation,
-    Stamp,
-    StreamTranslator,
-    collect_stream,
-    translate_response,
-)
-from trilogue.translate.seal import Sealer
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trilogue.errors import (
+        BadRequest,
+        ClientError,
+        InternalError,
+        SealError,
+        StrictLoss,
+        TrilogueError,
+        Unsupported,
+        UpstreamError,
+        UpstreamFailure,
+        UpstreamProtocolError,
+        UpstreamTruncated,
+    )
+    from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
+    from trilogue.protocols.codec import Codec, ErrorReply, Target
+    from trilogue.protocols.jsontext import dump
+    from trilogue.protocols.profile import Profile, profile_for
+    from trilogue.protocols.registry import codec
+    from trilogue.translate.exchange import Exchange
+    from trilogue.translate.requests import RequestTranslation, translate_request
+    from trilogue.translate.responses import (
+        ResponseTranslation,
+        Stamp,
+        StreamTranslator,
+        collect_stream,
+        translate_response,
+    )
+    from trilogue.translate.seal import Sealer
 
 __version__ = "0.1.0"
 
@@ -80,3 +85,38 @@ __all__ = [
     "translate_request",
     "translate_response",
 ]
+
+_HOMES = {
+    "trilogue.errors": (
+        "BadRequest ClientError InternalError SealError StrictLoss TrilogueError Unsupported UpstreamError "
+        "UpstreamFailure UpstreamProtocolError UpstreamTruncated"
+    ),
+    "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
+    "trilogue.protocols.codec": "Codec ErrorReply Target",
+    "trilogue.protocols.jsontext": "dump",
+    "trilogue.protocols.profile": "Profile profile_for",
+    "trilogue.protocols.registry": "codec",
+    "trilogue.translate.exchange": "Exchange",
+    "trilogue.translate.requests": "RequestTranslation translate_request",
+    "trilogue.translate.responses": "ResponseTranslation Stamp StreamTranslator collect_stream translate_response",
+    "trilogue.translate.seal": "Sealer",
+}
+"""the imports above once more, for the run time"""
+
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_PARTS = frozenset(module.split(".")[1] for module in _HOMES)
+
+if not TYPE_CHECKING:  # or else every name would exist for a type checker
+
+    def __getattr__(name: str) -> object:
+        """Load a public name, or the part of the package that holds some, on first use."""
+        if name in _PARTS:
+            return import_module(f"{__name__}.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOME[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

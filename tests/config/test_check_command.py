@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trilogue.cli.check import check
-from trilogue.config import json_schema
+from trilogue.config.schema import json_schema
 
 GOOD = """
 server: {workers: 2}

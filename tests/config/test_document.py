@@ -1,13 +1,16 @@
 """Hostile YAML is refused quickly, with our own error."""
 
 import contextlib
+import re
 import time
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilogue.config import ConfigError
+from trilogue.config import ConfigError, document
 from trilogue.config.document import MAX_BYTES, read_document
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -22,6 +25,8 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("a: &a\n  b: *a\n", "nested too deeply"),
         ("[" * 100, "not valid YAML|nested too deeply"),
         ("[" * 100_000, "not valid YAML|nested too deeply"),
+        ("- " * 300_000, "nested too deeply"),
+        ("{a: " * 200_000, "nested too deeply"),
         ("a: " + "[" * 40 + "]" * 40, "nested too deeply"),
         ("x: " + "9" * 5000, "number"),
         ("a: \x00", "UTF-8"),
@@ -37,6 +42,20 @@ def test_hostile_documents(text: str, message: str) -> None:
     assert time.perf_counter() - began < 10
 
 
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+EXAMPLES = [
+    text for file in sorted(DOCS.glob("*.md")) for text in re.findall(r"```yaml\n(.*?)```", file.read_text(), re.S)
+]
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_loader_reads_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one in C is not everywhere."""
+    here = read_document(text.encode())
+    monkeypatch.setattr(document, "_FAST", yaml.SafeLoader)
+    assert read_document(text.encode()) == here
+
+
 def test_not_utf8() -> None:
     """Bytes that are no text."""
     with pytest.raises(ConfigError, match="UTF-8"):
@@ -50,8 +69,8 @@ def test_byte_order_mark_is_ignored() -> None:
 
 def test_lines_are_known() -> None:
     """The nearest setting around an unknown path counts."""
-    document = read_document(b"a:\n  b:\n    - c: 1\n      d: 2\n")
-    assert [document.line(path) for path in ("a", "a.b", "a.b[0].d", "a.b[0].missing", "zzz")] == [1, 2, 4, 3, 1]
+    read = read_document(b"a:\n  b:\n    - c: 1\n      d: 2\n")
+    assert [read.line(path) for path in ("a", "a.b", "a.b[0].d", "a.b[0].missing", "zzz")] == [1, 2, 4, 3, 1]
 
 
 @given(st.text("ab:{}[]&*!|>-? \n'\"#%@,0.<~", max_size=60))

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from trilogue.config import Config, json_schema, parse
+from trilogue.config import Config, parse
 from trilogue.config.profiles import PROFILES
-from trilogue.config.schema import field_docs, settings
+from trilogue.config.schema import field_docs, json_schema, settings
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 SCHEMA = json_schema()

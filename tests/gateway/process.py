@@ -68,12 +68,16 @@ class Started:
         return [int(pid) for pid in found]
 
 
-def command(*options: str, patch: Mapping[str, float] | None = None) -> list[str]:
-    """The command line; `patch` sets constants of modules first: {"guard.HEAD_SECONDS": 0.5}."""
+Patch = Mapping[str, float] | str
+"""Constants of modules, {"guard.HEAD_SECONDS": 0.5}, or code: what is changed before the gateway starts."""
+
+
+def command(*options: str, patch: Patch = "") -> list[str]:
+    """The command line."""
     if not patch:
         return [sys.executable, "-m", "trilogue", "serve", *options]
     lines = ["import trilogue.serving.connection as guard, trilogue.serving.request as http, sys"]
-    lines += [f"{name} = {value}" for name, value in patch.items()]
+    lines += [patch] if isinstance(patch, str) else [f"{name} = {value}" for name, value in patch.items()]
     lines += [f"sys.argv = ['trilogue', 'serve', *{options!r}]", "from trilogue.cli import main", "main()"]
     return [sys.executable, "-c", "\n".join(lines)]
 
@@ -91,7 +95,7 @@ def started(
     upstream: str = "",
     *,
     options: tuple[str, ...] = (),
-    patch: Mapping[str, float] | None = None,
+    patch: Patch = "",
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[Started]:
     """A gateway with this configuration, in which UPSTREAM stands for an address."""

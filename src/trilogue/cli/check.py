@@ -15,12 +15,12 @@ from trilogue.config import (
     ConfigError,
     Provider,
     find,
-    json_schema,
     load,
     refuse_exposure,
     warnings,
     zero_config,
 )
+from trilogue.config.schema import json_schema
 
 PROBLEMS = 2
 

@@ -17,7 +17,7 @@ import structlog
 import uvloop
 from msgspec.structs import replace
 
-from trilogue import Sealer
+from trilogue import Sealer, cipher
 from trilogue.cli.welcome import welcome
 from trilogue.config import Config, ConfigError, Problem, find, load, refuse_exposure, state_directory, zero_config
 from trilogue.config import Provider as ProviderConfig
@@ -65,6 +65,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     listener = _listen(config.server.host, config.server.port)
     admin = _listen_for_admins(config)
     sealer = _sealer(config)
+    cipher.load()  # now rather than in a request
     if not quiet:
         click.echo(welcome(config, listener.getsockname()[1]))
 

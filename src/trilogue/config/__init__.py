@@ -10,7 +10,6 @@ from trilogue.config.folders import state_directory
 from trilogue.config.load import find, load, parse
 from trilogue.config.notes import warnings
 from trilogue.config.problems import ConfigError, Problem
-from trilogue.config.schema import json_schema
 from trilogue.config.secret import Secret
 from trilogue.config.types import Account, Admin, ClientKey, Config, Log, Provider, Server, Timeouts
 from trilogue.config.vault import Vault, VaultError
@@ -34,7 +33,6 @@ __all__ = [
     "find",
     "is_azure",
     "is_loopback",
-    "json_schema",
     "load",
     "parse",
     "refuse_exposure",

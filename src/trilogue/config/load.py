@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from msgspec import inspect
@@ -20,8 +21,6 @@ from trilogue.config.zero import zero_providers
 
 FILE_NAME = "trilogue.yaml"
 
-_CONFIG = inspect.type_info(Config)
-
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
     """Read a file. Raises ConfigError with everything that is wrong with it."""
@@ -34,7 +33,7 @@ def parse(data: bytes, environ: Mapping[str, str], folder: Path) -> Config:
     if not isinstance(document.data, dict):
         raise ConfigError([Problem("", "the file must hold settings (key: value)")])
     reader = Reader(environ, folder)
-    written: Config = reader.read(_CONFIG, document.data, "")
+    written: Config = reader.read(_shape(), document.data, "")
     config, faults = with_environment(complete(written, zero_providers(environ)), environ)
     checked = check(config, providers_known="providers" not in reader.failed)
     found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)] + faults
@@ -49,6 +48,11 @@ def find(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Pat
         return explicit
     folder = config_directory(os.environ if environ is None else environ)
     return next((path for path in (Path(FILE_NAME), folder / FILE_NAME) if path.is_file()), None)
+
+
+@cache
+def _shape() -> inspect.Type:
+    return inspect.type_info(Config)
 
 
 def _read(path: Path) -> bytes:

@@ -13,16 +13,13 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Cipher
 from trilogue.errors import TrilogueError
 
 FILE = "accounts.vault"
 KEY_FILE = "vault.key"
-KEY_BYTES = 32
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_NONCE_BYTES = 12
 
 
 class VaultError(TrilogueError):
@@ -48,8 +45,8 @@ class Vault:
             raise VaultError(f"the store has no key named {name}; `trilogue accounts add {name}` puts one in")
         try:
             raw = b64decode(sealed)
-            return self._cipher().decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], name.encode()).decode()
-        except (InvalidTag, ValueError):
+            return self._cipher().decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], name.encode()).decode()
+        except ValueError:
             raise VaultError(
                 f"the key named {name} cannot be opened: {self._key_file} is not the one that sealed it"
             ) from None
@@ -59,7 +56,7 @@ class Vault:
         if not NAME.fullmatch(name):
             raise VaultError("a name must be letters, digits, dots, dashes and underscores, at most 64")
         held = self._read()
-        nonce = secrets.token_bytes(_NONCE_BYTES)
+        nonce = secrets.token_bytes(NONCE_BYTES)
         try:
             self._make_key()
             held[name] = b64encode(nonce + self._cipher().encrypt(nonce, key.encode(), name.encode())).decode()
@@ -95,9 +92,9 @@ class Vault:
         if not self._key_file.exists():
             _write_private(self._key_file, secrets.token_bytes(KEY_BYTES))
 
-    def _cipher(self) -> AESGCM:
+    def _cipher(self) -> Cipher:
         try:
-            return AESGCM(self._key_file.read_bytes())
+            return Cipher(self._key_file.read_bytes())
         except OSError as error:
             raise VaultError(f"cannot read {self._key_file}: {error.strerror}") from None
         except ValueError:

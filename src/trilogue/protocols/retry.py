@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 
 from trilogue.model import Failure, FailureKind
 
@@ -22,6 +22,15 @@ RETRY_HELPS = frozenset(
         FailureKind.UPSTREAM_CONNECT,
     }
 )
+_CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)"
+_DATES = (
+    re.compile(
+        rf"\w+, (?P<day>\d\d?)[ -](?P<month>\w+)[ -](?P<year>\d\d(\d\d)?) {_CLOCK} (GMT|UTC|[+-]0000)", re.ASCII
+    ),
+    re.compile(rf"\w+ (?P<month>\w+) +(?P<day>\d\d?) {_CLOCK} (?P<year>\d\d\d\d)", re.ASCII),
+)
+"""RFC 9110, 5.6.7: today's form and both old ones. The standard library's parser is for mail and loads much with it."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SAID = re.compile(r"try again in (\d+(?:\.\d+)?)\s*(ms|s)\b", re.IGNORECASE)
 
 
@@ -49,11 +58,20 @@ def _number(text: str | None) -> float | None:
 
 
 def _until(value: str, now: str | None) -> float | None:
-    try:
-        wait = parsedate_to_datetime(value) - parsedate_to_datetime(now or "")
-    except (ValueError, TypeError, IndexError, OverflowError):
+    end, start = _date(value), _date(now or "")
+    return None if end is None or start is None else max((end - start).total_seconds(), 0.0)
+
+
+def _date(text: str) -> datetime | None:
+    found = next((match for form in _DATES if (match := form.fullmatch(text.strip()))), None)
+    if found is None or found["month"] not in _MONTHS:
         return None
-    return max(wait.total_seconds(), 0.0)
+    year = found["year"] if len(found["year"]) == 4 else f"20{found['year']}"
+    month = _MONTHS.index(found["month"]) + 1
+    try:
+        return datetime.fromisoformat(f"{year}-{month:02}-{found['day']:0>2}T{found['clock']}")
+    except ValueError:
+        return None
 
 
 def _said(message: str) -> float | None:

@@ -12,18 +12,16 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from hashlib import blake2b
+from os import urandom
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
+from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Cipher
 from trilogue.errors import SealError, UpstreamProtocolError
 from trilogue.model import SEAL_PREFIX, Opaque, OpaqueKind, Protocol, Provenance
 
-KEY_BYTES = 32
 _ID_BYTES = 4
-_NONCE_BYTES = 12
 
 
 class _Envelope(Struct, frozen=True, array_like=True):
@@ -57,10 +55,10 @@ class _Key:
             raise ValueError(f"a seal key has {KEY_BYTES} bytes")
         self.id = blake2b(secret, digest_size=_ID_BYTES, person=b"trilogue-key-id").digest()
         self._nonce_key = blake2b(secret, digest_size=KEY_BYTES, person=b"trilogue-nonce").digest()
-        self.cipher = AESGCM(secret)
+        self.cipher = Cipher(secret)
 
     def nonce(self, content: bytes) -> bytes:
-        return blake2b(content, digest_size=_NONCE_BYTES, key=self._nonce_key).digest()
+        return blake2b(content, digest_size=NONCE_BYTES, key=self._nonce_key).digest()
 
 
 class Sealer:
@@ -79,7 +77,7 @@ class Sealer:
     @classmethod
     def ephemeral(cls) -> Sealer:
         """A sealer with a new random key: what it seals can only be opened by this object."""
-        return cls([AESGCM.generate_key(bit_length=KEY_BYTES * 8)])
+        return cls([urandom(KEY_BYTES)])
 
     def seal(self, opaque: Opaque, origin: Provenance) -> str:
         """The sealed form of a value."""
@@ -107,10 +105,10 @@ class Sealer:
         key = self._ring.get(raw[:_ID_BYTES])
         if key is None:
             raise SealError("sealed with an unknown key")
-        nonce, ciphertext = raw[_ID_BYTES : _ID_BYTES + _NONCE_BYTES], raw[_ID_BYTES + _NONCE_BYTES :]
+        nonce, ciphertext = raw[_ID_BYTES : _ID_BYTES + NONCE_BYTES], raw[_ID_BYTES + NONCE_BYTES :]
         try:
             envelope = _decode(key.cipher.decrypt(nonce, ciphertext, key.id))
-        except (InvalidTag, ValueError, msgspec.DecodeError):
+        except (ValueError, msgspec.DecodeError):
             raise SealError("the sealed value was changed") from None
         origin = Provenance(
             protocol=envelope.protocol, provider=envelope.provider, model=envelope.model, account=envelope.account

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from trilogue.errors import InternalError
+
+codecs.lookup("idna")  # for names of hosts: loaded now rather than by the first request
 
 _PORTS = {"http": 80, "https": 443}
 _LEGAL = "".join(map(chr, range(0x21, 0x7F)))

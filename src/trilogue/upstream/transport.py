@@ -7,13 +7,14 @@ goes out, and where it says is where it goes. Not for use from several event loo
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable
-from urllib.request import getproxies_environment, proxy_bypass
 
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
 from trilogue.upstream.connection import Connection, Exchange
 from trilogue.upstream.dial import dial, tls_context, unverified_context
+from trilogue.upstream.environment import proxy_from
 from trilogue.upstream.head import request_head
 from trilogue.upstream.idle import Idle
 from trilogue.upstream.origin import Origin, Proxy, parse_proxy, split_url
@@ -149,10 +150,9 @@ class HttpTransport:
         self._idle.drop(origin, connection)
 
     def _proxy_for(self, origin: Origin) -> Proxy | None:
-        if self._proxy is not None or not self._env_proxies or proxy_bypass(origin.host):
+        if self._proxy is not None or not self._env_proxies:
             return self._proxy
-        found = getproxies_environment()
-        url = found.get(origin.scheme) or found.get("all")
+        url = proxy_from(os.environ, origin.scheme, origin.host)
         return parse_proxy(url) if url else None
 
 

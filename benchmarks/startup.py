@@ -1,0 +1,165 @@
+"""What starting costs: `python -m benchmarks.startup`.
+
+Prints the CPU time of imports beyond a bare interpreter, and the wall time from starting `trilogue serve` with a
+configuration file to its first answers: to `/health`, and to a chat request that is translated for the demo model.
+
+Bytecode is written beforehand, into a folder of its own, as an installer does it. Where the environment forbids writing
+it (PYTHONDONTWRITEBYTECODE), every start would compile the sources anew, which takes longer than all the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+REPEAT = 10
+PATIENCE = 30.0
+"""seconds after which a gateway that does not answer counts as broken"""
+
+CONFIG = """\
+server: {log: {level: error}}
+providers:
+  openai:
+    protocol: openai_responses
+    base_url: https://api.openai.com
+    accounts: [{name: a, key: sk-none}]
+  demo: {protocol: openai_responses, base_url: "demo:"}
+routes:
+  - {match: "demo*", provider: demo}
+"""
+HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+_CHAT = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "Hello"}]}).encode()
+CHAT = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_CHAT), _CHAT)
+)
+
+ENTRY = "from trilogue.cli import main; main()"
+"""what the installed command `trilogue` runs"""
+
+IMPORTS = {
+    "import trilogue": "import trilogue",
+    "all of its names": "from trilogue import *",
+    "translate_request": "from trilogue import translate_request",
+    "trilogue --help": f"import sys; sys.argv[1:] = ['--help']; {ENTRY}",
+    "trilogue serve, modules only": "import trilogue.cli.serve",
+}
+
+
+class ColdStart(NamedTuple):
+    """Seconds from starting the process to its answers."""
+
+    health: float
+    chat: float
+
+
+def import_seconds(repeat: int, code: str = "import trilogue") -> float:
+    """CPU seconds (user and system) that `code` takes in a fresh process beyond its bare start, best of `repeat`."""
+    with _bytecode() as environ:
+        _cpu(code, environ)  # writes the bytecode
+        # Turn by turn, so that both see the same load of the machine.
+        times = [(_cpu("pass", environ), _cpu(code, environ)) for _ in range(repeat)]
+    return min(whole for _, whole in times) - min(bare for bare, _ in times)
+
+
+def cold_start_seconds(repeat: int) -> list[float]:
+    """Wall seconds from starting `trilogue serve` to the first translated answer, once per start."""
+    return [start.chat for start in cold_starts(repeat)]
+
+
+def cold_starts(repeat: int) -> list[ColdStart]:
+    """As `cold_start_seconds`, with the time to `/health`."""
+    with _bytecode() as environ:
+        _cold_start(environ)  # writes the bytecode and the state folder
+        return [_cold_start(environ) for _ in range(repeat)]
+
+
+@contextmanager
+def _bytecode() -> Iterator[dict[str, str]]:
+    """An environment in which bytecode is kept between starts, beside a state folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        yield environ | {"PYTHONPYCACHEPREFIX": f"{folder}/bytecode", "XDG_STATE_HOME": folder}
+
+
+def _cpu(code: str, environ: dict[str, str]) -> float:
+    process = subprocess.Popen([sys.executable, "-c", code], env=environ, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"failed: {code}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def _cold_start(environ: dict[str, str]) -> ColdStart:
+    file = Path(environ["XDG_STATE_HOME"], "trilogue.yaml")
+    file.write_text(CONFIG)
+    port = _free_port()
+    options = ["serve", "--config", str(file), "--port", str(port), "--quiet"]
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-c", ENTRY, *options], env=environ)
+    try:
+        with _connected(port, process) as connection:
+            _ask(connection, HEALTH, b'{"status":"ok"}')
+            health = time.perf_counter() - start
+            _ask(connection, CHAT, b"chat.completion")
+            return ColdStart(health, time.perf_counter() - start)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as finder:
+        finder.bind(("127.0.0.1", 0))
+        port: int = finder.getsockname()[1]
+        return port
+
+
+def _connected(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
+    """Connect as soon as it listens; an answer may come later than that."""
+    while process.poll() is None:
+        with suppress(ConnectionRefusedError):
+            return socket.create_connection(("127.0.0.1", port), PATIENCE)
+        time.sleep(0.001)
+    raise RuntimeError("the gateway did not start")
+
+
+def _ask(connection: socket.socket, request: bytes, expected: bytes) -> None:
+    """Send a request and wait until this text has come back."""
+    connection.sendall(request)
+    answer = b""
+    while expected not in answer:
+        data = connection.recv(65536)
+        if not data:
+            raise RuntimeError(f"the gateway answered {answer!r}")
+        answer += data
+
+
+def main() -> None:
+    """Run everything."""
+    print(f"imports: CPU ms beyond a bare interpreter, best of {REPEAT} (aim for `import trilogue`: under 80)")
+    for name, code in IMPORTS.items():
+        print(f"{name:>30} {import_seconds(REPEAT, code) * 1e3:>8.1f}")
+    starts = cold_starts(REPEAT)
+    print(f"\ncold start of `trilogue serve`: wall ms, {REPEAT} starts (aim for the translated answer: under 600)")
+    print(f"{'':>30} {'best':>8} {'median':>8}")
+    for name, times in (
+        ("/health", [start.health for start in starts]),
+        ("translated answer", [start.chat for start in starts]),
+    ):
+        print(f"{name:>30} {min(times) * 1e3:>8.0f} {statistics.median(times) * 1e3:>8.0f}")
+
+
+if __name__ == "__main__":
+    main()
