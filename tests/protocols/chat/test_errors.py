@@ -7,6 +7,7 @@ import pytest
 
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.protocols.chat import CODEC
+from trilogue.protocols.chat.errors import find_failure
 
 
 def read(status: int, body: Any, headers: dict[str, str] | None = None) -> Failure:
@@ -89,6 +90,14 @@ def read(status: int, body: Any, headers: dict[str, str] | None = None) -> Failu
             "quota",
             "pay",
         ),
+        (429, [{"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}], "rate_limit", "quota"),
+        (
+            400,
+            {"errors": [{"code": 5006, "message": "no such field"}], "success": False},
+            "invalid_request",
+            "no such field",
+        ),
+        (400, {"error_code": 336003, "error_msg": "no messages"}, "invalid_request", "no messages"),
         (502, b"<html><body>Bad gateway</body></html>", "server", "the upstream answered with status 502"),
         (503, b"", "overloaded", "the upstream answered with status 503"),
         (429, b"slow down", "rate_limit", "slow down"),
@@ -153,3 +162,29 @@ def test_quota_has_no_retry_after() -> None:
     answer = CODEC.encode_error(Failure(kind=FailureKind.QUOTA, message="m", retry_after=5.0), "")
     assert "retry-after" not in answer.headers
     assert answer.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"base_resp": {"status_code": 1008, "status_msg": "m"}, "choices": None}, "billing"),
+        ({"base_resp": {"status_code": 1002, "status_msg": "m"}}, "rate_limit"),
+        ({"base_resp": {"status_code": 9999, "status_msg": "m"}, "choices": []}, "server"),
+        ({"code": "InvalidParameter", "message": "m", "choices": None}, "server"),
+        ({"success": False, "msg": "m"}, "server"),
+        ({"errors": [{"message": "m"}]}, "server"),
+        ({"error_code": 17, "error_msg": "m"}, "server"),
+    ],
+)
+def test_errors_with_a_good_status(body: dict[str, Any], kind: str) -> None:
+    """What providers send instead of an answer."""
+    failure = find_failure(body)
+    assert failure is not None
+    assert (failure.kind, failure.message) == (FailureKind(kind), "m")
+
+
+def test_a_good_answer_is_no_failure() -> None:
+    """MiniMax says of good ones that they are, and usage comes without choices."""
+    verdict = {"status_code": 0, "status_msg": ""}
+    assert find_failure({"choices": [{"index": 0}], "base_resp": verdict, "error": None}) is None
+    assert find_failure({"choices": [], "usage": {}, "detail": None}) is None

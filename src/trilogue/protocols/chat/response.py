@@ -121,10 +121,14 @@ def _message_blocks(message: Fields, answer_id: str) -> Iterator[Block]:
     legacy = message.any("function_call")
     if isinstance(legacy, dict):
         calls = [*calls, {"function": legacy}]
+    ids: set[str] = set()
     for position, call in enumerate(calls):
-        read = read_call(call, mint("call_", answer_id, position), f"{message.at('tool_calls')}[{position}]")
+        minted = mint("call_", answer_id, position)
+        read = read_call(call, minted, f"{message.at('tool_calls')}[{position}]")
         if read is not None:
-            yield read
+            # Some servers give two calls the same id: their results could not be told apart.
+            yield read if read.id not in ids else replace(read, id=minted)
+            ids.add(read.id)
 
 
 def content_blocks(content: Json, path: str) -> Iterator[Block]:

@@ -7,7 +7,7 @@ figures never count a token twice, and `model.Stop`; and back, as the official A
 from __future__ import annotations
 
 from trilogue.errors import UpstreamFailure
-from trilogue.model import Failure, FailureKind, Json, Protocol, Stop, StopReason, Usage
+from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import LooseFields
@@ -162,6 +162,6 @@ def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:
             reply.ledger.add(loss, path, stop.reason.value)
         if stop.category is not None:
             reply.ledger.add("refusal.category", path, stop.category)
-        if stop.detail is not None and reply.source is Protocol.RESPONSES:
+        if stop.detail is not None:
             reply.ledger.add("stop.detail", path, stop.detail)
     return name
