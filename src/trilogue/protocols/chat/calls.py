@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import CallKind, Delta, Json, ToolCall
-from trilogue.protocols.chat.reasoning import entries
+from trilogue.protocols.chat.reasoning import entries, signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL, CallDelta
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields
@@ -100,6 +100,7 @@ class Call:
         "index",
         "kind",
         "name",
+        "signature",
     )
 
     def __init__(self, kind: CallKind, index: int | None) -> None:
@@ -107,6 +108,7 @@ class Call:
         self.index = index
         self.name = ""
         self.kind = kind
+        self.signature: str | None = None
         self.block: int | None = None
         self.begun = False
         self.closed = False
@@ -222,6 +224,7 @@ class CallAssembler:
                 self._shared.add(call_id)
             self._by_id[call_id] = call
         call.name = call.name or name
+        call.signature = call.signature or signature_of(entry)
         self._feed(call, piece)
 
     def _find(self, index: int | None, call_id: str, name: str, piece: str) -> Call | None:
@@ -259,7 +262,11 @@ class CallAssembler:
         self.settle()
         call.id = call.id or mint("call_", self.answer_id, self._started)
         self._started += 1
-        call.block = self._decoder.start_block(ToolCall(id=call.id, name=call.name, kind=call.kind))
+        extras: dict[str, Json] | None = None
+        if call.signature is not None:
+            extras = signature_field(call.signature)
+            self._decoder.whole_block(signed(call.signature))
+        call.block = self._decoder.start_block(ToolCall(id=call.id, name=call.name, kind=call.kind, extras=extras))
 
     def settle(self) -> None:
         """Another block begins: calls whose arguments are complete end here."""

@@ -36,7 +36,7 @@ from trilogue.protocols.chat.calls import encode_call, read_call
 from trilogue.protocols.chat.controls import decode_tier
 from trilogue.protocols.chat.decode_content import thinking_text
 from trilogue.protocols.chat.errors import decode_failure, find_failure
-from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning
+from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
 from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL
 from trilogue.protocols.fields import Fields, LooseFields
@@ -127,7 +127,10 @@ def _message_blocks(message: Fields, answer_id: str) -> Iterator[Block]:
         read = read_call(call, minted, f"{message.at('tool_calls')}[{position}]")
         if read is not None:
             # Some servers give two calls the same id: their results could not be told apart.
-            yield read if read.id not in ids else replace(read, id=minted)
+            call_id = read.id if read.id not in ids else minted
+            if (signature := signature_of(read.extras)) is not None:
+                yield signed(signature, read.path)
+            yield replace(read, id=call_id)
             ids.add(read.id)
 
 
