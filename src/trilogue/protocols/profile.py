@@ -49,6 +49,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     web_search: bool = False
     """Chat: takes web_search_options, as search models do"""
 
+    raw_reasoning: bool = True
+    """Responses: takes the words of earlier reasoning back; OpenAI's own models refuse them"""
+
     adaptive_thinking: bool = True
     """Messages: takes thinking adaptive with effort; otherwise a token budget"""
     budget_thinking: bool = False
@@ -118,7 +121,11 @@ _CHAT = (
     (r"", _COMPATIBLE),
 )
 
-_RESPONSES = ((r"", Profile()),)
+_RESPONSES = (
+    (r"gpt-oss", Profile()),
+    (r"(gpt-|chatgpt|o[1-9]|codex|computer-use)", Profile(raw_reasoning=False)),
+    (r"", Profile()),
+)
 
 _TABLES = {Protocol.CHAT: _CHAT, Protocol.MESSAGES: _MESSAGES, Protocol.RESPONSES: _RESPONSES}
 _COMPILED = {
