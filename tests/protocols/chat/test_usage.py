@@ -14,6 +14,10 @@ from trilogue.protocols.reply import Reply
     ("wire", "usage"),
     [
         ({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
+        ({"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
+        ({"prompt_tokens": None, "completion_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
+        ({"prompt_tokens": 10, "total_tokens": 14}, Usage(fresh=10, output=4)),
+        ({"completion_tokens": 4}, Usage(fresh=0, output=4)),
         (
             {
                 "prompt_tokens": 10,

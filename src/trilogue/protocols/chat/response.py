@@ -59,7 +59,9 @@ def decode_response(body: dict[str, Json]) -> Response:
     if error:
         raise UpstreamFailure(decode_failure({"error": error}))
     answer_id = fields.text("id") or ""
-    message = LooseFields(choice.any("message") or choice.any("delta"), "choices[0].message")
+    said = choice.any("message") or choice.any("delta")
+    # A server that completes texts has no message.
+    message = LooseFields(said or {"content": choice.any("text")}, "choices[0].message")
     logprobs = choice.any("logprobs")
     blocks = _with_logprobs(tuple(_message_blocks(message, answer_id)), logprobs, choice)
     for name in ("index", "delta"):

@@ -69,8 +69,8 @@ def decode_usage(value: Json) -> Usage | None:
     if not isinstance(value, dict) or not value:
         return None
     fields = LooseFields(value)
-    prompt, completion = _count(fields, "prompt_tokens") or 0, _count(fields, "completion_tokens") or 0
     total = _count(fields, "total_tokens")
+    prompt, completion = _totals(fields, total)
     input_details = LooseFields(fields.any("prompt_tokens_details"))
     output_details = LooseFields(fields.any("completion_tokens_details"))
     read = _first(input_details, ("cached_tokens",), fields, _CACHE_READ)
@@ -95,6 +95,18 @@ def decode_usage(value: Json) -> Usage | None:
         reasoning=reasoning,
         extras=fields.rest(),
     )
+
+
+def _totals(fields: LooseFields, total: int | None) -> tuple[int, int]:
+    """Prompt and completion. Some servers use the names of the other protocols; of three figures two are enough."""
+    prompt, completion = _count(fields, "prompt_tokens"), _count(fields, "completion_tokens")
+    if prompt is None and completion is None:
+        prompt, completion = _count(fields, "input_tokens"), _count(fields, "output_tokens")
+    if prompt is None:
+        prompt = max(0, (total or 0) - (completion or 0))
+    if completion is None:
+        completion = max(0, (total or 0) - prompt)
+    return prompt, completion
 
 
 def _count(fields: LooseFields, name: str) -> int | None:
