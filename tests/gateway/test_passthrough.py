@@ -138,6 +138,27 @@ def test_whole_answer_to_a_stream_request(gateway: Gateway, up: ScriptedUpstream
 
 
 @EVERY_CLIENT
+def test_stream_with_the_wrong_name(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """Some servers call their streams JSON, and send one whatever they are asked for. What it is counts."""
+    sent = _ask(gateway, client).content
+    for stream in (True, False):
+        up.say(whole(200, [], sent))
+        answer = _ask(gateway, client, stream=stream)
+        assert answer.status_code == 200
+        assert (answer.content == sent) is stream
+        assert stream or answer.json()["id"]
+
+
+@EVERY_CLIENT
+def test_redirects_are_not_followed(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """Keys go where they were meant to go, and the client hears why there is no answer."""
+    up.say(whole(308, [("location", "http://127.0.0.1:1/")], b""))
+    answer = _ask(gateway, client)
+    assert answer.status_code == 502
+    assert "redirect (308)" in answer.json()["error"]["message"]
+
+
+@EVERY_CLIENT
 def test_error_before_content(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """A stream that begins with its error is an HTTP error, also where bytes pass through."""
     answer = _ask(gateway, client, "stream-error-first")

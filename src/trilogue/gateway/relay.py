@@ -84,6 +84,10 @@ class Relay:
             if failure.kind is FailureKind.RATE_LIMIT:
                 failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
             raise UpstreamFailure(failure)
+        if response.status >= 300:
+            raise UpstreamProtocolError(
+                f"the upstream answered with a redirect ({response.status}), not with an answer"
+            )
         if self.call.stream:
             return await self._stream(response, upstream, attempt)
         return await self._whole(response, upstream, attempt)
@@ -91,7 +95,7 @@ class Relay:
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         body = await response.read(self._limits.max_body_bytes)
         losses = list(attempt.losses)
-        if _content_type(response).startswith("text/event-stream"):
+        if _content_type(response).startswith("text/event-stream") or _is_stream(body):
             # Some servers stream whatever they are asked for.
             body = dump(collect_stream(body, protocol=upstream))
         wire = parse_upstream(body)
@@ -117,7 +121,7 @@ class Relay:
         if content_type.startswith("text/html"):
             raise UpstreamProtocolError("the upstream answered with a web page")
         if content_type.startswith("application/json"):
-            held.append(passage.whole(parse_upstream(await response.read(self._limits.max_body_bytes))))
+            held.append(await self._labelled_json(response, passage))
         while not passage.done:
             data = await _next(response, passage)
             out = passage.feed(data) if data else passage.close()
@@ -135,6 +139,13 @@ class Relay:
             if not data:
                 break
         return await self._finish(passage, held, response, attempt)
+
+    async def _labelled_json(self, response: UpstreamResponse, passage: Passage) -> bytes:
+        """A whole answer, or the beginning of a stream that a server gave the wrong name."""
+        first = await response.chunk()
+        if _is_stream(first):
+            return passage.feed(first)
+        return passage.whole(parse_upstream(first + await response.read(self._limits.max_body_bytes)))
 
     async def _write(self, held: list[bytes], out: bytes) -> None:
         if held:
@@ -213,6 +224,14 @@ class Relay:
 
 def _content_type(response: UpstreamResponse) -> str:
     return dict(response.headers).get("content-type", "").lower()
+
+
+def _is_stream(body: bytes) -> bool:
+    """Whether a body begins as events do, whatever it is called."""
+    return body[:64].lstrip(_BLANK).startswith((b"data:", b"event:", b":"))
+
+
+_BLANK = b"\xef\xbb\xbf \r\n"
 
 
 async def _next(response: UpstreamResponse, passage: Passage) -> bytes:
