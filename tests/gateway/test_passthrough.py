@@ -36,6 +36,20 @@ def test_request_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol,
     assert up.last().query == "beta=true&x=%20y"
 
 
+def test_sealed_values_stay_here(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """A client that talked to another upstream before has them in its history. Only they are left out, and declared."""
+    asked = body(Protocol.MESSAGES, "messages/text", stream=False)
+    thought = {"type": "thinking", "thinking": "t", "signature": "trl1.AAAA"}
+    said = {"role": "assistant", "content": [thought, {"type": "text", "text": "Hi"}]}
+    sent = {**asked, "messages": [*asked["messages"], said, *asked["messages"]]}
+    answer = gateway.http.post("/v1/messages", json=sent)
+    assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
+    kept = [*asked["messages"], {**said, "content": said["content"][1:]}, *asked["messages"]]
+    assert json.loads(up.last().body) == {**sent, "model": "text", "messages": kept}
+    refused = gateway.http.post("/v1/messages", json=sent, headers={"trilogue-mode": "strict"})
+    assert refused.status_code == 400
+
+
 @EVERY_CLIENT
 @STREAMED
 def test_response_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:

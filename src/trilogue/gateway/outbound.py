@@ -16,12 +16,13 @@ from trilogue.errors import StrictLoss
 from trilogue.gateway.call import Call, with_model
 from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.gateway.services import Services
-from trilogue.model import Loss, Protocol
+from trilogue.model import SEAL_PREFIX, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
-from trilogue.protocols.jsontext import dump
+from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.messages.encode_request import extra_headers
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.requests import translate_request
+from trilogue.translate.sealed import without_sealed
 from trilogue.translate.strip import strip_reasoning
 from trilogue.upstream import UpstreamRequest
 
@@ -52,6 +53,7 @@ _PRIVATE = {
     "chatgpt-account-id",
 }
 _REWRITTEN = {"host", "content-length", "accept-encoding", "accept", "content-type"}
+_SEALED = f'"{SEAL_PREFIX}'.encode()
 _NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
 
@@ -67,10 +69,11 @@ class Outbound(Struct, frozen=True):
 def outbound(call: Call, provider: Provider, account: Account, model: str, services: Services) -> Outbound:
     """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
     if provider.protocol is call.client:
-        body = call.body if model == call.model else with_model(call.body, model)
+        given, losses = own_body(call.body, call.client, call.strict)
+        body = given if model == call.model else with_model(given, model)
         headers = forwarded_headers(call.headers)
         version = headers.get("anthropic-version") or provider.profile(model).version
-        return Outbound(_request(call, provider, account, headers | _version(provider, version), body), None, [])
+        return Outbound(_request(call, provider, account, headers | _version(provider, version), body), None, losses)
     target = Target(
         protocol=provider.protocol,
         model=model,
@@ -91,6 +94,19 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
     if provider.protocol is Protocol.MESSAGES:
         extra |= extra_headers(up.body)
     return Outbound(_request(call, provider, account, extra, dump(up.body)), up.exchange, up.losses)
+
+
+def own_body(body: bytes, protocol: Protocol, strict: bool) -> tuple[bytes, list[Loss]]:
+    """The body for an upstream of the client's own protocol: the same bytes, unless upstreams of other protocols have
+    left in the history what only we can read."""
+    if _SEALED not in body:
+        return body, []
+    ledger = Ledger()
+    wire = parse_request(body)
+    cleaned = without_sealed(wire, protocol, ledger)
+    if strict:
+        ledger.refuse_if_any()
+    return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
 def stripped(call: Call) -> tuple[Call, list[Loss]]:
