@@ -90,8 +90,8 @@ class BlockWriter:
         return wire
 
     def text(self, block: Text) -> Wire | None:
-        """Prose. Empty blocks are refused by the API, so those of other protocols are skipped."""
-        if not block.text and not self.native:
+        """Prose. The API refuses blocks of nothing but white space, so those of other protocols are skipped."""
+        if not self.native and not block.text.strip():
             return None
         wire: Wire = {"type": "text", "text": block.text}
         if block.citations and self.native:
