@@ -272,6 +272,12 @@ def test_content_that_is_an_object() -> None:
     assert answer(chunk({"content": {"a": 1}}, "stop"), DONE).blocks == (Text(text='{"a":1}'),)
 
 
+def test_character_that_was_cut_in_half() -> None:
+    """Servers that count as JavaScript does write half an emoji into each of two chunks."""
+    first, second = (chunk({"content": text}) for text in ("a\ud83d", "\ude00b"))
+    assert answer(first, second, chunk(finish="stop"), DONE).blocks == (Text(text="a\U0001f600b"),)
+
+
 def test_refusal() -> None:
     """The model's own words."""
     assert answer(chunk({"refusal": "no"}), chunk(finish="stop"), DONE).blocks == (Refusal(text="no"),)
