@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from trilogue.model import Failure, FailureKind, Json, Protocol
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.jsontext import parse_object
-from trilogue.protocols.retry import retry_after, retry_headers
+from trilogue.protocols.retry import retry_after, retry_headers, span
 
 _MAX_MESSAGE = 2_000
 _MAX_NESTING = 5
@@ -121,7 +121,7 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes, protocol: P
     """The failure that an HTTP answer reports, whatever its body is."""
     lower = {name.lower(): value for name, value in headers.items()}
     failure = read_failure(_parse(body), protocol, status)
-    wait = None if failure.kind is FailureKind.QUOTA else retry_after(lower, failure.message)
+    wait = None if failure.kind is FailureKind.QUOTA else retry_after(lower) or failure.retry_after
     return replace(failure, retry_after=wait, request_id=lower.get("x-request-id") or lower.get("request-id"))
 
 
@@ -149,7 +149,7 @@ def read_failure(value: Json, protocol: Protocol, status: int = 0) -> Failure:
         code=code,
         type=kind_name,
         param=_name(error.get("param")),
-        retry_after=retry_after({}, message),
+        retry_after=_delay(error) or retry_after({}, message),
         protocol=protocol,
         native=value,
     )
@@ -208,6 +208,15 @@ def _inner(error: dict[str, Json]) -> dict[str, Json] | None:
 def _name(value: Json) -> str | None:
     """A code, type or param as text. Numbers are statuses and no names."""
     return value if isinstance(value, str) and value and not value.isdigit() else None
+
+
+def _delay(error: dict[str, Json]) -> float | None:
+    """When to come back, as Google says it."""
+    details = error.get("details")
+    for entry in details if isinstance(details, list) else ():
+        if isinstance(entry, dict) and isinstance(delay := entry.get("retryDelay"), str):
+            return span(delay)
+    return None
 
 
 def _status_of(error: dict[str, Json]) -> int | None:

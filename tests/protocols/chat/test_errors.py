@@ -130,6 +130,32 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert read(429, {"error": {"message": "x"}}, headers).retry_after == seconds
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 1.5s. Visit …", 1.5),
+        ("Please try again in 250ms.", 0.25),
+        ("Please try again in 6m0s.", 360.0),
+        ("Please try again in 1h2m3s", 3723.0),
+        ("Please retry in 34.07s.", 34.07),
+        ("Please retry after 20 seconds.", 20.0),
+        ("Please retry after some time", None),
+        ("try again in 5", None),
+    ],
+)
+def test_words_that_say_when(words: str, seconds: float | None) -> None:
+    """Providers without the header say it in the message."""
+    assert read(429, {"error": {"message": words}}).retry_after == seconds
+
+
+def test_when_to_come_back_to_google() -> None:
+    """It stands among the details of the error."""
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}
+    body = [{"error": {"code": 429, "message": "quota", "details": [{"@type": "other"}, retry]}}]
+    assert read(429, body).retry_after == 7.0
+    assert read(429, body, {"retry-after": "3"}).retry_after == 3.0
+
+
 @pytest.mark.parametrize("kind", list(FailureKind))
 def test_every_kind_has_an_answer(kind: FailureKind) -> None:
     """The official SDK needs all four keys, and code is never a number."""

@@ -349,7 +349,7 @@ def _is_bare(choice: Choice) -> bool:
         choice.finish_reason is choice.logprobs is choice.error is None
         and delta.function_call is delta.refusal is delta.audio is delta.annotations is None
         and delta.reasoning is delta.reasoning_details is delta.thinking is delta.thinking_blocks is None
-        and delta.executed_tools is delta.provider_metadata is None
+        and delta.executed_tools is delta.provider_metadata is delta.images is None
     )
 
 

@@ -160,6 +160,7 @@ class Delta(Struct, gc=False):
     audio: Json = None
     annotations: Json = None
     executed_tools: Json = None
+    images: Json = None
     provider_metadata: Json = None
 
 
