@@ -36,6 +36,20 @@ def test_request_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol,
     assert up.last().query == "beta=true&x=%20y"
 
 
+def test_sealed_values_stay_here(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """A client that talked to another upstream before has them in its history. Only they are left out, and declared."""
+    asked = body(Protocol.MESSAGES, "messages/text", stream=False)
+    thought = {"type": "thinking", "thinking": "t", "signature": "trl1.AAAA"}
+    said = {"role": "assistant", "content": [thought, {"type": "text", "text": "Hi"}]}
+    sent = {**asked, "messages": [*asked["messages"], said, *asked["messages"]]}
+    answer = gateway.http.post("/v1/messages", json=sent)
+    assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
+    kept = [*asked["messages"], {**said, "content": said["content"][1:]}, *asked["messages"]]
+    assert json.loads(up.last().body) == {**sent, "model": "text", "messages": kept}
+    refused = gateway.http.post("/v1/messages", json=sent, headers={"trilogue-mode": "strict"})
+    assert refused.status_code == 400
+
+
 @EVERY_CLIENT
 @STREAMED
 def test_response_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:
@@ -135,6 +149,27 @@ def test_whole_answer_to_a_stream_request(gateway: Gateway, up: ScriptedUpstream
     ends = {Protocol.CHAT: b"[DONE]", Protocol.MESSAGES: b"message_stop", Protocol.RESPONSES: b"response.completed"}
     assert ends[client] in answer.content
     assert b"error" not in answer.content.replace(b'"error":null', b"")
+
+
+@EVERY_CLIENT
+def test_stream_with_the_wrong_name(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """Some servers call their streams JSON, and send one whatever they are asked for. What it is counts."""
+    sent = _ask(gateway, client).content
+    for stream in (True, False):
+        up.say(whole(200, [], sent))
+        answer = _ask(gateway, client, stream=stream)
+        assert answer.status_code == 200
+        assert (answer.content == sent) is stream
+        assert stream or answer.json()["id"]
+
+
+@EVERY_CLIENT
+def test_redirects_are_not_followed(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """Keys go where they were meant to go, and the client hears why there is no answer."""
+    up.say(whole(308, [("location", "http://127.0.0.1:1/")], b""))
+    answer = _ask(gateway, client)
+    assert answer.status_code == 502
+    assert "redirect (308)" in answer.json()["error"]["message"]
 
 
 @EVERY_CLIENT

@@ -15,7 +15,7 @@ _TEXTS = (
     "line\nbreak",
     '"quoted" \\ back',
     "x" * 200,
-    "\u2028",
+    "a\u2028b",
     "[tool error] no",
 )
 _INPUTS: tuple[Body, ...] = (

@@ -145,7 +145,10 @@ def test_a_client_that_echoes_gives_the_upstream_its_own_words_back(source: Prot
         calls = [call for segment in after.segments for call in segment.calls]
         assert [(c.id, c.name) for c in calls] == [(c.id, c.name) for c in before.calls], f"seed {seed}"
         text = "".join(text for segment in after.segments if segment.side == "assistant" for text in segment.texts)
-        assert text == before.text, f"seed {seed}"
+        # Of Messages, text of nothing but white space does not go back: the API refuses it.
+        assert text == before.text or (over is M and "".join(text.split()) == "".join(before.text.split())), (
+            f"seed {seed}"
+        )
         if source is not C and over is not C:
             echoed = json.dumps(again.body)
             lost = [blob for blob in before.opaque if blob not in echoed]

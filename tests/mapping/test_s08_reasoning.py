@@ -185,7 +185,8 @@ FOREIGN = (
         "raw of a Chat server",
         "C>R",
         {"messages": [USER, {"role": "assistant", "content": "Hi", "reasoning_content": "raw"}, USER]},
-        {"input[1]": like(type="reasoning", content=[{"type": "reasoning_text", "text": "raw"}], summary=[])},
+        {"input[1].type": "message"},
+        lost="reasoning.foreign_dropped",
     ),
     Ask(
         "raw of a Responses server",
@@ -210,7 +211,7 @@ SEALER = Sealer([bytes(range(32))])
 
 def target(protocol: Protocol, model: str = "", account: str = "a1", provider: str = "p1") -> Target:
     """An upstream with an account."""
-    name = model or {M: "claude-opus-5", R: "gpt-5.6", C: "gpt-5.6"}[protocol]
+    name = model or {M: "claude-opus-5", R: "gpt-oss-120b", C: "gpt-5.6"}[protocol]
     return Target.of(protocol, name, provider=provider, account=account)
 
 

@@ -8,7 +8,15 @@ import random
 import pytest
 
 from trilogue.errors import BadRequest, InternalError, UpstreamProtocolError
-from trilogue.protocols.jsontext import JsonProgress, blaming, dump, parse_object, parse_request, parse_upstream
+from trilogue.protocols.jsontext import (
+    HalfMender,
+    JsonProgress,
+    blaming,
+    dump,
+    parse_object,
+    parse_request,
+    parse_upstream,
+)
 
 HOSTILE = [b"", b"[1]", b"{", b'{"a":' * 100_000, b'"\xff"', b'{"a":"\\ud800"}', b"nul", b'{"a":1e999999}', b"9" * 6000]
 
@@ -66,3 +74,12 @@ def test_a_bug_stays_a_bug() -> None:
     """A good document is not blamed."""
     with pytest.raises(InternalError), blaming({"a": 1}, BadRequest):
         dump(object())
+
+
+def test_halves_of_characters_are_put_together() -> None:
+    """Across texts; a half that stays alone is shown as such, and escaped backslashes are none of it."""
+    mender = HalfMender()
+    assert mender.mend(rb'{"a":"x\ud83d"}') == b'{"a":"x"}'
+    assert mender.mend(rb'{"a":"\uDE00 \\ud83d \ud83d\ude01"}') == rb'{"a":"\ud83d\uDE00 \\ud83d \ud83d\ude01"}'
+    assert mender.mend(rb'{"a":"\ude00"}') == rb'{"a":"\ufffd"}'
+    assert mender.mend(rb'{"a":"\n \u00e9 \ud83d\ude01"}') is None

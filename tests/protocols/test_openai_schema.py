@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trilogue.protocols.openai_schema import fits_strict
+from trilogue.protocols.openai_schema import fits_strict, parameters_of
 
 CLOSED: dict[str, Any] = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
 
@@ -35,3 +35,18 @@ def test_deep_schema() -> None:
     for _ in range(50_000):
         schema = {"type": "array", "items": schema}
     assert fits_strict(schema)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({}, {"type": "object", "properties": {}}),
+        ({"type": "object"}, {"type": "object", "properties": {}}),
+        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"type": "object", "properties": {"a": {"type": "object"}}},) * 2,
+        ({"type": ["object"]},) * 2,
+    ],
+)
+def test_parameters_of_functions(given: dict[str, Any], sent: dict[str, Any]) -> None:
+    """Tools without parameters, as MCP servers describe them."""
+    assert parameters_of(given) == sent

@@ -118,6 +118,14 @@ def test_free_text_call_of_a_function_stays_free_text() -> None:
     assert NameStage(names)(events) == events
 
 
+@pytest.mark.parametrize("invented", ["functions.read", "default_api:read", "default_api.read"])
+def test_invented_namespaces_are_taken_off(invented: str) -> None:
+    """Clients know no tool of that name."""
+    names = ToolNames({"read": Offered("read", None, CallKind.FUNCTION, False)})
+    [start] = NameStage(names)([BlockStart(0, ToolCall(id="1", name=invented))])
+    assert start == BlockStart(0, ToolCall(id="1", name="read"))
+
+
 def test_unknown_tool_names_pass() -> None:
     """Models make names up; that is for the client to see."""
     events: list[Event] = [BlockStart(0, ToolCall(id="1", name="made_up")), Delta(0, "{}"), BlockStop(0)]

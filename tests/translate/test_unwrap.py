@@ -59,3 +59,17 @@ def test_raw_line_breaks_inside_the_string() -> None:
 def test_cut_inside_an_escape_is_not_swallowed() -> None:
     """When the token limit ends the call, what was written is given out."""
     assert unwrap(['{"input": "a\\u00']) == "a\\u00"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (r'{"input": "match(\d+) in C:\Users\new"}', "match(\\d+) in C:\\Users\new"),
+        (r'{"input": "C:\users\u12 x"}', "C:\\users\\u12 x"),
+        (r'{"input": "half \ud83d, other half \ude00"}', "half \ufffd, other half \ufffd"),
+        (r'{"input": "\ud83d\u0041"}', "\ufffdA"),
+    ],
+)
+def test_escapes_that_are_none(wrong: str, text: str) -> None:
+    """Models write patterns and paths into JSON as they are; a call is not lost for that, however it is cut."""
+    assert unwrap([wrong]) == unwrap(list(wrong)) == text

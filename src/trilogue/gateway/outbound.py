@@ -17,14 +17,15 @@ from trilogue.gateway.call import Call, with_model
 from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.gateway.services import Services
 from trilogue.gateway.stateless import refuse_state
-from trilogue.model import Loss, Protocol
+from trilogue.model import SEAL_PREFIX, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
-from trilogue.protocols.jsontext import dump
+from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.messages.encode_request import extra_headers
 from trilogue.protocols.profile import Profile
 from trilogue.translate.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.requests import translate_request
+from trilogue.translate.sealed import without_sealed
 from trilogue.translate.strip import strip_reasoning
 from trilogue.upstream import UpstreamRequest
 
@@ -55,6 +56,7 @@ _PRIVATE = {
     "chatgpt-account-id",
 }
 _REWRITTEN = {"host", "content-length", "accept-encoding", "accept", "content-type"}
+_SEALED = f'"{SEAL_PREFIX}'.encode()
 _NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
 
@@ -73,12 +75,13 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
         profile = provider.profile(model)
         if not profile.keeps_state:
             refuse_state(call.body, call.client)
-        body = call.body if model == call.model else with_model(call.body, call.model, model)
-        body, losses = _unbilled(call, body, profile)
+        given, losses = own_body(call.body, call.client, call.strict)
+        body = given if model == call.model else with_model(given, call.model, model)
+        body, unbilled = _unbilled(call, body, profile)
         headers = forwarded_headers(call.headers)
         if provider.protocol is Protocol.MESSAGES and "anthropic-version" not in headers:
             headers["anthropic-version"] = profile.version
-        return Outbound(_request(call, provider, account, headers, body), None, losses)
+        return Outbound(_request(call, provider, account, headers, body), None, losses + unbilled)
     target = Target(
         protocol=provider.protocol,
         model=model,
@@ -109,6 +112,19 @@ def _unbilled(call: Call, body: bytes, profile: Profile) -> tuple[bytes, list[Lo
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
     return body, losses
+
+
+def own_body(body: bytes, protocol: Protocol, strict: bool) -> tuple[bytes, list[Loss]]:
+    """The body for an upstream of the client's own protocol: the same bytes, unless upstreams of other protocols have
+    left in the history what only we can read."""
+    if _SEALED not in body:
+        return body, []
+    ledger = Ledger()
+    wire = parse_request(body)
+    cleaned = without_sealed(wire, protocol, ledger)
+    if strict:
+        ledger.refuse_if_any()
+    return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
 def stripped(call: Call) -> tuple[Call, list[Loss]]:

@@ -95,6 +95,10 @@ class Relay:
             if failure.kind is FailureKind.RATE_LIMIT:
                 failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
             raise UpstreamFailure(failure)
+        if response.status >= 300:
+            raise UpstreamProtocolError(
+                f"the upstream answered with a redirect ({response.status}), not with an answer"
+            )
         if self.call.stream:
             return await self._stream(response, upstream, attempt)
         return await self._whole(response, upstream, attempt)
@@ -102,7 +106,7 @@ class Relay:
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         body = await response.read(self._limits.max_body_bytes)
         losses = list(attempt.losses)
-        if _content_type(response).startswith("text/event-stream"):
+        if _content_type(response).startswith("text/event-stream") or _is_stream(body):
             # Some servers stream whatever they are asked for.
             body = dump(collect_stream(body, protocol=upstream))
         if attempt.exchange is None:
@@ -142,7 +146,7 @@ class Relay:
         if content_type.startswith("text/html"):
             raise UpstreamProtocolError("the upstream answered with a web page")
         if content_type.startswith("application/json"):
-            held.append(passage.whole(parse_upstream(await response.read(self._limits.max_body_bytes))))
+            held.append(await self._labelled_json(response, passage))
         more = True
         while more and not (passage.started or passage.done or passage.failed):
             data = await response.chunk()
@@ -154,6 +158,13 @@ class Relay:
         if passage.started:
             self.record.first_token = time.monotonic()
         return b"".join(held)
+
+    async def _labelled_json(self, response: UpstreamResponse, passage: Passage) -> bytes:
+        """A whole answer, or the beginning of a stream that a server gave the wrong name."""
+        first = await response.chunk()
+        if _is_stream(first):
+            return passage.feed(first)
+        return passage.whole(parse_upstream(first + await response.read(self._limits.max_body_bytes)))
 
     def _pass_on(self, data: bytes) -> bool:
         """The hot path: called for whatever has come, from where it comes, with no task in between."""
@@ -257,6 +268,14 @@ def _seen(upstream: Protocol, body: bytes) -> Glance:
 
 def _content_type(response: UpstreamResponse) -> str:
     return dict(response.headers).get("content-type", "").lower()
+
+
+def _is_stream(body: bytes) -> bool:
+    """Whether a body begins as events do, whatever it is called."""
+    return body[:64].lstrip(_BLANK).startswith((b"data:", b"event:", b":"))
+
+
+_BLANK = b"\xef\xbb\xbf \r\n"
 
 
 async def _next(response: UpstreamResponse, passage: Passage) -> bytes:

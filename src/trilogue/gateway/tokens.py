@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.call import read_head, with_model
-from trilogue.gateway.outbound import forwarded_headers, with_query
+from trilogue.gateway.outbound import forwarded_headers, own_body, with_query
 from trilogue.gateway.provider import Account, Provider, credentials
 from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, loss_header
 from trilogue.gateway.visit import Visit
@@ -104,8 +104,8 @@ def _weight(value: Json) -> int:
 async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) -> Count | None:
     """What the upstream counts; None if it cannot."""
     if provider.protocol is visit.client:
-        wire = body if model == visit.record.model else with_model(body, visit.record.model, model)
-        losses: list[Loss] = []
+        own, losses = own_body(body, visit.client, visit.strict)
+        wire = own if model == visit.record.model else with_model(own, visit.record.model, model)
     else:
         wire, losses = _translated(visit, body, provider, model)
     with provider.borrow(model) as (account, transport):

@@ -17,7 +17,7 @@ from trilogue.errors import (
     UpstreamTruncated,
 )
 from trilogue.model import Block, BlockStart, BlockStop, Delta, Event, Failed, Failure, FailureKind, Opaque, Protocol
-from trilogue.protocols.jsontext import parse_upstream
+from trilogue.protocols.jsontext import HalfMender, parse_upstream
 from trilogue.protocols.shape import Shape, learn
 from trilogue.sse import SseEvent, SseParser
 
@@ -29,6 +29,7 @@ class StreamDecoder:
 
     def __init__(self) -> None:
         self._sse = SseParser()
+        self._halves = HalfMender()
         self._out: list[Event] = []
         self._blocks = 0
         self.shape: Shape | None = None
@@ -54,7 +55,10 @@ class StreamDecoder:
         fresh = self._sse.at_rest
         try:
             for event in self._sse.feed(data):
-                self.handle(event)
+                try:
+                    self.handle(event)
+                except UpstreamProtocolError as error:
+                    self._handle_mended(event, error)
                 if self.done:
                     break
         except UpstreamError as error:
@@ -83,6 +87,13 @@ class StreamDecoder:
         except UpstreamError as error:
             self.fail(error)
         return self._flush()
+
+    def _handle_mended(self, event: SseEvent, error: UpstreamProtocolError) -> None:
+        """An event that is not valid JSON, perhaps because a character was cut in half; raises the error if not."""
+        mended = self._halves.mend(event.data)
+        if mended is None:
+            raise error
+        self.handle(SseEvent(event.event, mended))
 
     def close(self) -> list[Event]:
         """The upstream has ended: what is left, then a finish or a failure if there was none yet."""

@@ -139,6 +139,40 @@ class JsonProgress:
                 self.complete = self._depth <= 0
 
 
+# An escape: a first half with or without the second one, a second half by itself, or anything else.
+_UNITS = re.compile(
+    rb"\\(?:u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+_REPLACEMENT = b"\\ufffd"
+
+
+class HalfMender:
+    """Puts characters together that were cut in half between two JSON texts.
+
+    JavaScript counts an emoji as two characters; servers that cut texts there write half of it into each of two events,
+    which no JSON parser takes.
+    """
+
+    __slots__ = ("_first",)
+
+    def __init__(self) -> None:
+        self._first = b""
+
+    def mend(self, data: bytes) -> bytes | None:
+        """The text without its first half of a character, which is kept for the second one; None if all are whole."""
+        mended = _UNITS.sub(self._unit, data)
+        return None if mended == data else mended
+
+    def _unit(self, match: re.Match[bytes]) -> bytes:
+        if match[1] and not match[2]:
+            lost, self._first = self._first, match[0]
+            return _REPLACEMENT if lost else b""
+        if match[3]:
+            first, self._first = self._first, b""
+            return first + match[0] if first else _REPLACEMENT
+        return match[0]
+
+
 def breaks_off(text: str) -> bool:
     """Whether a text is a JSON object that was cut."""
     progress = JsonProgress()

@@ -5,7 +5,15 @@ from __future__ import annotations
 from trilogue.model import Source, SourceKind
 
 PDF = "application/pdf"
-_PDF_BASE64 = "JVBERi"
+_SIGNS = {
+    "JVBERi": PDF,
+    "iVBORw0KGgo": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+}
+"""how base64 data begins, by what it is"""
+_SPELLINGS = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 
 
 def data_source(url: str) -> Source | None:
@@ -23,4 +31,11 @@ def data_url(source: Source, default: str) -> str:
 
 def sniffed_type(data: str) -> str | None:
     """The media type of base64 data that came without one, as far as it shows."""
-    return PDF if data.startswith(_PDF_BASE64) else None
+    return next((kind for sign, kind in _SIGNS.items() if data.startswith(sign)), None)
+
+
+def image_type(source: Source) -> str | None:
+    """What an image that is data really is: many clients name it loosely or wrongly, and some servers look."""
+    named = (source.media_type or "").partition(";")[0].strip().lower()
+    sniffed = sniffed_type(source.value)
+    return sniffed if sniffed and sniffed != PDF else _SPELLINGS.get(named, named) or None

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from trilogue.model import Failure, FailureKind, Json, Protocol
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.jsontext import parse_object
-from trilogue.protocols.retry import retry_after, retry_headers
+from trilogue.protocols.retry import retry_after, retry_headers, span
 
 _MAX_MESSAGE = 2_000
 _MAX_NESTING = 5
@@ -121,14 +121,15 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes, protocol: P
     """The failure that an HTTP answer reports, whatever its body is."""
     lower = {name.lower(): value for name, value in headers.items()}
     failure = read_failure(_parse(body), protocol, status)
-    wait = None if failure.kind is FailureKind.QUOTA else retry_after(lower, failure.message)
+    wait = None if failure.kind is FailureKind.QUOTA else retry_after(lower) or failure.retry_after
     return replace(failure, retry_after=wait, request_id=lower.get("x-request-id") or lower.get("request-id"))
 
 
 def _parse(body: bytes) -> Json:
     """JSON if it is an object, text if it is readable and no web page, else nothing."""
     text = body.decode("utf-8", "replace").strip()
-    value = parse_object(text)
+    # Google puts its errors into a list of one.
+    value = parse_object(text.removeprefix("[").removesuffix("]") if text.startswith("[") else text)
     if value is not None:
         return value
     return None if text.startswith(("<", "[")) else text.strip('"') or None
@@ -148,11 +149,32 @@ def read_failure(value: Json, protocol: Protocol, status: int = 0) -> Failure:
         code=code,
         type=kind_name,
         param=_name(error.get("param")),
-        retry_after=retry_after({}, message),
+        retry_after=_delay(error) or retry_after({}, message),
         protocol=protocol,
         native=value,
     )
 
+
+def has_verdict(body: dict[str, Json]) -> bool:
+    """The body has MiniMax's own verdict on the request, and that is an error. It comes with good answers, too."""
+    verdict = body.get("base_resp")
+    return isinstance(verdict, dict) and type(verdict.get("status_code")) is int and verdict["status_code"] != 0
+
+
+_VERDICTS = {
+    1001: 504,
+    1002: 429,
+    1004: 401,
+    1008: 402,
+    1026: 400,
+    1027: 400,
+    1039: 429,
+    1041: 429,
+    2013: 400,
+    2049: 401,
+    2056: 429,
+}
+"""MiniMax's codes and the statuses that say the same"""
 
 _OUTER = frozenset({"code", "type", "param", "status", "status_code"})
 
@@ -172,7 +194,8 @@ def _innermost(value: Json) -> dict[str, Json]:
 def _inner(error: dict[str, Json]) -> dict[str, Json] | None:
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    for inner in (error.get("error"), error.get("upstream_error"), raw, error.get("message")):
+    verdict = error.get("base_resp") if has_verdict(error) else None
+    for inner in (error.get("error"), error.get("upstream_error"), verdict, raw, error.get("message")):
         if isinstance(inner, dict) and inner:
             return inner
         if isinstance(inner, str) and inner.lstrip().startswith("{"):
@@ -187,18 +210,27 @@ def _name(value: Json) -> str | None:
     return value if isinstance(value, str) and value and not value.isdigit() else None
 
 
+def _delay(error: dict[str, Json]) -> float | None:
+    """When to come back, as Google says it."""
+    details = error.get("details")
+    for entry in details if isinstance(details, list) else ():
+        if isinstance(entry, dict) and isinstance(delay := entry.get("retryDelay"), str):
+            return span(delay)
+    return None
+
+
 def _status_of(error: dict[str, Json]) -> int | None:
     for name in ("code", "status_code", "status", "raw_status_code"):
         value = error.get(name)
         if isinstance(value, str) and value.isdigit() and len(value) == 3:
             value = int(value)
-        if type(value) is int and 400 <= value < 600:
-            return value
+        if type(value) is int and (value in _VERDICTS or 400 <= value < 600):
+            return _VERDICTS.get(value, value)
     return None
 
 
 def _message(error: dict[str, Json], status: int) -> str:
-    for name in ("message", "error", "detail", "error_message", "msg"):
+    for name in ("message", "error", "detail", "errors", "error_message", "error_msg", "status_msg", "msg"):
         value = error.get(name)
         if isinstance(value, str) and value.strip():
             return value.strip()
@@ -210,9 +242,9 @@ def _message(error: dict[str, Json], status: int) -> str:
 
 
 def _words(item: Json) -> str:
-    """One entry of a FastAPI `detail` list."""
+    """One entry of a list of errors: FastAPI's `detail`, Cloudflare's `errors`."""
     if isinstance(item, dict):
-        item = item.get("msg")
+        item = item.get("msg") or item.get("message")
     return item if isinstance(item, str) else ""
 
 

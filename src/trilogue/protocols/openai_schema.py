@@ -8,6 +8,12 @@ from trilogue.protocols.schema import is_object, nodes
 _REFUSED = frozenset({"allOf", "oneOf", "not", "patternProperties", "if", "then", "else", "dependentRequired"})
 
 
+def parameters_of(schema: dict[str, Json]) -> dict[str, Json]:
+    """The schema of a function. OpenAI refuses one that is no object, or an object without `properties`."""
+    whole = schema if "type" in schema else {"type": "object", **schema}
+    return whole if whole["type"] != "object" or "properties" in whole else {**whole, "properties": {}}
+
+
 def fits_strict(schema: Json) -> bool:
     """Whether every object in a schema lists all its properties as required and allows no others."""
     if not isinstance(schema, dict):

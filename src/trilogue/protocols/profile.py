@@ -52,8 +52,13 @@ class Profile(Struct, frozen=True, kw_only=True):
     openai_fields: bool = True
     """Chat: takes what only OpenAI's own servers know (store, metadata, prompt_cache_key, safety_identifier, verbosity,
     service_tier, arrays of text parts); compatible servers answer some of these with an error"""
+    call_signatures: bool = False
+    """Chat: demands a signature on earlier tool calls, as Gemini does"""
     web_search: bool = False
     """Chat: takes web_search_options, as search models do"""
+
+    raw_reasoning: bool = True
+    """Responses: takes the words of earlier reasoning back; OpenAI's own models refuse them"""
 
     adaptive_thinking: bool = True
     """Messages: takes thinking adaptive with effort; otherwise a token budget"""
@@ -124,11 +129,16 @@ _CHAT = (
     (r"gpt-.*-search", Profile(developer_role=False, cache_marks=False, efforts=(), web_search=True)),
     (r"(gpt-[5-9]|o[1-9]|gpt-oss)", Profile()),
     (r"(gpt-|chatgpt)", Profile(developer_role=False, cache_marks=False, efforts=())),
+    (r"gemini", replace(_COMPATIBLE, call_signatures=True)),
     (r"(deepseek|kimi|moonshot)", replace(_COMPATIBLE, reasoning_field="reasoning_content")),
     (r"", _COMPATIBLE),
 )
 
-_RESPONSES = ((r"", Profile()),)
+_RESPONSES = (
+    (r"gpt-oss", Profile()),
+    (r"(gpt-|chatgpt|o[1-9]|codex|computer-use)", Profile(raw_reasoning=False)),
+    (r"", Profile()),
+)
 
 _TABLES = {Protocol.CHAT: _CHAT, Protocol.MESSAGES: _MESSAGES, Protocol.RESPONSES: _RESPONSES}
 _COMPILED = {

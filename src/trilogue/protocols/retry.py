@@ -31,7 +31,9 @@ _DATES = (
 )
 """RFC 9110, 5.6.7: today's form and both old ones. The standard library's parser is for mail and loads much with it."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_SAID = re.compile(r"try again in (\d+(?:\.\d+)?)\s*(ms|s)\b", re.IGNORECASE)
+_SAID = re.compile(r"(?:try again|retry) (?:in|after) (?=\d)([\d.hms]+(?:\s*(?:ms|s|sec|seconds?)\b)?)", re.IGNORECASE)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)", re.IGNORECASE)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
@@ -76,7 +78,13 @@ def _date(text: str) -> datetime | None:
 
 def _said(message: str) -> float | None:
     found = _SAID.search(message)
-    return float(found[1]) / (1000 if found[2].lower() == "ms" else 1) if found else None
+    return span(found[1]) if found else None
+
+
+def span(text: str) -> float | None:
+    """Seconds of a time as providers write it: 250ms, 7s, 34.07s, 6m0s, 20 seconds."""
+    parts = _SPAN.findall(text)
+    return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts) if parts else None
 
 
 def retry_headers(failure: Failure) -> dict[str, str]:

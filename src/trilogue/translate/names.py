@@ -30,6 +30,8 @@ from trilogue.protocols.jsontext import dump_text
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _SEPARATOR = "__"
+_INVENTED = re.compile(r"(functions|default_api)[.:]")
+"""namespaces that models of OpenAI and Google believe their tools to be in"""
 INPUT = "input"
 """the one property of a function that stands in for a free-text tool"""
 
@@ -59,7 +61,10 @@ class ToolNames(Struct, frozen=True):
 
     def find(self, upstream_name: str) -> Offered | None:
         """The client's tool that the upstream means."""
-        return self.offered.get(upstream_name)
+        offered = self.offered.get(upstream_name)
+        if offered is None and (inner := _INVENTED.match(upstream_name)) is not None:
+            offered = self.offered.get(upstream_name[inner.end() :])
+        return offered
 
 
 class Namer:

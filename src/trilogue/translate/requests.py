@@ -2,7 +2,8 @@
 
     decode → repair → open sealed values → leave out what only the source knows → make tool names legal → encode
 
-The same protocol on both sides is not translated at all: the body stays as it is, but for the model's name.
+The same protocol on both sides is not translated at all: the body stays as it is, but for the model's name and for
+sealed values, which mean nothing there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from trilogue.translate.names import Namer, ToolNames
 from trilogue.translate.provenance import Opener
 from trilogue.translate.repair import refuse_broken_history, repair_history
 from trilogue.translate.seal import Sealer
+from trilogue.translate.sealed import without_sealed
 
 
 class RequestTranslation(Struct, frozen=True):
@@ -56,6 +58,10 @@ def translate_request(
         ledger = Ledger()
         names = ToolNames({})
         keeper = sealer or default_sealer()
+        if where.protocol is source and (cleaned := without_sealed(wire, source, ledger)) is not wire:
+            wire = cleaned
+            request = codec(source).decode_request(wire)
+        mended = len(ledger.losses)
         if repair:
             request = repair_history(request, ledger)
         if where.protocol is not source:
@@ -64,7 +70,7 @@ def translate_request(
             request, names = _adapt(request, where, keeper, ledger)
             refuse_broken_history(request)
             translated = codec(where.protocol).encode_request(request, where, ledger)
-        elif ledger.losses:
+        elif len(ledger.losses) > mended:
             translated = codec(source).encode_request(request, where, ledger)
         else:
             translated = {**wire, "model": where.model}

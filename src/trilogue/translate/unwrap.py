@@ -6,6 +6,7 @@ string, piece by piece. JSON of any other shape is given out as it is, at the en
 
 from __future__ import annotations
 
+import json
 import re
 
 from trilogue.errors import UpstreamProtocolError
@@ -14,12 +15,16 @@ from trilogue.translate.names import INPUT
 
 _HEAD = re.compile(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
 _MAYBE_HEAD = re.compile(r'\s*(\{\s*("(i(n(p(u(t("(\s*(:(\s*)?)?)?)?)?)?)?)?)?)?)?')
-# Whole escapes and plain characters; stops before an escape that is not complete, and before the closing quote.
+# Whole escapes, plain characters, and `\u` that turned out to be no escape; stops before what may become one, and
+# before the closing quote.
 _SAFE = re.compile(
-    r'(?:[^"\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u])+'
+    r'(?:[^"\\]|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[0-9a-fA-F]{4}|(?=[^\\]|\\[^u]))'
+    r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u(?=[0-9a-fA-F]{0,3}[^0-9a-fA-F])|\\[^u])+"
 )
 
 _CONTROL = re.compile(r"[\x00-\x1f]")
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|(?!u).|)", re.DOTALL)
+_KNOWN = frozenset('"\\/bfnrtu')
 
 
 class InputUnwrapper:
@@ -71,9 +76,24 @@ class InputUnwrapper:
         text, self._pending = self._pending[:end], self._pending[end:]
         if self._pending.startswith('"'):
             self._closed = True
-        return str(parse(f'"{_CONTROL.sub(_escape, text)}"', UpstreamProtocolError)) if text else ""
+        return _said(text) if text else ""
+
+
+def _said(text: str) -> str:
+    """The inside of a JSON string. Models write line breaks, paths and patterns into it as they are."""
+    escaped = _CONTROL.sub(_escape, text)
+    try:
+        return str(parse(f'"{escaped}"', UpstreamProtocolError))
+    except UpstreamProtocolError:
+        value = str(json.loads(f'"{_ESCAPE.sub(_mend, escaped)}"'))
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _escape(match: re.Match[str]) -> str:
-    """Models write line breaks into JSON strings as they are."""
     return f"\\u{ord(match.group()):04x}"
+
+
+def _mend(match: re.Match[str]) -> str:
+    """A backslash that escapes nothing is one."""
+    found = match.group()
+    return found if found[1:2] in _KNOWN and found != "\\" else f"\\{found}"

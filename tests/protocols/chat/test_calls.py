@@ -15,6 +15,7 @@ from trilogue.protocols.reply import Reply
     [
         ({"id": "a", "function": {"name": "f", "arguments": "{"}}, ToolCall(id="a", name="f", arguments="{", path="p")),
         ({"function": {"name": "f", "arguments": None}}, ToolCall(id="minted", name="f", path="p")),
+        ({"id": "a", "function": {"name": "f", "arguments": "null"}}, ToolCall(id="a", name="f", path="p")),
         (
             {"id": "", "function": {"name": "f", "arguments": {}}},
             ToolCall(id="minted", name="f", arguments="{}", path="p"),

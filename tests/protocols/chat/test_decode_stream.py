@@ -109,11 +109,14 @@ def test_first_chunk_that_is_none() -> None:
         (calls(fn(3, "a", "f", '{"x":1}')),),
         (calls(fn(0, None, "f", '{"x":1}')),),
         (calls(fn(0, "a", "f", '{"x":1}')), chunk({"content": "."}), calls(fn(0, "a", None, '{"x":1}'))),
+        (calls(fn(0, "a", "f", '{"x"')), calls(fn(0, None, None, ":1}")), calls(fn(0, "a", "f", '{"x":1}'))),
+        (calls(fn(0, "a", "f", '{"x":1}')), calls(fn(0, None, None, '{"x":1}'))),
+        (calls(fn(0, "a", "f", "null")), calls(fn(0, None, None, '{"x":1}'))),
         (chunk({"function_call": {"name": "f", "arguments": '{"x"'}}), chunk({"function_call": {"arguments": ":1}"}})),
     ],
 )
 def test_one_call_however_it_is_cut(parts: tuple[bytes, ...]) -> None:
-    """Ids and names missing, repeated or new in every fragment; index missing; placeholder; object."""
+    """Ids and names missing, repeated or new in every fragment; index missing; placeholder; object; all of it twice."""
     assert made(*parts) == [("f", '{"x":1}')]
 
 
@@ -130,10 +133,22 @@ def test_one_call_however_it_is_cut(parts: tuple[bytes, ...]) -> None:
             calls(fn(0, None, None, ":1}"), fn(1, None, None, ":2}")),
         ),
         (calls(fn(0, "a", "f", "")), calls(fn(1, "b", "g", '{"y":2}')), calls(fn(0, None, None, '{"x":1}'))),
+        (
+            calls(fn(0, "a", "f", '{"x"')),
+            calls(fn(1, "b", "g", '{"y"')),
+            calls(fn(0, "a", None, ":1}"), fn(1, "b", None, ":2}")),
+        ),
+        (calls(fn(0, "a", "f", '{"x":1}')), calls(fn(1, "a", "g", '{"y":2}'))),
+        (calls(fn(None, "a", "f", '{"x":1}'), fn(None, "a", "g", '{"y":2}')),),
+        (
+            calls(fn(0, "a", "f", ""), fn(1, "a", "g", "")),
+            calls(fn(0, "a", None, '{"x":1}')),
+            calls(fn(1, "a", "g", '{"y":2}')),
+        ),
     ],
 )
 def test_two_calls_however_they_are_numbered(parts: tuple[bytes, ...]) -> None:
-    """Equal, reused or missing indices; fragments that alternate."""
+    """Equal, reused or missing indices; fragments that alternate; one id for both."""
     assert made(*parts) == [("f", '{"x":1}'), ("g", '{"y":2}')]
 
 
@@ -158,6 +173,24 @@ def test_call_without_id_gets_one() -> None:
     assert isinstance(first, ToolCall)
     assert first.id
     assert first == second
+
+
+def test_two_calls_with_one_id_get_two() -> None:
+    """Some servers use the function's name: the results of both calls would have the same address."""
+    entries = [fn(0, "f", "f", '{"x":1}'), fn(1, "f", "f", '{"x":2}')]
+    streamed = answer(calls(*entries), chunk(finish="tool_calls"), DONE).blocks
+    message = {"role": "assistant", "tool_calls": entries}
+    whole = CODEC.decode_response({"id": "r1", "choices": [{"message": message, "finish_reason": "tool_calls"}]}).blocks
+    for blocks in (streamed, whole):
+        ids = [block.id for block in blocks if isinstance(block, ToolCall)]
+        assert ids[0] == "f"
+        assert len(set(ids)) == 2
+
+
+@pytest.mark.parametrize("nothing", ["", "{}", "null", None])
+def test_call_without_arguments(nothing: str | None) -> None:
+    """Tools are called with an object, also an empty one."""
+    assert made(calls(fn(0, "a", "f", nothing))) in ([("f", "{}")], [("f", "")])
 
 
 def test_custom_call() -> None:
@@ -237,6 +270,12 @@ def test_text_resumes_in_a_new_block() -> None:
 def test_content_that_is_an_object() -> None:
     """JSON mode of Cloudflare."""
     assert answer(chunk({"content": {"a": 1}}, "stop"), DONE).blocks == (Text(text='{"a":1}'),)
+
+
+def test_character_that_was_cut_in_half() -> None:
+    """Servers that count as JavaScript does write half an emoji into each of two chunks."""
+    first, second = (chunk({"content": text}) for text in ("a\ud83d", "\ude00b"))
+    assert answer(first, second, chunk(finish="stop"), DONE).blocks == (Text(text="a\U0001f600b"),)
 
 
 def test_refusal() -> None:
@@ -323,6 +362,9 @@ def test_cut_streams_are_failures(parts: tuple[bytes, ...]) -> None:
         (b'data: {"object": "error", "message": "x", "code": 400}\n\n', "invalid_request"),
         (b'{"error": {"message": "x", "type": "server_error"}}\n\n', "server"),
         (chunk({}, "insufficient_system_resource") + DONE, "overloaded"),
+        (b'data: {"base_resp": {"status_code": 1008, "status_msg": "no balance"}, "choices": null}\n\n', "billing"),
+        (b'data: {"errors": [{"message": "x"}], "success": false}\n\n', "server"),
+        (b"event: error\ndata: boom\n\n", "server"),
         (b"data: {not json}\n\n", "upstream_protocol"),
         (b"data: [1]\n\n", "upstream_protocol"),
         (b'data: "\xff"\n\n', "upstream_protocol"),

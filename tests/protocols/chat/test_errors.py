@@ -7,6 +7,7 @@ import pytest
 
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.protocols.chat import CODEC
+from trilogue.protocols.chat.errors import find_failure
 
 
 def read(status: int, body: Any, headers: dict[str, str] | None = None) -> Failure:
@@ -89,6 +90,14 @@ def read(status: int, body: Any, headers: dict[str, str] | None = None) -> Failu
             "quota",
             "pay",
         ),
+        (429, [{"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED"}}], "rate_limit", "quota"),
+        (
+            400,
+            {"errors": [{"code": 5006, "message": "no such field"}], "success": False},
+            "invalid_request",
+            "no such field",
+        ),
+        (400, {"error_code": 336003, "error_msg": "no messages"}, "invalid_request", "no messages"),
         (502, b"<html><body>Bad gateway</body></html>", "server", "the upstream answered with status 502"),
         (503, b"", "overloaded", "the upstream answered with status 503"),
         (429, b"slow down", "rate_limit", "slow down"),
@@ -119,6 +128,32 @@ def test_shapes(status: int, body: Any, kind: str, message: str) -> None:
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     """Seconds, milliseconds and dates; garbage is no delay."""
     assert read(429, {"error": {"message": "x"}}, headers).retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 1.5s. Visit …", 1.5),
+        ("Please try again in 250ms.", 0.25),
+        ("Please try again in 6m0s.", 360.0),
+        ("Please try again in 1h2m3s", 3723.0),
+        ("Please retry in 34.07s.", 34.07),
+        ("Please retry after 20 seconds.", 20.0),
+        ("Please retry after some time", None),
+        ("try again in 5", None),
+    ],
+)
+def test_words_that_say_when(words: str, seconds: float | None) -> None:
+    """Providers without the header say it in the message."""
+    assert read(429, {"error": {"message": words}}).retry_after == seconds
+
+
+def test_when_to_come_back_to_google() -> None:
+    """It stands among the details of the error."""
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}
+    body = [{"error": {"code": 429, "message": "quota", "details": [{"@type": "other"}, retry]}}]
+    assert read(429, body).retry_after == 7.0
+    assert read(429, body, {"retry-after": "3"}).retry_after == 3.0
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
@@ -153,3 +188,29 @@ def test_quota_has_no_retry_after() -> None:
     answer = CODEC.encode_error(Failure(kind=FailureKind.QUOTA, message="m", retry_after=5.0), "")
     assert "retry-after" not in answer.headers
     assert answer.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"base_resp": {"status_code": 1008, "status_msg": "m"}, "choices": None}, "billing"),
+        ({"base_resp": {"status_code": 1002, "status_msg": "m"}}, "rate_limit"),
+        ({"base_resp": {"status_code": 9999, "status_msg": "m"}, "choices": []}, "server"),
+        ({"code": "InvalidParameter", "message": "m", "choices": None}, "server"),
+        ({"success": False, "msg": "m"}, "server"),
+        ({"errors": [{"message": "m"}]}, "server"),
+        ({"error_code": 17, "error_msg": "m"}, "server"),
+    ],
+)
+def test_errors_with_a_good_status(body: dict[str, Any], kind: str) -> None:
+    """What providers send instead of an answer."""
+    failure = find_failure(body)
+    assert failure is not None
+    assert (failure.kind, failure.message) == (FailureKind(kind), "m")
+
+
+def test_a_good_answer_is_no_failure() -> None:
+    """MiniMax says of good ones that they are, and usage comes without choices."""
+    verdict = {"status_code": 0, "status_msg": ""}
+    assert find_failure({"choices": [{"index": 0}], "base_resp": verdict, "error": None}) is None
+    assert find_failure({"choices": [], "usage": {}, "detail": None}) is None

@@ -226,3 +226,9 @@ def test_audio_round_trip() -> None:
 def test_metadata_is_echoed() -> None:
     """It was kept rather than sent."""
     assert write(foreign(Text(text="a")), body={"metadata": {"k": "v"}})[0]["metadata"] == {"k": "v"}
+
+
+def test_text_of_a_server_that_completes() -> None:
+    """It has no message, and is no empty answer."""
+    response = CODEC.decode_response({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]})
+    assert [block.text for block in response.blocks if isinstance(block, Text)] == ["Hello"]

@@ -14,6 +14,10 @@ from trilogue.protocols.reply import Reply
     ("wire", "usage"),
     [
         ({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
+        ({"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
+        ({"prompt_tokens": None, "completion_tokens": 4, "total_tokens": 14}, Usage(fresh=10, output=4)),
+        ({"prompt_tokens": 10, "total_tokens": 14}, Usage(fresh=10, output=4)),
+        ({"completion_tokens": 4}, Usage(fresh=0, output=4)),
         (
             {
                 "prompt_tokens": 10,
@@ -116,3 +120,11 @@ def test_category_of_a_refusal_is_declared() -> None:
     reply = Reply(source=Protocol.MESSAGES)
     encode_stop(Stop(reason=StopReason.REFUSAL, category="bio"), False, reply)
     assert [loss.code for loss in reply.ledger.losses] == ["refusal.category"]
+
+
+def test_a_reason_that_nobody_knows_is_declared() -> None:
+    """Of whatever protocol it was."""
+    for source in (Protocol.MESSAGES, Protocol.RESPONSES):
+        reply = Reply(source=source)
+        assert encode_stop(Stop(reason=StopReason.END, detail="weird"), False, reply) == "stop"
+        assert [loss.code for loss in reply.ledger.losses] == ["stop.detail"]

@@ -129,6 +129,16 @@ def test_several_message_deltas_are_merged() -> None:
     assert finish.extras == {"context_management": {"applied_edits": []}}
 
 
+def test_zeros_take_no_figure_back() -> None:
+    """Servers that counted the input at the start send zeros at the end."""
+    usage = {"input_tokens": 9, "cache_read_input_tokens": 5, "output_tokens": 1}
+    zeros = {"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 7}
+    finish = decode(sse(start(usage=usage), *TEXT, end(usage=zeros), DONE))[-1]
+    assert isinstance(finish, Finish)
+    assert finish.usage is not None
+    assert (finish.usage.fresh, finish.usage.cache_read, finish.usage.output) == (9, 5, 7)
+
+
 def test_the_end() -> None:
     """With a stop reason a missing message_stop is a quirk; without, the answer was cut."""
     assert kinds(decode(sse(start(), *TEXT, end())))[-1] == "Finish"

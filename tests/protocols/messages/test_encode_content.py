@@ -95,6 +95,13 @@ def test_documents() -> None:
     assert not losses
 
 
+def test_white_space_alone_is_skipped() -> None:
+    """The API refuses it, and Chat servers like to write line breaks before a call."""
+    content, losses = written(Text(text="\n\n"), Text(text=" x "), Text(text="\t"))
+    assert content == [{"type": "text", "text": " x "}]
+    assert losses == []
+
+
 def test_empty_text_is_skipped_with_its_mark() -> None:
     """The API refuses empty blocks."""
     content, losses = written(Text(text="", cache=CacheMark(), path="p"), Text(text="x"))

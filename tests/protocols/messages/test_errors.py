@@ -128,10 +128,27 @@ def test_every_kind_has_an_answer(kind: FailureKind) -> None:
     reply = CODEC.encode_error(Failure(kind=kind, message="m", request_id="secret"), "req_1")
     assert 400 <= reply.status < 600
     assert reply.body["type"] == "error"
-    assert reply.body["error"]["message"] == "m"
+    assert reply.body["error"]["message"].removeprefix("prompt is too long: ") == "m"
     assert reply.body["request_id"] == reply.headers["request-id"] == "req_1"
     assert reply.headers["x-should-retry"] in ("true", "false")
     assert "secret" not in str(reply)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("maximum context length is 8k", "prompt is too long: maximum context length is 8k"),
+        ("Prompt is too long: 9 tokens > 8 maximum", "Prompt is too long: 9 tokens > 8 maximum"),
+        (
+            "input length and `max_tokens` exceed context limit: 9 + 1 > 8",
+            "input length and `max_tokens` exceed context limit: 9 + 1 > 8",
+        ),
+    ],
+)
+def test_a_full_context_is_told_in_the_official_words(given: str, told: str) -> None:
+    """Claude Code compacts the conversation when it reads them; there is no type or code that says it."""
+    reply = CODEC.encode_error(Failure(kind=FailureKind.CONTEXT_LENGTH, message=given), "req_1")
+    assert reply.body["error"] == {"type": "invalid_request_error", "message": told}
 
 
 def test_waiting_times_are_passed_on() -> None:

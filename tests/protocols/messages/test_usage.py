@@ -130,6 +130,20 @@ def test_calls_override_a_bare_end_only(name: str | None, expected: StopReason) 
     assert decode_stop(name, None, None, True).reason is expected
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("stop", StopReason.END),
+        ("length", StopReason.LENGTH),
+        ("tool_calls", StopReason.TOOL_CALLS),
+        ("content_filter", StopReason.REFUSAL),
+    ],
+)
+def test_stop_reasons_that_leaked(name: str, reason: StopReason) -> None:
+    """A server that speaks Chat behind this protocol forgot to translate them: a cut answer is no natural end."""
+    assert decode_stop(name, None, None, has_calls=False) == Stop(reason=reason)
+
+
 def test_unknown_stop_reasons() -> None:
     """A new name is a natural end, and comes back as it was."""
     stop = decode_stop("bored", None, None, False)

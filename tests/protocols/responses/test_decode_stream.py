@@ -335,8 +335,11 @@ def test_incomplete(details: Any, reason: StopReason, detail: str | None) -> Non
         ),
         (completed(status="cancelled"), FailureKind.SERVER, "cancelled"),
         (b'data: {"error": {"message": "m", "code": 500}}\n\n', FailureKind.SERVER, None),
+        (b'data: {"detail": "m"}\n\n', FailureKind.SERVER, None),
+        (b'data: {"message": "m", "code": 429}\n\n', FailureKind.RATE_LIMIT, None),
+        (b"event: error\ndata: m\n\n", FailureKind.SERVER, None),
     ],
-    ids=["flat", "nested", "failed", "status-beats-name", "cancelled", "bare"],
+    ids=["flat", "nested", "failed", "status-beats-name", "cancelled", "bare", "detail", "message", "text"],
 )
 def test_failures(chunk: bytes, kind: FailureKind, code: str | None) -> None:
     """Every shape in which a server has been seen to fail inside a stream."""

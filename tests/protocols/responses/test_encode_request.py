@@ -184,7 +184,10 @@ def test_reasoning_only_with_its_own_blob_or_raw() -> None:
     raw = Reasoning(raw=("r",), path="b")
     foreign = Reasoning(summary=("t",), path="c")
     signed = Reasoning(summary=("t",), opaque=Opaque(kind=OpaqueKind.SIGNATURE, value="sig"), path="d")
-    body, losses = ask(HELLO, assistant(own, raw, foreign, signed, Text(text="x")), HELLO)
+    turns = (HELLO, assistant(own, raw, foreign, signed, Text(text="x")), HELLO)
+    body, losses = encode(
+        Request(protocol=Protocol.MESSAGES, model="m", turns=turns), Target.of(Protocol.RESPONSES, "gpt-oss-120b")
+    )
     first, second = body["input"][1:3]
     assert first == {
         "type": "reasoning",
@@ -196,6 +199,13 @@ def test_reasoning_only_with_its_own_blob_or_raw() -> None:
     assert second["id"].startswith("rs_")
     assert body["input"][3]["type"] == "message"
     assert losses == ["reasoning.foreign_dropped", "reasoning.foreign_dropped"]
+
+
+def test_openai_takes_no_words_of_earlier_reasoning() -> None:
+    """It answers 400 to reasoning that is not its own."""
+    body, losses = ask(HELLO, assistant(Reasoning(raw=("r",), path="b"), Text(text="x")), HELLO)
+    assert [item["type"] for item in body["input"]] == ["message"] * 3
+    assert losses == ["reasoning.foreign_dropped"]
 
 
 def test_custom_calls_of_chat_find_their_results() -> None:

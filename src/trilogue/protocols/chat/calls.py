@@ -2,7 +2,8 @@
 
 OpenAI numbers its calls, names each once and sends them one after the other. Others leave the index out, give all
 calls the same one, repeat the id or make a new one for every fragment, name the call late, or send arguments as an
-object. What belongs together is decided by id, then index, then by whether the arguments so far are complete.
+object. What belongs together is decided by id, then index, then by whether the arguments so far are complete. Some give
+two calls the same id, or send a call once more when it is complete.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import CallKind, Delta, Json, ToolCall
-from trilogue.protocols.chat.reasoning import entries
+from trilogue.protocols.chat.reasoning import entries, signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL, CallDelta
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields
@@ -25,6 +26,10 @@ ARGUMENTS = {CallKind.FUNCTION: "arguments", CallKind.CUSTOM: "input"}
 def arguments_text(value: Json) -> str:
     """Arguments as the string they should be."""
     return value if isinstance(value, str) else "" if value is None else dump_text(value)
+
+
+_NOTHING = frozenset({"{}", "null"})
+"""how servers write that a call has no arguments; real ones may still follow in a stream"""
 
 
 def _kind_of(fields: LooseFields) -> CallKind:
@@ -49,6 +54,8 @@ def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
         if arguments:
             raise UpstreamProtocolError("a tool call has no name")
         return None
+    if kind is CallKind.FUNCTION and arguments.strip() == "null":
+        arguments = ""
     return ToolCall(id=call_id, name=name, arguments=arguments, kind=kind, path=path, extras=fields.rest())
 
 
@@ -81,16 +88,32 @@ def encode_call(call: ToolCall, reply: Reply) -> dict[str, Json]:
 class Call:
     """One call while its fragments come in. The block starts when the name is known."""
 
-    __slots__ = ("_held", "_placeholder", "_progress", "begun", "block", "closed", "id", "kind", "name")
+    __slots__ = (
+        "_held",
+        "_pieces",
+        "_placeholder",
+        "_progress",
+        "begun",
+        "block",
+        "closed",
+        "id",
+        "index",
+        "kind",
+        "name",
+        "signature",
+    )
 
-    def __init__(self, kind: CallKind) -> None:
+    def __init__(self, kind: CallKind, index: int | None) -> None:
         self.id = ""
+        self.index = index
         self.name = ""
         self.kind = kind
+        self.signature: str | None = None
         self.block: int | None = None
         self.begun = False
         self.closed = False
         self._held: list[str] = []
+        self._pieces: list[str] = []
         self._placeholder = False
         self._progress = JsonProgress()
 
@@ -99,14 +122,27 @@ class Call:
         """Nothing more can belong to the arguments. Free text is complete whenever something else follows."""
         return self._progress.complete or self._placeholder or self.kind is CallKind.CUSTOM
 
+    def repeats(self, piece: str) -> bool:
+        """The arguments are complete, and the piece says all of them once more."""
+        return self._progress.complete and piece == "".join(self._pieces)
+
+    def is_meant(self, index: int | None, name: str, piece: str) -> bool:
+        """A fragment with this call's id is about this call, and not about another one that has the same id."""
+        if not name:
+            return True
+        if index is not None and self.index is not None and index != self.index:
+            return False
+        return not (self._progress.complete and piece.strip()) or self.repeats(piece)
+
     def take(self, piece: str) -> list[str]:
         """More arguments; gives out what may be sent on. A lone `{}` may stand in for arguments that follow."""
         if self.kind is CallKind.FUNCTION:
-            if not self.begun and piece.strip() == "{}":
+            if not self.begun and piece.strip() in _NOTHING:
                 self.begun = self._placeholder = True
                 return []
             self._placeholder = False
             self._progress.feed(piece)
+            self._pieces.append(piece)
         self.begun = True
         if self.block is None:
             self._held.append(piece)
@@ -134,6 +170,8 @@ class CallAssembler:
         self._last: Call | None = None
         self._by_id: dict[str, Call] = {}
         self._by_index: dict[int, Call] = {}
+        self._shared: set[str] = set()
+        """ids that more than one call has"""
         self._started = 0
         self.answer_id = ""
 
@@ -173,22 +211,30 @@ class CallAssembler:
             return
         call = self._find(index, call_id, name, piece)
         if call is None:
-            call = Call(kind)
+            call = Call(kind, index)
             self._open.append(call)
         self._last = call
         if index is not None:
             self._by_index[index] = call
         if call_id:
+            if call.id or call_id not in self._by_id:
+                call.id = call.id or call_id
+            else:
+                # An earlier call has this id: this one gets one of its own, and the index tells them apart.
+                self._shared.add(call_id)
             self._by_id[call_id] = call
-            call.id = call.id or call_id
         call.name = call.name or name
+        call.signature = call.signature or signature_of(entry)
         self._feed(call, piece)
 
     def _find(self, index: int | None, call_id: str, name: str, piece: str) -> Call | None:
         """The call that a fragment belongs to; None if it begins a new one."""
-        if call_id in self._by_id:
-            return self._by_id[call_id]
         current = self._by_index.get(index) if index is not None else self._last
+        known = self._by_id.get(call_id)
+        if known is not None:
+            if call_id in self._shared and index is not None and current is not None:
+                known = current
+            return known if known.is_meant(index, name, piece) else None
         if current is None:
             return None
         if call_id and current.id:
@@ -201,7 +247,7 @@ class CallAssembler:
         return None if begins else current
 
     def _feed(self, call: Call, piece: str) -> None:
-        if call.closed:
+        if call.closed or (piece and call.repeats(piece)):
             # Its arguments were complete JSON: servers that repeat them at the end change nothing.
             return
         pieces = call.take(piece) if piece else []
@@ -216,7 +262,11 @@ class CallAssembler:
         self.settle()
         call.id = call.id or mint("call_", self.answer_id, self._started)
         self._started += 1
-        call.block = self._decoder.start_block(ToolCall(id=call.id, name=call.name, kind=call.kind))
+        extras: dict[str, Json] | None = None
+        if call.signature is not None:
+            extras = signature_field(call.signature)
+            self._decoder.whole_block(signed(call.signature))
+        call.block = self._decoder.start_block(ToolCall(id=call.id, name=call.name, kind=call.kind, extras=extras))
 
     def settle(self) -> None:
         """Another block begins: calls whose arguments are complete end here."""

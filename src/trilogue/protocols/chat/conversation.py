@@ -29,7 +29,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.chat.encode_content import encode_block, encode_content, mark_part
-from trilogue.protocols.chat.reasoning import details_of
+from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, signature_field
 from trilogue.protocols.chat.wire import MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.ids import safe_call_id
@@ -267,9 +267,13 @@ def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | 
     calls: list[dict[str, Json]] = []
     refusals: list[str] = []
     reasoning: list[Reasoning] = []
+    signatures: dict[int, str] = {}
     for block in blocks:
         if type(block) is ToolCall:
             calls.append(_foreign_call(block, out))
+        elif type(block) is Reasoning and (signature := call_signature(block)) is not None:
+            # It came as reasoning before its call.
+            signatures[len(calls)] = signature
         elif type(block) is Reasoning:
             reasoning.append(block)
         elif type(block) is Refusal:
@@ -288,9 +292,19 @@ def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | 
         message["refusal"] = "".join(refusals)
     if calls:
         message["tool_calls"] = calls
+        _sign(calls, signatures, out)
     if reasoning or out.profile.reasoning_field is not None:
         message.update(_reasoning(reasoning, bool(calls), out))
     return message if texts or refusals or calls else None
+
+
+def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: Outgoing) -> None:
+    """Put on the calls what their maker signed them with. Of parallel calls Gemini signs the first."""
+    if out.profile.call_signatures:
+        signatures.setdefault(0, NO_SIGNATURE)
+    for position, call in enumerate(calls):
+        if position in signatures:
+            call.update(signature_field(signatures[position]))
 
 
 def _assistant_text(texts: list[dict[str, Json]], blocks: list[Block], out: Outgoing) -> str | list[dict[str, Json]]:

@@ -38,7 +38,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.calls import CallAssembler
 from trilogue.protocols.chat.controls import decode_tier
-from trilogue.protocols.chat.errors import decode_failure, find_failure
+from trilogue.protocols.chat.errors import decode_failure, failure_of_text, find_failure
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.response import citation_of, content_blocks
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
@@ -103,6 +103,8 @@ class ChatStreamDecoder(StreamDecoder):
         data = data.strip()
         if data == _DONE:
             self._conclude(done=True)
+        elif event.event == "error" and not data.startswith(b"{"):
+            raise UpstreamFailure(failure_of_text(data.decode("utf-8", "replace")))
         elif data:
             self._slow(parse_upstream(data), event.event)
 
@@ -353,7 +355,7 @@ def _is_bare(choice: Choice) -> bool:
         choice.finish_reason is choice.logprobs is choice.error is None
         and delta.function_call is delta.refusal is delta.audio is delta.annotations is None
         and delta.reasoning is delta.reasoning_details is delta.thinking is delta.thinking_blocks is None
-        and delta.executed_tools is delta.provider_metadata is None
+        and delta.executed_tools is delta.provider_metadata is delta.images is None
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from trilogue.model import Failure, Json
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.openai_errors import read_error, read_failure, write_error, write_failure
+from trilogue.protocols.openai_errors import has_verdict, read_error, read_failure, write_error, write_failure
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -26,9 +26,19 @@ def decode_failure(value: Json, status: int = 0) -> Failure:
 def find_failure(body: dict[str, Json]) -> Failure | None:
     """The failure that a body or chunk is, although it came with a good status; None if it is none."""
     is_error = bool(body.get("error")) or body.get("object") == "error" or body.get("type") == "error"
-    if not is_error and "choices" not in body:
-        is_error = "detail" in body or isinstance(body.get("message"), str)
-    return decode_failure(body) if is_error else None
+    if not is_error and not body.get("choices"):
+        is_error = any(body.get(name) for name in _LISTS) or any(isinstance(body.get(name), str) for name in _WORDS)
+    return decode_failure(body) if is_error or has_verdict(body) else None
+
+
+_LISTS = ("detail", "errors")
+_WORDS = ("message", "msg", "error_msg", "error_message")
+"""what a body without an answer has instead of one: FastAPI, Cloudflare, DashScope, Baidu and others"""
+
+
+def failure_of_text(text: str) -> Failure:
+    """An error that is no JSON."""
+    return decode_failure(text.strip() or None)
 
 
 def encode_failure(failure: Failure) -> dict[str, Json]:

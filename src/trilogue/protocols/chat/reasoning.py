@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
-from trilogue.model import SEAL_PREFIX, Json, Opaque, OpaqueKind, Reasoning
+from trilogue.model import SEAL_PREFIX, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
 from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.jsontext import dump_text, parse
@@ -22,6 +22,11 @@ REASONING_TEXTS = ("reasoning_content", "reasoning", "thinking")
 _SPELLINGS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
 
 _SEPARATOR = "\n\n"
+
+_CALL_SIGNATURE = "google.thought_signature"
+"""our `type` for the value that Gemini puts on a tool call"""
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""what Google says to send for a call that Gemini did not sign"""
 
 
 def read_reasoning(message: Fields, keep: str | None) -> list[Reasoning]:
@@ -126,6 +131,31 @@ def details_of(opaque: Opaque) -> list[Json]:
     return [{"type": "reasoning.encrypted", "data": opaque.value}]
 
 
+def signature_of(call: Extras) -> str | None:
+    """What Gemini signed a tool call with; `call`: the fields of the call that only its server knows."""
+    google = LooseFields(LooseFields((call or {}).get("extra_content")).any("google"))
+    return google.text("thought_signature")
+
+
+def signed(signature: str, path: str = "") -> Reasoning:
+    """The signature of a call as reasoning before it: clients of other protocols send that back, but no such field."""
+    value = dump_text([{"type": _CALL_SIGNATURE, "signature": signature}])
+    return Reasoning(opaque=Opaque(kind=OpaqueKind.ENCRYPTED, value=value), path=path)
+
+
+def call_signature(block: Reasoning) -> str | None:
+    """The signature that the block brings for the call after it; None if it is reasoning."""
+    for entry in entries(details_of(block.opaque)) if block.opaque is not None else ():
+        if entry.get("type") == _CALL_SIGNATURE:
+            return LooseFields(entry).text("signature")
+    return None
+
+
+def signature_field(signature: str) -> dict[str, Json]:
+    """The field of a tool call that holds its signature."""
+    return {"extra_content": {"google": {"thought_signature": signature}}}
+
+
 def merge_details(merged: list[dict[str, Json]], pieces: list[dict[str, Json]]) -> None:
     """Add the details of one more chunk: pieces of the same entry follow each other and have its type and index."""
     for piece in pieces:
@@ -191,7 +221,8 @@ class ReasoningWriter:
             return []
         if not opaque.sealed:
             if self._native:
-                return [self._numbered(entry) for entry in entries(details_of(opaque))]
+                details = (entry for entry in entries(details_of(opaque)) if entry.get("type") != _CALL_SIGNATURE)
+                return [self._numbered(entry) for entry in details]
             self._reply.ledger.add("reasoning.foreign_dropped", self._path)
             return []
         self._declare()

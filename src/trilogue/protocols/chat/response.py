@@ -36,7 +36,7 @@ from trilogue.protocols.chat.calls import encode_call, read_call
 from trilogue.protocols.chat.controls import decode_tier
 from trilogue.protocols.chat.decode_content import thinking_text
 from trilogue.protocols.chat.errors import decode_failure, find_failure
-from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning
+from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
 from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL
 from trilogue.protocols.fields import Fields, LooseFields
@@ -59,7 +59,9 @@ def decode_response(body: dict[str, Json]) -> Response:
     if error:
         raise UpstreamFailure(decode_failure({"error": error}))
     answer_id = fields.text("id") or ""
-    message = LooseFields(choice.any("message") or choice.any("delta"), "choices[0].message")
+    said = choice.any("message") or choice.any("delta")
+    # A server that completes texts has no message.
+    message = LooseFields(said or {"content": choice.any("text")}, "choices[0].message")
     logprobs = choice.any("logprobs")
     blocks = _with_logprobs(tuple(_message_blocks(message, answer_id)), logprobs, choice)
     for name in ("index", "delta"):
@@ -121,10 +123,17 @@ def _message_blocks(message: Fields, answer_id: str) -> Iterator[Block]:
     legacy = message.any("function_call")
     if isinstance(legacy, dict):
         calls = [*calls, {"function": legacy}]
+    ids: set[str] = set()
     for position, call in enumerate(calls):
-        read = read_call(call, mint("call_", answer_id, position), f"{message.at('tool_calls')}[{position}]")
+        minted = mint("call_", answer_id, position)
+        read = read_call(call, minted, f"{message.at('tool_calls')}[{position}]")
         if read is not None:
-            yield read
+            # Some servers give two calls the same id: their results could not be told apart.
+            call_id = read.id if read.id not in ids else minted
+            if (signature := signature_of(read.extras)) is not None:
+                yield signed(signature, read.path)
+            yield replace(read, id=call_id)
+            ids.add(read.id)
 
 
 def content_blocks(content: Json, path: str) -> Iterator[Block]:

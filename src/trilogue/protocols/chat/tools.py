@@ -27,7 +27,7 @@ from trilogue.protocols.chat.wire import CALL_KINDS
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.location import read_location, write_location
-from trilogue.protocols.openai_schema import fits_strict
+from trilogue.protocols.openai_schema import fits_strict, parameters_of
 from trilogue.protocols.outgoing import Outgoing
 
 WEB_SEARCH = "web_search_options"
@@ -180,7 +180,7 @@ def _encode_function(tool: FunctionTool, out: Outgoing) -> dict[str, Json]:
     if tool.description is not None:
         function["description"] = tool.description
     if tool.parameters is not None:
-        function["parameters"] = tool.parameters
+        function["parameters"] = tool.parameters if out.native else parameters_of(tool.parameters)
     strict = tool.strict if out.native else _strict(tool, out)
     if strict is not None:
         function["strict"] = strict

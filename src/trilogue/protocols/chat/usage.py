@@ -7,7 +7,7 @@ figures never count a token twice, and `model.Stop`; and back, as the official A
 from __future__ import annotations
 
 from trilogue.errors import UpstreamFailure
-from trilogue.model import Failure, FailureKind, Json, Protocol, Stop, StopReason, Usage
+from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.reply import Reply
@@ -69,8 +69,8 @@ def decode_usage(value: Json) -> Usage | None:
     if not isinstance(value, dict) or not value:
         return None
     left = value.copy()
-    prompt, completion = _take(left, "prompt_tokens") or 0, _take(left, "completion_tokens") or 0
     total = _take(left, "total_tokens")
+    prompt, completion = _totals(left, total)
     input_details, output_details = _details(left, "prompt_tokens_details"), _details(left, "completion_tokens_details")
     read = _first(input_details, "cached_tokens", left, _CACHE_READ)
     write = _first(input_details, "cache_write_tokens", left, _CACHE_WRITE)
@@ -94,6 +94,18 @@ def decode_usage(value: Json) -> Usage | None:
         reasoning=reasoning,
         extras=_rest(left),
     )
+
+
+def _totals(left: dict[str, Json], total: int | None) -> tuple[int, int]:
+    """Prompt and completion. Some servers use the names of the other protocols; of three figures two are enough."""
+    prompt, completion = _take(left, "prompt_tokens"), _take(left, "completion_tokens")
+    if prompt is None and completion is None:
+        prompt, completion = _take(left, "input_tokens"), _take(left, "output_tokens")
+    if prompt is None:
+        prompt = max(0, (total or 0) - (completion or 0))
+    if completion is None:
+        completion = max(0, (total or 0) - prompt)
+    return prompt, completion
 
 
 def _take(left: dict[str, Json], name: str) -> int | None:
@@ -180,6 +192,6 @@ def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:
             reply.ledger.add(loss, path, stop.reason.value)
         if stop.category is not None:
             reply.ledger.add("refusal.category", path, stop.category)
-        if stop.detail is not None and reply.source is Protocol.RESPONSES:
+        if stop.detail is not None:
             reply.ledger.add("stop.detail", path, stop.detail)
     return name

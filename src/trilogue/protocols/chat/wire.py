@@ -91,6 +91,8 @@ FATES = {
 RESPONSE_FATES = {
     "choices": Fate(loss="choices.dropped"),
     "message": Fate(loss="resp.meta", place="choices[0].message"),
+    # Gemini's signature of a call, which goes to other protocols as reasoning before it.
+    "extra_content": SILENT,
     # Figures and echoes of the server that say nothing about the answer.
     "x_groq": SILENT,
     "timings": SILENT,
@@ -158,6 +160,7 @@ class Delta(Struct, gc=False):
     audio: Json = None
     annotations: Json = None
     executed_tools: Json = None
+    images: Json = None
     provider_metadata: Json = None
 
 

@@ -262,7 +262,9 @@ class MessagesStreamDecoder(StreamDecoder):
             value = delta.any(name)
             if value is not None:
                 self._stop[name] = value
-        self._usage |= LooseFields(fields.any("usage")).rest() or {}
+        # Figures only grow: a zero after another one says that the server did not count again.
+        usage = LooseFields(fields.any("usage")).rest() or {}
+        self._usage |= {name: value for name, value in usage.items() if value != 0 or not self._usage.get(name)}
         self._extras |= {**(delta.rest() or {}), **(fields.rest() or {})}
 
     def _message_stop(self, _: dict[str, Json]) -> None:

@@ -11,6 +11,8 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from trilogue.errors import InternalError, Unsupported
 from trilogue.model import (
     Audio,
@@ -34,7 +36,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.ids import safe_call_id
 from trilogue.protocols.jsontext import parse_object
-from trilogue.protocols.media import PDF, sniffed_type
+from trilogue.protocols.media import PDF, image_type, sniffed_type
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Marks, Wire
 from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES
@@ -88,8 +90,8 @@ class BlockWriter:
         return wire
 
     def text(self, block: Text) -> Wire | None:
-        """Prose. Empty blocks are refused by the API, so those of other protocols are skipped."""
-        if not block.text and not self.native:
+        """Prose. The API refuses blocks of nothing but white space, so those of other protocols are skipped."""
+        if not self.native and not block.text.strip():
             return None
         wire: Wire = {"type": "text", "text": block.text}
         if block.citations and self.native:
@@ -104,13 +106,16 @@ class BlockWriter:
 
     def image(self, block: Image) -> Wire:
         """A picture, in one of the four formats that are taken."""
+        source = block.source
         if not self.native:
-            self._portable(block.source, block.path)
-            if block.source.kind is SourceKind.DATA and block.source.media_type not in IMAGE_TYPES:
-                raise Unsupported(block.path, "only JPEG, PNG, GIF and WebP images are taken")
+            self._portable(source, block.path)
+            if source.kind is SourceKind.DATA:
+                source = replace(source, media_type=image_type(source))
+                if source.media_type not in IMAGE_TYPES:
+                    raise Unsupported(block.path, "only JPEG, PNG, GIF and WebP images are taken")
             if block.detail not in (None, "auto"):
                 self.ledger.add("image.detail", block.path)
-        return {"type": "image", "source": _write_source(block.source)}
+        return {"type": "image", "source": _write_source(source)}
 
     def document(self, block: Document) -> Wire:
         """A PDF, a text, a link or a list of blocks."""

@@ -42,6 +42,7 @@ _CODES = {
 }
 
 _TOO_LONG = re.compile(r"prompt is too long|context (window|limit)|maximum.{0,20}context", re.IGNORECASE)
+_OFFICIAL_TOO_LONG = re.compile(r"prompt is too long|exceed context limit", re.IGNORECASE)
 _NO_MONEY = re.compile(r"credit balance is too low|spend(ing)? limit|usage limits?", re.IGNORECASE)
 _NO_MODEL = re.compile(r"^model:|model .*not (found|exist)", re.IGNORECASE)
 _MESSAGES = (
@@ -197,7 +198,11 @@ def encode_error(failure: Failure, request_id: str) -> ErrorReply:
 
 def encode_failure(failure: Failure, request_id: str) -> dict[str, Json]:
     """The error object, as a body or as the last event of a stream."""
-    error: dict[str, Json] = {"type": _ANSWERS[failure.kind][1], "message": failure.message}
+    message = failure.message
+    if failure.kind is FailureKind.CONTEXT_LENGTH and not _OFFICIAL_TOO_LONG.search(message):
+        # The type says no more than that the request is wrong: agents compact when they read these words.
+        message = f"prompt is too long: {message}"
+    error: dict[str, Json] = {"type": _ANSWERS[failure.kind][1], "message": message}
     if failure.protocol is PROTOCOL and isinstance(failure.native, dict):
         error = _native_error(failure.native, error)
     elif failure.kind is FailureKind.QUOTA:

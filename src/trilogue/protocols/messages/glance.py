@@ -21,6 +21,7 @@ class _Answer(Struct):
     id: str | None = None
     usage: dict[str, Any] | None = None
     error: None = None
+    base_resp: None = None
 
 
 _decoder = msgspec.json.Decoder(_Answer)

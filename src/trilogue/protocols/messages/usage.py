@@ -149,9 +149,18 @@ def _tier(tier: Tier, ledger: Ledger) -> Wire:
     return {"service_tier": _TIER_NAMES.get(tier, "standard")}
 
 
+_LEAKED = {
+    "stop": StopReason.END,
+    "length": StopReason.LENGTH,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "content_filter": StopReason.REFUSAL,
+}
+"""names of Chat Completions, from servers that speak it behind this protocol"""
+
+
 def decode_stop(reason: Json, sequence: Json, details: Json, has_calls: bool) -> Stop:
     """Why the answer ended. A name we do not know is a natural end with that name as detail."""
-    known = STOPS.get(reason) if isinstance(reason, str) else None
+    known = STOPS.get(reason) or _LEAKED.get(reason) if isinstance(reason, str) else None
     result = known or StopReason.END
     if has_calls and result is StopReason.END:
         result = StopReason.TOOL_CALLS

@@ -46,6 +46,7 @@ class Conversation:
     def __init__(self, request: Request, out: Outgoing) -> None:
         self._native = out.native
         self._ledger = out.ledger
+        self._takes_raw = out.profile.raw_reasoning
         self._parts = PartWriter(out)
         self._tools = ToolWriter(out, request.namespaces)
         self._custom = _custom_calls(request)
@@ -177,7 +178,7 @@ class Conversation:
             item = encode_reasoning(block.summary, block.raw, opaque.value)
             # The server checks the blob against the item's id, so that an id may be left out but not made up.
             return _with_marks(item, opaque.item_id or block.id, None)
-        if block.raw:
+        if block.raw and self._takes_raw:
             return {**encode_reasoning((), block.raw, None), "id": mint("rs_", block.path)}
         self._ledger.add("reasoning.foreign_dropped", block.path)
         return None

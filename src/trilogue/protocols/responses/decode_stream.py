@@ -40,6 +40,8 @@ _ARGUMENTS = "response.function_call_arguments.delta"
 _FAST = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS})
 _decode_delta = msgspec.json.Decoder(ItemDelta).decode
 _ENDED = frozenset({"completed", "incomplete", "failed", "cancelled"})
+_COMPLAINTS = ("detail", "message", "errors")
+"""what an event without a type says when it is an error of a proxy"""
 _PART_TYPES = frozenset({"output_text", "refusal", "text"})
 
 _Open = TypeVar("_Open", bound=OpenItem)
@@ -69,6 +71,8 @@ class ResponsesStreamDecoder(StreamDecoder):
             return
         if data.strip() == b"[DONE]":
             raise UpstreamTruncated("the stream said it was done before the response was")
+        if event.event == "error" and not data.lstrip().startswith(b"{"):
+            raise UpstreamFailure(decode_failure(data.decode("utf-8", "replace").strip() or None))
         body = parse(data, UpstreamProtocolError)
         if not isinstance(body, dict):
             return
@@ -77,7 +81,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, LooseFields(body))
-        elif body.get("error"):
+        elif body.get("error") or (not kind and any(body.get(name) for name in _COMPLAINTS)):
             raise UpstreamFailure(decode_failure(body))
         elif LooseFields(body).text("status") in _ENDED and "output" in body:
             self._terminal(LooseFields(body), "")

@@ -24,7 +24,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.location import read_location, write_location
-from trilogue.protocols.openai_schema import fits_strict
+from trilogue.protocols.openai_schema import fits_strict, parameters_of
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.choice import encode_choice
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
@@ -282,7 +282,7 @@ _OWN_MARKS = frozenset({"item_id", "namespace_fields"})
 def _parameters(schema: dict[str, Json] | None) -> dict[str, Json]:
     if schema is None:
         return NO_PARAMETERS
-    return schema if "type" in schema else {"type": "object", **schema}
+    return parameters_of(schema)
 
 
 def _write_custom(tool: CustomTool) -> dict[str, Json]:

@@ -1,0 +1,124 @@
+"""Sealed values never reach an upstream of the client's own protocol."""
+
+from typing import Any
+
+import pytest
+
+import trilogue
+from trilogue import Protocol
+from trilogue.model import Ledger
+from trilogue.translate.sealed import without_sealed
+
+SEALED = "trl1.AAAA"
+THINKING = {"type": "thinking", "thinking": "t", "signature": SEALED}
+OWN = {"type": "thinking", "thinking": "o", "signature": "theirs"}
+TEXT = {"type": "text", "text": "Hi"}
+CALL = {"type": "tool_use", "id": "1", "name": "f", "input": {}}
+USER = {"role": "user", "content": "Hi"}
+CITED = {"type": "web_search_result_location", "url": "u", "title": "t", "cited_text": ""}
+FOUND = {"type": "web_search_result", "url": "u", "title": "t"}
+
+
+def said(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def clean(protocol: Protocol, body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    ledger = Ledger()
+    cleaned = without_sealed(body, protocol, ledger)
+    assert "trl1." not in str(cleaned)
+    return cleaned, [str(loss) for loss in ledger.losses]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "losses"),
+    [
+        (said(THINKING, TEXT), said(TEXT), ["reasoning.foreign_dropped at messages[1].content[0]"]),
+        (
+            said({"type": "redacted_thinking", "data": SEALED}, OWN, CALL),
+            said(OWN, CALL),
+            ["reasoning.foreign_dropped at messages[1].content[0]"],
+        ),
+        (
+            said({**TEXT, "citations": [{**CITED, "encrypted_index": SEALED}]}),
+            said(TEXT),
+            ["citation.dropped at messages[1].content[0]"],
+        ),
+        (
+            said(
+                {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+                {
+                    "type": "web_search_tool_result",
+                    "tool_use_id": "s",
+                    "content": [{**FOUND, "encrypted_content": SEALED}],
+                },
+                TEXT,
+            ),
+            said(TEXT),
+            ["web_search.replay at messages[1].content[0]", "web_search.replay at messages[1].content[1]"],
+        ),
+    ],
+)
+def test_messages(given: dict[str, Any], kept: dict[str, Any], losses: list[str]) -> None:
+    """Thinking, search results and citations of other providers go, the rest stays."""
+    assert clean(Protocol.MESSAGES, {"messages": [USER, given, USER]}) == ({"messages": [USER, kept, USER]}, losses)
+
+
+def test_turn_of_which_nothing_is_left() -> None:
+    """The API takes no empty content, but two turns of one role."""
+    cleaned, _ = clean(Protocol.MESSAGES, {"messages": [USER, said(THINKING), USER]})
+    assert cleaned == {"messages": [USER, USER]}
+
+
+@pytest.mark.parametrize(("mode", "stays"), [("enabled", False), ("adaptive", True)])
+def test_thinking_with_a_budget_is_off_in_mid_loop(mode: str, stays: bool) -> None:
+    """The API wants it at the beginning of the turn whose calls are answered."""
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]}
+    body = {"messages": [USER, said(THINKING, CALL), result], "thinking": {"type": mode}}
+    cleaned, losses = clean(Protocol.MESSAGES, body)
+    assert ("thinking" in cleaned) is stays
+    assert ("thinking.replay_missing at thinking" in losses) is not stays
+
+
+def test_responses() -> None:
+    """Reasoning items of other providers go, OpenAI's own stay."""
+    own = {"type": "reasoning", "summary": [], "encrypted_content": "theirs"}
+    body = {"input": [own, {**own, "encrypted_content": SEALED}]}
+    assert clean(Protocol.RESPONSES, body) == ({"input": [own]}, ["reasoning.foreign_dropped at input[1]"])
+
+
+def test_chat() -> None:
+    """Only the details go: the words of reasoning are for whoever wants them."""
+    own = {"type": "reasoning.text", "text": "t"}
+    message = {"role": "assistant", "content": "Hi", "reasoning_content": "r"}
+    mixed = {**message, "reasoning_details": [{"type": "reasoning.encrypted", "data": SEALED}, own]}
+    alone = {**message, "reasoning_details": [{"type": "reasoning.encrypted", "data": SEALED}]}
+    cleaned, losses = clean(Protocol.CHAT, {"messages": [mixed, alone]})
+    assert cleaned == {"messages": [{**message, "reasoning_details": [own]}, message]}
+    assert [loss.split()[0] for loss in losses] == ["reasoning.foreign_dropped"] * 2
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body"),
+    [
+        (Protocol.MESSAGES, {"messages": [USER, said(OWN, TEXT), "odd", {"content": ["odd"]}]}),
+        (Protocol.MESSAGES, {"messages": "odd"}),
+        (Protocol.RESPONSES, {"input": "text"}),
+        (Protocol.RESPONSES, {"input": [{"type": "reasoning", "encrypted_content": None}, 5]}),
+        (Protocol.CHAT, {"messages": [{"role": "user", "reasoning_details": "odd"}, None]}),
+        (Protocol.CHAT, {}),
+    ],
+)
+def test_others_stay_the_very_same(protocol: Protocol, body: dict[str, Any]) -> None:
+    """What holds no such value is not even copied."""
+    assert without_sealed(body, protocol, Ledger()) is body
+
+
+def test_translation_to_the_same_protocol() -> None:
+    """The library does it, too; strict mode refuses it."""
+    body = {"model": "m", "max_tokens": 9, "messages": [USER, said(THINKING, TEXT), USER]}
+    up = trilogue.translate_request(body, source=Protocol.MESSAGES, target=Protocol.MESSAGES)
+    assert up.body["messages"] == [USER, said(TEXT), USER]
+    assert [loss.code for loss in up.losses] == ["reasoning.foreign_dropped"]
+    with pytest.raises(trilogue.StrictLoss):
+        trilogue.translate_request(body, source=Protocol.MESSAGES, target=Protocol.MESSAGES, strict=True)
