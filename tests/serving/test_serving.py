@@ -1,0 +1,135 @@
+"""The server by itself, over sockets: framing for every kind of client, bodies in pieces, applications that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from trilogue.errors import InternalError
+from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, Listener, Request, Responder
+from trilogue.serving.connection import Problem
+from trilogue.serving.heads import response_head
+
+Answer = Callable[[Request, Responder], Awaitable[None]]
+GET = b"GET /path%20x?q=1 HTTP/1.1\r\nhost: a\r\n\r\n"
+
+
+def refusal(problem: Problem, path: str) -> tuple[Headers, bytes]:
+    return [], f"{problem[2]} {path}".encode()
+
+
+def talk(answer: Answer, *pieces: bytes) -> bytes:
+    """Everything that the server says to these pieces, until it closes or falls silent."""
+
+    async def app(request: Request, responder: Responder) -> None:
+        await answer(request, responder)
+
+    async def main() -> bytes:
+        listener = Listener(app, refusal)
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            await listener.open(sock)
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            for piece in pieces:
+                writer.write(piece)
+                await asyncio.sleep(0.01)
+            received = b""
+            try:
+                async with asyncio.timeout(0.3):
+                    while data := await reader.read(65536):
+                        received += data
+            except (TimeoutError, ConnectionError):
+                pass
+            writer.close()
+            await listener.drain(1)
+        return received
+
+    return asyncio.run(main())
+
+
+async def hello(request: Request, responder: Responder) -> None:
+    responder.reply(200, [(b"x-path", request.path.encode())], b"hello")
+
+
+async def stream(request: Request, responder: Responder) -> None:
+    responder.start(200, [(b"connection", b"keep-alive")])
+    for _ in range(3):
+        await responder.write(b"abc")
+    responder.end(b"d")
+
+
+async def echo(request: Request, responder: Responder) -> None:
+    try:
+        body = await request.body(1_000_000)
+    except (BodyBroken, BodyTooLarge, ClientGone) as error:
+        body = type(error).__name__.encode()
+    responder.reply(200, [], body)
+
+
+def test_one_request_after_the_other() -> None:
+    """On one connection, with the path decoded and the query left out of it."""
+    data = talk(hello, GET, GET)
+    assert data.count(b"HTTP/1.1 200 OK\r\n") == 2
+    assert data.count(b"x-path: /path x\r\n") == 2
+    assert b"connection" not in data
+    assert b"date: " in data
+
+
+def test_streams() -> None:
+    """In chunks for HTTP/1.1; until the end of the connection for HTTP/1.0, which knows no chunks."""
+    assert talk(stream, GET).endswith(b"\r\n\r\n3\r\nabc\r\n3\r\nabc\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n")
+    old = talk(stream, GET.replace(b"1.1", b"1.0"))
+    assert old.endswith(b"\r\n\r\nabcabcabcd")
+    assert b"chunked" not in old
+    assert old.count(b"connection: ") == old.count(b"connection: close\r\n") == 1
+
+
+@pytest.mark.parametrize("answer", [hello, stream])
+def test_head_has_no_body(answer: Answer) -> None:
+    """The same head as for GET, nothing behind it, and the connection stays good."""
+    data = talk(answer, GET.replace(b"GET", b"HEAD"), GET)
+    first, _, rest = data.partition(b"\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 200 OK")
+    assert rest.startswith(b"HTTP/1.1 200 OK")
+
+
+def test_bodies() -> None:
+    """In one piece, in many, in chunks, after 100 Continue; too large; broken in the middle."""
+    head = b"POST / HTTP/1.1\r\nhost: a\r\n"
+    assert talk(echo, head + b"content-length: 5\r\n\r\nhello").endswith(b"\r\n\r\nhello")
+    assert talk(echo, head + b"content-length: 5\r\n\r\n", b"he", b"llo").endswith(b"\r\n\r\nhello")
+    chunked = head + b"transfer-encoding: chunked\r\n\r\n"
+    assert talk(echo, chunked, b"2\r\nhe\r\n", b"3\r\nllo\r\n0\r\n\r\n").endswith(b"\r\n\r\nhello")
+    expecting = talk(echo, head + b"content-length: 5\r\nexpect: 100-continue\r\n\r\n", b"hello")
+    assert expecting.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
+    large = b"x" * 900_000
+    assert talk(echo, head + b"content-length: 900000\r\n\r\n" + large).endswith(large[:1000])
+    assert talk(echo, head + b"content-length: 2000000\r\n\r\n").endswith(b"BodyTooLarge")
+    assert talk(echo, chunked, b"100000\r\n" + b"x" * 0x100000 + b"\r\n").endswith(b"BodyTooLarge")
+    assert talk(echo, chunked, b"2\r\nhe\r\n", b"nonsense\r\n").endswith(b"BodyBroken")
+
+
+def test_what_is_no_request() -> None:
+    """Gets one answer, made by whoever owns the path."""
+    assert talk(hello, b"GET /v1 HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n").endswith(b"bad_host /v1")
+    assert talk(hello, b"nonsense\r\n\r\n").startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+
+def test_an_application_that_leaves_in_the_middle() -> None:
+    """Nobody must take what there is for the whole: the connection is gone without an end."""
+
+    async def half(request: Request, responder: Responder) -> None:
+        responder.start(200, [])
+        await responder.write(b"half")
+
+    data = talk(half, GET)
+    assert b"0\r\n\r\n" not in data
+
+
+def test_a_header_cannot_end_its_line() -> None:
+    """Whatever it is made of."""
+    for header in ((b"a", b"b\r\nc: d"), (b"a\n", b"b"), (b"a", b"b\n")):
+        with pytest.raises(InternalError):
+            response_head(200, [header], [], keep_alive=True)
