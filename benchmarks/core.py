@@ -120,6 +120,7 @@ def messages_stream(count: int) -> Iterator[bytes]:
     yield sse({"type": "message_start", "message": message}, "message_start")
     block = {"type": "text", "text": ""}
     yield sse({"type": "content_block_start", "index": 0, "content_block": block}, "content_block_start")
+    yield sse({"type": "ping"}, "ping")
     for number in range(count):
         delta = {"type": "text_delta", "text": f" word{number % 10}"}
         yield sse({"type": "content_block_delta", "index": 0, "delta": delta}, "content_block_delta")
@@ -127,6 +128,24 @@ def messages_stream(count: int) -> Iterator[bytes]:
     end = {"stop_reason": "end_turn", "stop_sequence": None}
     yield sse({"type": "message_delta", "delta": end, "usage": {"output_tokens": count}}, "message_delta")
     yield sse({"type": "message_stop"}, "message_stop")
+
+
+RESPONSE: dict[str, Any] = {
+    "id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": [], "error": None,
+    "incomplete_details": None, "instructions": None, "max_output_tokens": None, "metadata": {},
+    "parallel_tool_calls": True, "previous_response_id": None, "reasoning": {"effort": None, "summary": None},
+    "store": True, "temperature": 1.0, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [],
+    "top_p": 1.0, "truncation": "disabled", "usage": None, "user": None,
+}  # fmt: skip
+"""the snapshot of the request that the first two events and the last one repeat"""
+
+
+def responses_usage(count: int) -> dict[str, Any]:
+    """What an answer of this many tokens cost."""
+    return {
+        "input_tokens": 5, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": count, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": count + 5,
+    }  # fmt: skip
 
 
 def responses_stream(count: int) -> Iterator[bytes]:
@@ -138,12 +157,11 @@ def responses_stream(count: int) -> Iterator[bytes]:
         number += 1
         return sse({"type": kind, "sequence_number": number, **fields}, kind)
 
-    response: dict[str, Any] = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": []}
     where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     item: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant"}
     part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    yield event("response.created", response={**response, "status": "in_progress"})
-    yield event("response.in_progress", response={**response, "status": "in_progress"})
+    yield event("response.created", response={**RESPONSE, "status": "in_progress"})
+    yield event("response.in_progress", response={**RESPONSE, "status": "in_progress"})
     item_start = {**item, "status": "in_progress", "content": []}
     yield event("response.output_item.added", output_index=0, item=item_start)
     yield event("response.content_part.added", **where, part=part)
@@ -156,8 +174,7 @@ def responses_stream(count: int) -> Iterator[bytes]:
     yield event("response.content_part.done", **where, part=done)
     whole = {**item, "status": "completed", "content": [done]}
     yield event("response.output_item.done", output_index=0, item=whole)
-    usage = {"input_tokens": 5, "output_tokens": count, "total_tokens": count + 5}
-    final = {**response, "status": "completed", "output": [whole], "usage": usage}
+    final = {**RESPONSE, "status": "completed", "output": [whole], "usage": responses_usage(count)}
     yield event("response.completed", response=final)
 
 

@@ -1,13 +1,18 @@
 /* The load generator: sends one prepared request over and over and watches what comes back.
  *
- *   client PORT REQUEST CONNECTIONS RATE MARKER END
+ *   client PORT REQUEST CONNECTIONS RATE SPREAD MARKER END
  *
- * REQUEST is a file with the bytes of the request. RATE 0 sends the next one as soon as a connection is free; otherwise
- * RATE requests start per second, and a late start counts as delay. An answer is good if its status is 200 and its body
- * holds END; the first MARKER in it is the first token. Every line on standard input is answered with one line of JSON:
- * what happened since the last line. Runs until standard input ends.
+ * REQUEST is a file with the bytes of the request. RATE 0 sends the next one as soon as a connection is free, the first
+ * ones spread over SPREAD milliseconds so that streams do not run in step. Otherwise RATE requests start per second on
+ * average, independently of each other (Poisson) and of the answers, and a late start counts as delay. An answer is good
+ * if its status is 200 and its body holds END; every MARKER in it is an event, the first one the first token. Every line
+ * on standard input is answered with one line of JSON: what happened since the last line, and how many answers are
+ * awaited (`open`). Runs until standard input ends.
  */
 #include "net.h"
+#include <math.h>
+
+enum { TAIL = 64 }; /* markers are shorter */
 
 typedef enum { IDLE, HEAD, SIZED, CHUNK_SIZE, CHUNK, CHUNK_END, TRAILER } State;
 
@@ -18,7 +23,7 @@ typedef struct {
     Bytes head; /* of the response, or of a chunk */
     int64_t due, first;
     int status, ended, closing;
-    char tail[64]; /* the end of what was seen, as a marker may be split */
+    char tail[TAIL]; /* the end of what was seen, as a marker may be split */
     size_t tail_size;
 } Connection;
 
@@ -64,8 +69,8 @@ static void print_times(const char *name, Times *times) {
 static void report(void) {
     static int64_t last;
     int64_t now = now_us();
-    printf("{\"good\":%lu,\"failed\":%lu,\"events\":%lu,\"bytes\":%lu,\"idle\":%zu,\"us\":%ld", good, failed, events, received,
-           idle_count, last ? now - last : 0);
+    printf("{\"good\":%lu,\"failed\":%lu,\"events\":%lu,\"bytes\":%lu,\"open\":%zu,\"us\":%ld", good, failed, events, received,
+           connection_count - idle_count, last ? now - last : 0);
     print_times("first", &first_times);
     print_times("whole", &whole_times);
     printf("}\n");
@@ -138,7 +143,7 @@ static void finished(Connection *one) {
     rest(one);
 }
 
-static void search(Connection *one, const char *data, size_t size) {
+static void count_events(Connection *one, const char *data, size_t size) {
     for (const char *at = data, *end = data + size; (at = memmem(at, (size_t)(end - at), marker, marker_size)) != NULL;) {
         at += marker_size;
         events++;
@@ -147,23 +152,38 @@ static void search(Connection *one, const char *data, size_t size) {
             note(&first_times, one->first - one->due);
         }
     }
-    if (memmem(data, size, end_marker, end_size)) one->ended = 1;
 }
 
-/* Bytes of the body: look for markers, also where they are split. What is looked at twice is shorter than a marker. */
+static void find_end(Connection *one, const char *data, size_t size) {
+    if (!one->ended && memmem(data, size, end_marker, end_size)) one->ended = 1;
+}
+
+/* The bytes around the place where the tail and these bytes meet: what a marker of this length that is split can cover. */
+static size_t seam(const Connection *one, const char *data, size_t size, size_t length, char joined[2 * TAIL]) {
+    size_t left = one->tail_size < length - 1 ? one->tail_size : length - 1, right = size < length - 1 ? size : length - 1;
+    memcpy(joined, one->tail + one->tail_size - left, left);
+    memcpy(joined + left, data, right);
+    return left + right;
+}
+
+/* Bytes of the body: look for markers, also where two reads or two chunks split them. */
 static void body(Connection *one, const char *data, size_t size) {
     if (one->tail_size) {
-        char joined[128];
-        size_t more = size < 63 ? size : 63;
-        memcpy(joined, one->tail, one->tail_size);
-        memcpy(joined + one->tail_size, data, more);
-        if (memmem(joined, one->tail_size + more, end_marker, end_size)) one->ended = 1;
+        char joined[2 * TAIL];
+        count_events(one, joined, seam(one, data, size, marker_size, joined));
+        find_end(one, joined, seam(one, data, size, end_size, joined));
     }
-    search(one, data, size);
-    size_t keep = end_size - 1 < size ? end_size - 1 : size;
-    if (keep > sizeof one->tail) keep = sizeof one->tail;
-    memcpy(one->tail, data + size - keep, keep);
-    one->tail_size = keep;
+    count_events(one, data, size);
+    find_end(one, data, size);
+    if (size >= TAIL) {
+        memcpy(one->tail, data + size - TAIL, TAIL);
+        one->tail_size = TAIL;
+        return;
+    }
+    size_t keep = one->tail_size + size > TAIL ? TAIL - size : one->tail_size;
+    memmove(one->tail, one->tail + one->tail_size - keep, keep);
+    memcpy(one->tail + keep, data, size);
+    one->tail_size = keep + size;
 }
 
 static int on_head(Connection *one) {
@@ -245,20 +265,24 @@ static void on_input(Connection *one) {
         if (step(one, &at, buffer + got)) finished(one);
 }
 
-/* Start what is due; the time in ms until the next start. */
-static int start_due(double rate, int64_t *next) {
-    if (rate == 0) {
-        while (idle_count) start(now_us());
-        return -1;
-    }
+/* Keep all connections busy, or those whose turn it is at the beginning; the time in us until the next start. */
+static int64_t start_idle(int64_t begin, int64_t spread) {
+    int64_t passed = now_us() - begin;
+    size_t allowed = passed >= spread ? connection_count : (size_t)((double)connection_count * (double)passed / (double)spread);
+    while (idle_count > connection_count - allowed) start(now_us());
+    return allowed == connection_count ? -1 : spread / (int64_t)connection_count + 1;
+}
+
+/* Start what is due; the time in us until the next start. */
+static int64_t start_due(double rate, int64_t *next) {
     int64_t now = now_us();
-    for (; *next <= now && idle_count; *next += (int64_t)(1e6 / rate)) start(*next);
-    return *next <= now ? -1 : (int)((*next - now + 999) / 1000); /* nobody is free: the next answer wakes us */
+    for (; *next <= now && idle_count; *next += (int64_t)(-log(1 - chance()) * 1e6 / rate)) start(*next);
+    return *next <= now ? -1 : *next - now; /* nobody is free: the next answer wakes us */
 }
 
 int main(int count, char **arguments) {
-    if (count != 7) {
-        fprintf(stderr, "usage: client PORT REQUEST CONNECTIONS RATE MARKER END\n");
+    if (count != 8) {
+        fprintf(stderr, "usage: client PORT REQUEST CONNECTIONS RATE SPREAD MARKER END\n");
         return 2;
     }
     port = atoi(arguments[1]);
@@ -266,9 +290,11 @@ int main(int count, char **arguments) {
     if (!request.data) die(arguments[2]);
     connection_count = strtoul(arguments[3], NULL, 10);
     double rate = atof(arguments[4]);
-    marker = arguments[5], marker_size = strlen(marker);
-    end_marker = arguments[6], end_size = strlen(end_marker);
-    many_files();
+    int64_t spread = atol(arguments[5]) * 1000;
+    marker = arguments[6], marker_size = strlen(marker);
+    end_marker = arguments[7], end_size = strlen(end_marker);
+    if (!marker_size || !end_size || marker_size > TAIL || end_size > TAIL) die("markers have 1 to 64 bytes");
+    prepare_process();
     epoll_fd = epoll_create1(0);
     connections = calloc(connection_count, sizeof *connections);
     idle = calloc(connection_count, sizeof *idle);
@@ -279,9 +305,9 @@ int main(int count, char **arguments) {
     }
     fcntl(0, F_SETFL, O_NONBLOCK);
     watch(epoll_fd, EPOLL_CTL_ADD, 0, EPOLLIN, NULL);
-    for (int64_t next = now_us();;) {
+    for (int64_t begin = now_us(), next = begin;;) {
         struct epoll_event ready[BATCH];
-        int found = epoll_wait(epoll_fd, ready, BATCH, start_due(rate, &next));
+        int found = wait_for(epoll_fd, ready, rate == 0 ? start_idle(begin, spread) : start_due(rate, &next));
         for (int i = 0; i < found; i++) {
             Connection *one = ready[i].data.ptr;
             char line[256];

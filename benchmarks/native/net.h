@@ -7,14 +7,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,11 +34,14 @@ static int64_t now_us(void) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static void many_files(void) {
+/* As many files as allowed; a peer that goes away is an error of write(), no signal; timers fire when they are due. */
+static void prepare_process(void) {
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
 static struct sockaddr_in loopback(int port) {
@@ -52,6 +58,27 @@ static void no_delay(int fd) {
 static void watch(int epoll, int operation, int fd, uint32_t events, void *data) {
     struct epoll_event event = {.events = events, .data.ptr = data};
     if (epoll_ctl(epoll, operation, fd, &event) < 0) die("epoll_ctl");
+}
+
+/* epoll_wait with a timeout in microseconds (-1: none), to the millisecond where the kernel is older than 5.11. */
+static int wait_for(int epoll, struct epoll_event *ready, int64_t timeout) {
+    static int coarse;
+#ifdef SYS_epoll_pwait2
+    if (!coarse) {
+        struct { int64_t seconds, nanoseconds; } left = {timeout / 1000000, timeout % 1000000 * 1000};
+        int found = (int)syscall(SYS_epoll_pwait2, epoll, ready, BATCH, timeout < 0 ? NULL : &left, NULL, (size_t)0);
+        if (found >= 0 || errno != ENOSYS) return found;
+        coarse = 1;
+    }
+#endif
+    return epoll_wait(epoll, ready, BATCH, timeout < 0 ? -1 : (int)((timeout + 999) / 1000));
+}
+
+/* A number in [0, 1): xorshift, the same row of numbers in every run. */
+static double chance(void) {
+    static uint64_t state = 0x9E3779B97F4A7C15;
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return (double)(state >> 11) / (double)(1ULL << 53);
 }
 
 /* Bytes that grow at the end. */

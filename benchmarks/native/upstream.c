@@ -2,17 +2,22 @@
  *
  *   upstream FOLDER        listens on a free port of 127.0.0.1 and prints it
  *
- * The path of a request says the protocol (chat, messages, responses); the model `bench-EVENTS-GAP` says how many events
- * a stream has and how many microseconds pass between two of them. FOLDER holds `PROTOCOL.json` and
+ * The path of a request says the protocol (chat, messages, responses); the model `bench-EVENTS-GAP-SPREAD` says how many
+ * events a stream has, how many microseconds pass between two of them, and by how many percent of it each gap may be
+ * shorter or longer (0 if left out). With a spread, streams do not run in step, so their events do not arrive in bunches.
+ * Up to the first text the gap is always exact, so that the time to it can be compared. FOLDER holds `PROTOCOL.json` and
  * `PROTOCOL-EVENTS.sse`. Every event is one chunk and one write; a gap of 0 writes as fast as the reader reads.
  */
 #include "net.h"
+
+static const char FIRST_TEXT[] = "\" word"; /* the texts of the recorded answers begin so */
 
 typedef struct {
     char name[64];
     Bytes wire;    /* with the head of the response and the framing of chunks */
     size_t *ends;  /* where each write ends */
-    size_t writes;
+    size_t writes, room;
+    size_t first; /* the write with the first text */
 } Answer;
 
 typedef struct Connection {
@@ -21,6 +26,7 @@ typedef struct Connection {
     const Answer *answer;
     size_t sent, next; /* bytes written, and the write that comes next */
     int64_t gap, due;
+    double spread;
     size_t place; /* in the heap, from 1; 0 = not waiting */
     int wants_out;
 } Connection;
@@ -76,8 +82,11 @@ static void wait_no_more(Connection *one) {
 /* --- what is answered --- */
 
 static void end_write(Answer *answer) {
-    answer->ends = realloc(answer->ends, (answer->writes + 1) * sizeof *answer->ends);
-    if (!answer->ends) die("realloc");
+    if (answer->writes == answer->room) {
+        answer->room = answer->room ? 2 * answer->room : 128;
+        answer->ends = realloc(answer->ends, answer->room * sizeof *answer->ends);
+        if (!answer->ends) die("realloc");
+    }
     answer->ends[answer->writes++] = answer->wire.size;
 }
 
@@ -101,6 +110,7 @@ static void load_stream(Answer *answer, Bytes body) {
         append(&answer->wire, frame, (size_t)size);
         append(&answer->wire, at, (size_t)(stop - at));
         append(&answer->wire, "\r\n", 2);
+        if (!answer->first && memmem(at, (size_t)(stop - at), FIRST_TEXT, sizeof FIRST_TEXT - 1)) answer->first = answer->writes;
         if (stop == end) append(&answer->wire, "0\r\n\r\n", 5);
         end_write(answer);
         at = stop;
@@ -130,6 +140,14 @@ static void forget(Connection *one) {
     free(one);
 }
 
+/* When the write that comes next is due. A late one does not move those after it, but none is made up for. */
+static int64_t next_due(const Connection *one) {
+    int64_t now = now_us();
+    double factor = one->next <= one->answer->first ? 1 : 1 + one->spread * (2 * chance() - 1);
+    int64_t due = (one->due ? one->due : now) + (int64_t)(factor * (double)one->gap);
+    return due < now ? now : due;
+}
+
 /* Write what is due; 0 if the connection is gone. */
 static int push(Connection *one) {
     const Answer *answer = one->answer;
@@ -145,7 +163,7 @@ static int push(Connection *one) {
         }
         if (++one->next == answer->writes) break;
         if (one->gap) {
-            wait_until(one, now_us() + one->gap);
+            wait_until(one, next_due(one));
             break;
         }
     }
@@ -174,19 +192,31 @@ static int says_stream(const char *body, size_t size) {
     return 0;
 }
 
+/* Up to three numbers, each after a dash. */
+static void read_numbers(const char *at, long numbers[3]) {
+    for (int i = 0; i < 3 && *at == '-'; i++) {
+        char *end;
+        numbers[i] = strtol(at + 1, &end, 10);
+        at = end;
+    }
+}
+
 static int begin(Connection *one, const char *head, size_t head_size, const char *body, size_t body_size) {
     static const char nothing[] = "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}";
     const char *protocol = protocol_of(head, head_size);
     const char *model = memmem(body, body_size, "\"bench-", 7);
     if (!model) model = memmem(body, body_size, "/bench-", 7);
-    long events = model ? strtol(model + 7, (char **)&model, 10) : 0;
+    long numbers[3] = {0};
+    if (model) read_numbers(model + 6, numbers);
     char name[64];
     int stream = says_stream(body, body_size);
-    if (stream) snprintf(name, sizeof name, "%s-%ld.sse", protocol ? protocol : "", events);
+    if (stream) snprintf(name, sizeof name, "%s-%ld.sse", protocol ? protocol : "", numbers[0]);
     else snprintf(name, sizeof name, "%s.json", protocol ? protocol : "");
-    one->gap = stream && model ? strtol(model + 1, NULL, 10) : 0;
+    one->gap = stream ? numbers[1] : 0;
+    one->spread = (double)numbers[2] / 100;
     one->answer = protocol ? answer_for(name, stream) : NULL;
     one->sent = one->next = 0;
+    one->due = 0;
     if (one->answer) return push(one);
     return write(one->fd, nothing, sizeof nothing - 1) > 0;
 }
@@ -201,9 +231,9 @@ static int serve(Connection *one) {
         const char *length = header(in->data, head, "content-length:");
         if (length) total += strtoul(length, NULL, 10);
         else if (header(in->data, head, "transfer-encoding:")) {
-            char *last = memmem(blank, in->size - head + 4, "\r\n0\r\n\r\n", 7);
-            if (!last) return 1;
-            total = (size_t)(last - in->data) + 7;
+            /* Nobody sends a second request before the answer to the first, so the end is at the end. */
+            if (memcmp(in->data + in->size - 7, "\r\n0\r\n\r\n", 7) != 0) return 1;
+            total = in->size;
         }
         if (in->size < total) return 1;
         int alive = begin(one, in->data, head, in->data + head, total - head);
@@ -235,10 +265,10 @@ static void on_connect(int listener) {
     }
 }
 
-static int due_in_ms(void) {
+static int64_t due_in_us(void) {
     if (!waiting) return -1;
     int64_t left = heap[1]->due - now_us();
-    return left <= 0 ? 0 : (int)((left + 999) / 1000);
+    return left <= 0 ? 0 : left;
 }
 
 static int listen_anywhere(void) {
@@ -258,13 +288,13 @@ int main(int count, char **arguments) {
         return 2;
     }
     folder = arguments[1];
-    many_files();
+    prepare_process();
     epoll_fd = epoll_create1(0);
     int listener = listen_anywhere();
     watch(epoll_fd, EPOLL_CTL_ADD, listener, EPOLLIN, NULL);
     for (;;) {
         struct epoll_event ready[BATCH];
-        int found = epoll_wait(epoll_fd, ready, BATCH, due_in_ms());
+        int found = wait_for(epoll_fd, ready, due_in_us());
         for (int64_t now = now_us(); waiting && heap[1]->due <= now;) {
             Connection *one = heap[1];
             wait_no_more(one);
