@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench bench-core lock clean
+.PHONY: help setup run test lint bench bench-quick bench-docs bench-core lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -30,12 +30,20 @@ lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench-core: $(STAMP) ## Measure the core: decode, encode and translate
+bench: $(STAMP) ## Measure everything beside other gateways, with growth, core, pool and start (half an hour)
+	$(BIN)/python -m benchmarks $(BENCH)
 	$(BIN)/python -m benchmarks.core
-
-bench: bench-core ## Measure the core, the choice of accounts, and starting
 	$(BIN)/python -m benchmarks.pool
 	$(BIN)/python -m benchmarks.startup
+
+bench-quick: $(STAMP) ## Measure the gateway beside nginx, in under a minute
+	$(BIN)/python -m benchmarks --quick $(BENCH)
+
+bench-docs: $(STAMP) ## Measure everything beside other gateways and write docs/performance.*
+	$(BIN)/python -m benchmarks --docs $(BENCH)
+
+bench-core: $(STAMP) ## Measure the core: decode, encode and translate
+	$(BIN)/python -m benchmarks.core
 
 lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe \
@@ -43,5 +51,5 @@ lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
 		--output-file requirements.lock pyproject.toml
 
 clean: ## Remove .venv and all that tools have made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

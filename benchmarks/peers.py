@@ -36,16 +36,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from benchmarks.answers import MODELS
 from trilogue.model import Protocol
 
 LITELLM_VERSION = "1.106.2"  # 1.82.7 and 1.82.8 were malicious; later ones ask for a certifi that is not everywhere yet
 PORTKEY_VERSION = "1.15.2"
 NODE_SERVER_VERSION = "1.13.8"
 
-EVENTS = (1, 10, 100, 1000)
-GAPS = (0, 1, 5, 10, 20, 50, 100)
-MODELS = tuple(f"bench-{events}-{gap}" for events in EVENTS for gap in GAPS)
-READY_MODEL = "bench-1-0"
+READY_MODEL = MODELS[0]
 READY_WITHIN = 300.0  # LiteLLM takes 15 to 30 s on a small machine, and once took 117 s
 STOP_WITHIN = 5.0
 INSTALL_WITHIN = 1200.0

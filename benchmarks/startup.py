@@ -63,12 +63,12 @@ class ColdStart(NamedTuple):
     chat: float
 
 
-def import_seconds(repeat: int, code: str = "import trilogue") -> float:
+def import_seconds(repeat: int, code: str = "import trilogue", python: str = sys.executable) -> float:
     """CPU seconds (user and system) that `code` takes in a fresh process beyond its bare start, best of `repeat`."""
     with _bytecode() as environ:
-        _cpu(code, environ)  # writes the bytecode
+        _cpu(python, code, environ)  # writes the bytecode
         # Turn by turn, so that both see the same load of the machine.
-        times = [(_cpu("pass", environ), _cpu(code, environ)) for _ in range(repeat)]
+        times = [(_cpu(python, "pass", environ), _cpu(python, code, environ)) for _ in range(repeat)]
     return min(whole for _, whole in times) - min(bare for bare, _ in times)
 
 
@@ -92,8 +92,8 @@ def _bytecode() -> Iterator[dict[str, str]]:
         yield environ | {"PYTHONPYCACHEPREFIX": f"{folder}/bytecode", "XDG_STATE_HOME": folder}
 
 
-def _cpu(code: str, environ: dict[str, str]) -> float:
-    process = subprocess.Popen([sys.executable, "-c", code], env=environ, stdout=subprocess.DEVNULL)
+def _cpu(python: str, code: str, environ: dict[str, str]) -> float:
+    process = subprocess.Popen([python, "-c", code], env=environ, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

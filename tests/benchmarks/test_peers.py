@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import peers
+from benchmarks.answers import MODELS
 from trilogue.model import Protocol
 
 UPSTREAM = "http://127.0.0.1:9100"
@@ -63,7 +64,7 @@ def test_litellm_knows_every_model_that_its_routes_name_and_asks_for_the_same_ke
     config = json.loads(json.dumps(peers.litellm_config(UPSTREAM)))
     rows = {row["model_name"]: row for row in config["model_list"]}
     for route in peers.LITELLM_ROUTES.values():
-        for model in peers.MODELS:
+        for model in MODELS:
             assert "model_info" in rows[route.model_for(model)]
         assert "model_info" not in rows[route.model_for("*")]
         assert route.headers["authorization"] == f"Bearer {config['general_settings']['master_key']}"

@@ -1,0 +1,157 @@
+"""`make bench` and `make bench-quick`: the gateways side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from benchmarks import beside
+from benchmarks.build import NoCompiler
+from benchmarks.gateways import NGINX, PAIRS, TRILOGUE, Pair, trilogue
+from benchmarks.page import DATA, PICTURE, page
+from benchmarks.plan import Progress
+from benchmarks.plot import picture
+from benchmarks.results import Results
+from benchmarks.rounds import FULL, QUICK, replace_rounds
+from benchmarks.run import Order, run
+from benchmarks.tables import all_tables, text
+from benchmarks.targets import LITELLM
+from benchmarks.tools import ToolFailed
+from benchmarks.where import CACHE, ROOT
+
+EPILOG = """\
+examples:
+  python -m benchmarks --quick                           everyday: Trilogue and nginx, under a minute
+  python -m benchmarks --gateways trilogue,nginx         everything, but no other gateways
+  python -m benchmarks --quick --pairs chat>messages     one pair
+  python -m benchmarks --docs                            everything, and write docs/performance.*
+
+Gateways that are not installed are fetched into .bench/ if that is possible, and left out with a notice otherwise.
+Every figure is the median over rounds; in each round all gateways and pairs have their turn. For quiet figures
+let nothing else run: with two cores one is the gateway's and one the tools'.
+"""
+NAMES = (NGINX, TRILOGUE, *(name for name in beside.NAMES if name != NGINX))
+
+
+def main() -> None:
+    """Parse, run, show."""
+    options = parser().parse_args()
+    signal.signal(signal.SIGTERM, _interrupted)
+    progress = Progress(sys.stderr)
+    try:
+        results = run(order(options, progress), progress)
+    except (NoCompiler, ToolFailed) as problem:
+        raise SystemExit(f"benchmarks: {problem}") from problem
+    except KeyboardInterrupt:
+        raise SystemExit("benchmarks: interrupted; everything that was started has been ended") from None
+    show(results)
+    write(results, options.out)
+    print(f"\nraw values, plot and page: {options.out}")
+    if options.docs:
+        write(results, ROOT / "docs", "performance.json")
+    if options.check and any(target.met is False for target in results.targets()):
+        raise SystemExit(1)
+
+
+def _interrupted(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measures Trilogue beside other gateways, on this machine and on loopback only.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = found.add_argument
+    add("--quick", action="store_true", help="under a minute: one round, no gateway but nginx, no growth")
+    add(
+        "--gateways",
+        type=gateway_names,
+        metavar="NAMES",
+        help=f"of {', '.join(NAMES)}; by default all, with --quick nginx",
+    )
+    add(
+        "--pairs",
+        type=pair_names,
+        default=PAIRS,
+        metavar="PAIRS",
+        help="client>upstream, such as chat>messages,chat>chat",
+    )
+    add("--rounds", type=int, metavar="N", help=f"by default {FULL.rounds}, with --quick {QUICK.rounds}")
+    add("--no-growth", action="store_true", help="leave out how costs grow with sizes")
+    add(
+        "--out",
+        type=Path,
+        default=CACHE / "results",
+        metavar="FOLDER",
+        help="for results.json, performance.svg and .md",
+    )
+    add("--docs", action="store_true", help="also write docs/performance.md, .svg and .json")
+    add("--check", action="store_true", help="end with status 1 if a target is missed")
+    return found
+
+
+def gateway_names(written: str) -> tuple[str, ...]:
+    """Names of gateways, separated by commas."""
+    names = tuple(name.strip() for name in written.split(",") if name.strip())
+    known = {name.lower(): name for name in NAMES}
+    unknown = [name for name in names if name.lower() not in known]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: choose from {', '.join(NAMES)}")
+    return tuple(known[name.lower()] for name in names)
+
+
+def pair_names(written: str) -> tuple[Pair, ...]:
+    """Pairs, separated by commas."""
+    known = {pair.name: pair for pair in PAIRS}
+    names = [name.strip() for name in written.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: choose from {', '.join(known)}")
+    return tuple(known[name] for name in names)
+
+
+def order(options: argparse.Namespace, progress: Progress) -> Order:
+    """What the options ask for."""
+    settings = replace_rounds(QUICK if options.quick else FULL, options.rounds)
+    names = options.gateways or ((NGINX, TRILOGUE) if options.quick else NAMES)
+    found, notes = beside.others(names, progress)
+    own = [trilogue()] if TRILOGUE in names else []
+    return Order(
+        gateways=sorted([*found, *own], key=lambda gateway: NAMES.index(gateway.name)),
+        notes=notes,
+        pairs=frozenset(options.pairs),
+        settings=settings,
+        grow=not options.quick and not options.no_growth and TRILOGUE in names,
+        footprint_pairs=frozenset({"chat>chat"}) if options.quick else None,
+        folder=CACHE / "run",
+        imports=lambda: beside.import_ms(3 if options.quick else 10, LITELLM in names),
+    )
+
+
+def show(results: Results) -> None:
+    """Tables for the terminal."""
+    for table in all_tables(results):
+        print(f"\n{text(table)}")
+    notes = [*results.notes, *(results.growth.notes if results.growth else ())]
+    for note in notes:
+        print(f"\nnote: {note}")
+
+
+def write(results: Results, folder: Path, data: str = "results.json") -> None:
+    """The files of a run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / data).write_text(json.dumps(results.as_json(), indent=1) + "\n")
+    (folder / PICTURE).write_text(picture(results))
+    (folder / "performance.md").write_text(page(results) if data == DATA else page(results).replace(DATA, data))
+
+
+if __name__ == "__main__":
+    main()

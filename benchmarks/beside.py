@@ -1,0 +1,61 @@
+"""The other gateways, as this run needs them: prepared once, started on their core, ended with the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.gateways import Gateway, NotStarted, Pair, Route, Running, plain_headers
+from benchmarks.peers import LITELLM_VERSION, PEERS, Peer
+from benchmarks.plan import Progress
+from benchmarks.processes import Processes, on_cores
+from benchmarks.startup import import_seconds
+from benchmarks.where import CACHE
+
+NAMES = tuple(peer.name for peer in PEERS)
+LITELLM_PYTHON = CACHE / f"litellm-{LITELLM_VERSION}" / "venv" / "bin" / "python"
+
+
+def others(names: Sequence[str], progress: Progress) -> tuple[list[Gateway], list[str]]:
+    """Those of these names that can be had here, and why the others cannot."""
+    found, notes = [], []
+    for peer in PEERS:
+        if peer.name not in names:
+            continue
+        progress.say(f"preparing {peer.name}")
+        CACHE.mkdir(exist_ok=True)
+        problem = peer.prepare(CACHE)
+        if problem is None:
+            found.append(as_gateway(peer))
+        else:
+            notes.append(f"{peer.name} was left out: {problem}")
+            progress.say(notes[-1])
+    return found, notes
+
+
+def as_gateway(peer: Peer) -> Gateway:
+    """With its routes and its start in our terms. The upstream's address is known when it is started, not before."""
+    routes = tuple(
+        Route(Pair(client, upstream), route.path, route.model, {**plain_headers(client), **route.headers})
+        for (client, upstream), route in peer.routes.items()
+    )
+
+    def start(processes: Processes, cores: frozenset[int], upstream: int, _: Path) -> Running:
+        try:
+            with on_cores(cores):
+                started = peer.start(CACHE, f"http://127.0.0.1:{upstream}")
+        except (RuntimeError, OSError) as problem:
+            raise NotStarted(str(problem)) from problem
+        processes.running.append(started.process)
+        return Running(started.process, started.port)
+
+    return Gateway(peer.name, peer.version(), routes, start)
+
+
+def import_ms(repeat: int, with_litellm: bool) -> dict[str, float]:
+    """CPU time of importing the library, where there is one."""
+    found = {"trilogue": import_seconds(repeat) * 1e3}
+    if with_litellm and LITELLM_PYTHON.exists():
+        few = max(1, repeat // 3)
+        found["LiteLLM"] = import_seconds(few, "import litellm", str(LITELLM_PYTHON)) * 1e3
+    return found

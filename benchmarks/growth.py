@@ -1,0 +1,293 @@
+"""How the costs of Trilogue grow: with the length of a stream, the size of a request, the open streams, the workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from benchmarks.answers import PLAIN_ASK, Ask
+from benchmarks.core import REQUESTS
+from benchmarks.footprint import await_texts
+from benchmarks.gateways import Gateway, Pair, Running, trilogue
+from benchmarks.measure import Bench, Subject, drive, used
+from benchmarks.plan import Step
+from benchmarks.processes import Cores, rss_kib
+from trilogue import Protocol
+
+LENGTHS = (100, 1_000, 10_000, 100_000)
+LENGTH_GAP_US = 300
+LENGTH_CONNECTIONS = 4
+LENGTH_SECONDS = 2.5
+"""for streams that end sooner; those that do not are counted from beginning to end"""
+LENGTH_PATIENCE = 300.0
+
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+TURNS = (10, 100, 1_000)
+TOOLS = 10
+REQUEST_SECONDS = 1.5
+
+OPEN = (10, 100, 1_000, 10_000)
+OPEN_EVENTS = 10_000
+OPEN_EVENTS_PER_SECOND = 4_000
+OPEN_SECONDS = 4.0
+OPENED_PER_SECOND = 800
+FILES_PER_STREAM = 2
+FILES_FOR_THE_REST = 200
+
+WORKER_CONNECTIONS = 64
+WORKER_REPEAT = 3
+WORKER_SECONDS = 1.5
+CORES_FOR_TWO_WORKERS = 4
+
+FLAT = 1.5
+"""by how much a cost may grow and still count as flat: caches and memory are not equally near for all sizes"""
+
+PASSED = Pair(Protocol.CHAT, Protocol.CHAT)
+THREE = (PASSED, Pair(Protocol.CHAT, Protocol.MESSAGES), Pair(Protocol.MESSAGES, Protocol.RESPONSES))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A size and what it cost."""
+
+    size: int
+    cost: float
+    note: str = ""
+
+
+@dataclass
+class Series:
+    """One line of growth."""
+
+    kind: str
+    pair: str
+    size_name: str
+    unit: str
+    points: list[Point] = field(default_factory=list)
+    marginal: bool = False
+    """whether the first point only is where the others are measured from: what every further byte costs"""
+
+    def shown(self) -> list[Point]:
+        """What is compared: costs, or costs per further unit of size."""
+        if not self.marginal or not self.points:
+            return self.points
+        base = self.points[0]
+        return [Point(p.size, (p.cost - base.cost) / (p.size - base.size), p.note) for p in self.points[1:]]
+
+    @property
+    def growth(self) -> float | None:
+        """The cost at the largest size beside that at the smallest."""
+        shown = self.shown()
+        return shown[-1].cost / shown[0].cost if len(shown) > 1 and shown[0].cost > 0 else None
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Plain requests with one and two workers."""
+
+    cores_free: bool
+    requests_per_second: tuple[float, float]
+    cpu_us: tuple[float, float]
+
+    @property
+    def ratio(self) -> float:
+        """Requests per second of two workers beside one."""
+        return self.requests_per_second[1] / self.requests_per_second[0]
+
+    @property
+    def expected(self) -> float:
+        """What two free cores would give, by the CPU time of a request."""
+        return 2 * self.cpu_us[0] / self.cpu_us[1]
+
+
+@dataclass
+class Growth:
+    """All of it."""
+
+    series: list[Series] = field(default_factory=list)
+    workers: Workers | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def steps(bench: Bench, files: int, into: Growth) -> Iterator[Step]:
+    """Everything; `files` is how many files a process may open."""
+    gateway = trilogue()
+    yield from _length_steps(bench, gateway, into)
+    yield from _request_steps(bench, gateway, into)
+    yield from _open_steps(bench, gateway, files, into)
+    yield Step("one and two workers", 20, lambda: measure_workers(bench, into))
+
+
+def _with_gateway(bench: Bench, gateway: Gateway, run: Callable[[Running], None]) -> None:
+    """A fresh one for every series."""
+    running, _ = bench.start(gateway, "growth")
+    try:
+        run(running)
+    finally:
+        bench.processes.stop(running.process)
+
+
+def _length_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Step]:
+    for pair in THREE:
+        series = Series("length of a stream", pair.name, "events", "µs per event")
+        into.series.append(series)
+        for events in LENGTHS:
+            seconds = max(LENGTH_SECONDS, events * LENGTH_GAP_US / 1e6) + 1
+
+            def run(running: Running, events: int = events, pair: Pair = pair, series: Series = series) -> None:
+                subject = bench.subject(gateway, pair, running)
+                series.points.append(Point(events, whole_streams(bench, subject, events)))
+
+            yield Step(
+                f"{pair.name}, streams of {events:,} events",
+                seconds,
+                lambda run=run: _with_gateway(bench, gateway, run),  # type: ignore[misc]
+            )
+
+
+def whole_streams(bench: Bench, subject: Subject, events: int) -> float:
+    """µs of CPU per event, from the first request to the last event of at least one stream per connection."""
+    ask = Ask(stream=True, events=events, gap_us=LENGTH_GAP_US)
+    rounds = max(1, int(LENGTH_SECONDS / (events * LENGTH_GAP_US / 1e6)))
+    wanted = rounds * LENGTH_CONNECTIONS
+    before = used(subject)
+    good = failed = 0
+    give_up = time.monotonic() + LENGTH_PATIENCE
+    with bench.kit.client(subject.running.port, subject.route.load(ask, connections=LENGTH_CONNECTIONS)) as client:
+        while good < wanted and not failed and time.monotonic() < give_up:
+            time.sleep(0.005)
+            report = client.report()
+            good, failed = good + report.good, failed + report.failed
+        cost = used(subject).since(before).cpu
+    # What the next streams have begun with is counted too; with a sleep this short it is little.
+    return cost / (max(good, 1) * events)
+
+
+def large_request(protocol: Protocol, size: int) -> dict[str, Any]:
+    """A conversation of this many bytes in a dozen turns."""
+    body = REQUESTS[protocol](8, 2)
+    missing = size - len(json.dumps(body))
+    where = body["input"] if protocol is Protocol.RESPONSES else body["messages"]
+    where[-1]["content"] = "The quick brown fox jumps over the lazy dog. " * (max(missing, 0) // 45)
+    return body
+
+
+def _request_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Step]:
+    for pair in THREE:
+        bodies = {
+            "bytes of a request": [large_request(pair.client, size) for size in SIZES],
+            "turns of a conversation": [REQUESTS[pair.client](turns, TOOLS) for turns in TURNS],
+        }
+        for kind, sized in bodies.items():
+            series = Series(kind, pair.name, "bytes", "µs per further byte", marginal=True)
+            into.series.append(series)
+
+            def run(running: Running, pair: Pair = pair, sized: Any = sized, series: Series = series) -> None:
+                subject = bench.subject(gateway, pair, running)
+                for body in sized:
+                    series.points.append(request_cost(bench, subject, body))
+
+            yield Step(
+                f"{pair.name}, {kind}",
+                (REQUEST_SECONDS + 1.3) * len(sized) + 1,
+                lambda run=run: _with_gateway(bench, gateway, run),  # type: ignore[misc]
+            )
+
+
+def request_cost(bench: Bench, subject: Subject, body: dict[str, Any]) -> Point:
+    """µs of CPU for a plain request with this body."""
+    body = {name: value for name, value in body.items() if name not in ("model", "stream")}
+    request = subject.route.request(PLAIN_ASK, body)
+    load = subject.route.load(PLAIN_ASK, connections=2)._replace(request=request)
+    taken = drive(bench, subject, load, 0.5, REQUEST_SECONDS)
+    note = f"{taken.failed} failed" if taken.failed else ""
+    return Point(len(request), taken.gateway_us / max(taken.good, 1), note)
+
+
+def _open_steps(bench: Bench, gateway: Gateway, files: int, into: Growth) -> Iterator[Step]:
+    possible = (files - FILES_FOR_THE_REST) // FILES_PER_STREAM
+    counts = sorted({min(count, possible) for count in OPEN})
+    if counts[-1] < OPEN[-1]:
+        into.notes.append(
+            f"{OPEN[-1]:,} open streams were not possible: {files:,} files per process are allowed here, so it went "
+            f"up to {counts[-1]:,}."
+        )
+    series = Series("open streams", PASSED.name, "open streams", "µs per event")
+    into.series.append(series)
+    for count in counts:
+
+        def run(running: Running, count: int = count) -> None:
+            subject = bench.subject(gateway, PASSED, running)
+            series.points.append(open_cost(bench, subject, count))
+
+        gap = count / OPEN_EVENTS_PER_SECOND
+        yield Step(
+            f"{count:,} open streams",
+            count / OPENED_PER_SECOND + 2 * gap + OPEN_SECONDS + 1,
+            lambda run=run: _with_gateway(bench, gateway, run),  # type: ignore[misc]
+        )
+
+
+def open_cost(bench: Bench, subject: Subject, count: int) -> Point:
+    """µs of CPU per event while so many streams are open; together they bring the same number of events per second."""
+    gap = int(count * 1e6 / OPEN_EVENTS_PER_SECOND)
+    load = subject.route.load(
+        Ask(stream=True, events=OPEN_EVENTS, gap_us=gap),
+        connections=count,
+        spread_ms=int(count / OPENED_PER_SECOND * 1e3),
+    )
+    idle = rss_kib(subject.running.process.pid)
+    with ExitStack() as open_client:
+        client = open_client.enter_context(bench.kit.client(subject.running.port, load))
+        await_texts(client, count, subject.running)
+        client.report()
+        before = used(subject)
+        time.sleep(OPEN_SECONDS)
+        report = client.report()
+        cost = used(subject).since(before).cpu
+        kib = (rss_kib(subject.running.process.pid) - idle) / count
+    return Point(count, cost / max(report.events, 1), f"{kib:.0f} KiB each" if count >= 100 else "")
+
+
+def worker_cores(cores: Cores) -> Cores:
+    """Two cores for two workers if the tools have two others; otherwise all share all."""
+    every = sorted(cores.gateway | cores.tools)
+    if len(every) >= CORES_FOR_TWO_WORKERS:
+        return Cores(frozenset(every[-2:]), frozenset(every[:-2]))
+    return Cores(frozenset(every), frozenset(every))
+
+
+def measure_workers(bench: Bench, into: Growth) -> None:
+    """In turns, so that noise hits both alike."""
+    cores = worker_cores(bench.cores)
+    wide = Bench(replace(bench.kit, cores=cores.tools), bench.upstream, cores, bench.folder)
+    found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    os.sched_setaffinity(bench.upstream.process.pid, cores.tools)
+    try:
+        for _ in range(WORKER_REPEAT):
+            for count, taken in found.items():
+                taken.append(with_workers(wide, count))
+    finally:
+        os.sched_setaffinity(bench.upstream.process.pid, bench.cores.tools)
+    rates = [statistics.median(rate for rate, _ in found[count]) for count in (1, 2)]
+    costs = [statistics.median(cost for _, cost in found[count]) for count in (1, 2)]
+    into.workers = Workers(cores.apart, (rates[0], rates[1]), (costs[0], costs[1]))
+
+
+def with_workers(bench: Bench, count: int) -> tuple[float, float]:
+    """Requests per second, and µs of CPU per request."""
+    gateway = trilogue(workers=count)
+    running, _ = bench.start(gateway, "workers")
+    try:
+        subject = bench.subject(gateway, PASSED, running)
+        load = subject.route.load(PLAIN_ASK, connections=WORKER_CONNECTIONS)
+        taken = drive(bench, subject, load, 0.5, WORKER_SECONDS)
+    finally:
+        bench.processes.stop(running.process)
+    return taken.good / taken.us * 1e6, taken.gateway_us / max(taken.good, 1)

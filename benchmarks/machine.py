@@ -1,0 +1,58 @@
+"""The machine that was measured on, in words that say nothing about whose it is."""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import suppress
+from pathlib import Path
+
+import trilogue
+
+BUSY = 0.3
+"""load per core from which on figures are noisy"""
+
+
+def describe() -> dict[str, str]:
+    """What a reader needs to compare."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = f"{len(os.sched_getaffinity(0))}"
+    virtual = ", in a virtual machine" if "hypervisor" in cpuinfo else ""
+    return {
+        "processor": cpu_model(cpuinfo),
+        "cores": cores + virtual,
+        "memory": f"{memory:.0f} GiB",
+        "system": f"{distribution()}, Linux {kernel(platform.release())}",
+        "Python": platform.python_version(),
+        "Trilogue": trilogue.__version__,
+    }
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """The name that the processor gives itself."""
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model"):
+            return value.strip()
+    return platform.machine()
+
+
+def kernel(release: str) -> str:
+    """The version without what somebody appended to it."""
+    return release.partition("-")[0]
+
+
+def distribution() -> str:
+    """As it calls itself."""
+    with suppress(OSError):
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    return "Linux"
+
+
+def load_notice() -> str | None:
+    """A warning if others use the machine."""
+    load = os.getloadavg()[0]
+    if load < BUSY * len(os.sched_getaffinity(0)):
+        return None
+    return f"The machine was busy when the run began (load {load:.1f}): figures are noisy."

@@ -1,0 +1,46 @@
+"""Which bars the picture shows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean
+
+from benchmarks.gateways import DIRECT
+from benchmarks.results import Results
+from benchmarks.summary import Row, added
+from benchmarks.svg import Bar, Panel, chart
+from benchmarks.targets import event_cost, plain_cost
+
+KINDS = ((False, "passed through"), (True, "translated"))
+
+
+def picture(results: Results) -> str:
+    """The panels of a run; a bar is the average over the pairs of its kind."""
+
+    def late(row: Row) -> float | None:
+        return added(row, results.rows, "first_p99_us")
+
+    return chart(
+        [
+            Panel("CPU per plain request", "µs", _bars(results, plain_cost)),
+            Panel("CPU per streamed event, events arriving one at a time", "µs", _bars(results, event_cost)),
+            Panel("Added time to first token, p99 at half of capacity", "ms", _bars(results, late, 1e3)),
+            Panel("Memory when idle", "MiB", _holds(results)),
+        ]
+    )
+
+
+def _bars(results: Results, cost: Callable[[Row], float | None], scale: float = 1) -> tuple[Bar, ...]:
+    bars = []
+    for gateway in dict.fromkeys(row.gateway for row in results.rows if row.gateway != DIRECT):
+        for translated, kind in KINDS:
+            rows = [row for row in results.rows if row.gateway == gateway and row.translated is translated]
+            found = [value for value in map(cost, rows) if value is not None]
+            # A logarithmic scale has no place for what is not above zero.
+            if found and fmean(found) > 0:
+                bars.append(Bar(f"{gateway}, {kind}", fmean(found) / scale, gateway))
+    return tuple(bars)
+
+
+def _holds(results: Results) -> tuple[Bar, ...]:
+    return tuple(Bar(h.gateway, h.idle_kib.median / 1024, h.gateway) for h in results.holds if h.idle_kib)

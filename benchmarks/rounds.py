@@ -1,0 +1,149 @@
+"""The rounds: every gateway and pair gets a short slice of each kind, then all again, so that noise hits all alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from benchmarks.gateways import DIRECT, TRILOGUE
+from benchmarks.measure import (
+    CONNECTIONS,
+    Bench,
+    Slice,
+    Subject,
+    Window,
+    bunched,
+    cost_of_stream,
+    first_token,
+    plain,
+    stream,
+)
+from benchmarks.plan import Step
+from benchmarks.tools import ToolFailed
+
+Measured = dict[tuple[str, str], dict[str, list[Slice]]]
+"""by gateway and pair, then by kind"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long and how often."""
+
+    rounds: int
+    plain: Window
+    stream: Window
+    bunched: Window | None
+    first: Window
+    first_pairs: frozenset[str] | None = None
+    """pairs whose time to first token is measured; None for all"""
+    calibrations: int = 0
+    """how often the cost of a stream is measured anew under half of the load that the last figure allows"""
+
+
+FULL = Settings(5, Window(0.2, 0.8), Window(1.05, 1.6), Window(1.0, 1.0), Window(1.1, 1.6), calibrations=2)
+QUICK = Settings(
+    1, Window(0.1, 0.3), Window(1.02, 0.9), None, Window(1.1, 0.9), frozenset({"chat>chat", "chat>messages"})
+)
+
+
+def nothing_measured() -> Measured:
+    """Nothing yet."""
+    return defaultdict(lambda: defaultdict(list))
+
+
+def rounds(bench: Bench, subjects: Sequence[Subject], settings: Settings, into: Measured) -> Iterator[Step]:
+    """All steps, in the order in which they are done."""
+    for number in range(1, settings.rounds + 1):
+        where = f"round {number} of {settings.rounds}"
+        times = settings.calibrations if number == 1 else 0
+        for subject in subjects:
+            yield _step(f"{where}: {subject.label}, plain", settings.plain, _plain(bench, subject, settings, into))
+        for subject in subjects:
+            if subject.gateway != DIRECT:
+                yield _step(
+                    f"{where}: {subject.label}, streams", settings.stream, _stream(bench, subject, settings, into)
+                )
+        for subject in subjects:
+            if settings.bunched and subject.gateway != DIRECT:
+                action = _bunched(bench, subject, settings.bunched, into)
+                yield _step(f"{where}: {subject.label}, streams in step", settings.bunched, action)
+        for subject in _with_first(subjects, settings) * times:
+            if subject.gateway != DIRECT:
+                action = _calibrate(bench, subject, settings.first)
+                yield _step(f"{where}: {subject.label}, half of capacity", settings.first, action)
+        for subject in _with_first(subjects, settings):
+            action = _first(bench, subject, subjects, settings.first, into)
+            yield _step(f"{where}: {subject.label}, first token", settings.first, action)
+
+
+def _step(label: str, window: Window, action: Callable[[], None]) -> Step:
+    return Step(label, window.whole + 0.1, action)
+
+
+def _with_first(subjects: Sequence[Subject], settings: Settings) -> list[Subject]:
+    """Those whose time to first token is measured, and the direct way to each of their upstreams."""
+    chosen = [s for s in subjects if settings.first_pairs is None or s.pair.name in settings.first_pairs]
+    upstreams = {s.pair.upstream for s in chosen}
+    return [s for s in subjects if s in chosen or (s.gateway == DIRECT and s.pair.upstream in upstreams)]
+
+
+def _plain(bench: Bench, subject: Subject, settings: Settings, into: Measured) -> Callable[[], None]:
+    return _keep(into, subject, "plain", lambda: plain(bench, subject, settings.plain))
+
+
+def _stream(bench: Bench, subject: Subject, settings: Settings, into: Measured) -> Callable[[], None]:
+    return _keep(into, subject, "stream", lambda: stream(bench, subject, settings.stream))
+
+
+def _bunched(bench: Bench, subject: Subject, window: Window, into: Measured) -> Callable[[], None]:
+    def measure() -> Slice | None:
+        return bunched(bench, subject, window) if subject.connections == CONNECTIONS else None
+
+    return _keep(into, subject, "bunched", measure)
+
+
+def _first(
+    bench: Bench, subject: Subject, subjects: Sequence[Subject], window: Window, into: Measured
+) -> Callable[[], None]:
+    def rate() -> float:
+        if subject.gateway != DIRECT:
+            return subject.half_capacity
+        # The direct way is measured under the load that our own gateway gets.
+        same = [s for s in subjects if s.gateway == TRILOGUE and s.pair.upstream is subject.pair.upstream]
+        others = [s for s in subjects if s.gateway != DIRECT]
+        return min(s.half_capacity for s in same or others)
+
+    return _keep(into, subject, "first", lambda: first_token(bench, subject, window, rate()))
+
+
+def _calibrate(bench: Bench, subject: Subject, window: Window) -> Callable[[], None]:
+    """A stream is cheaper in a busy process than in one that is woken for every event; half of capacity is busy."""
+
+    def action() -> None:
+        with suppress(ToolFailed):
+            taken = first_token(bench, subject, window, subject.half_capacity)
+            if taken.events:
+                subject.loaded_us = cost_of_stream(taken, subject)
+
+    return action
+
+
+def _keep(into: Measured, subject: Subject, kind: str, measure: Callable[[], Slice | None]) -> Callable[[], None]:
+    """A gateway that fails under a load loses this figure, not the run."""
+
+    def action() -> None:
+        try:
+            taken = measure()
+        except ToolFailed:
+            taken = None
+        if taken is not None:
+            into[(subject.gateway, subject.pair.name)][kind].append(taken)
+
+    return action
+
+
+def replace_rounds(settings: Settings, number: int | None) -> Settings:
+    """With another number of rounds, if one is given."""
+    return replace(settings, rounds=max(1, number)) if number else settings

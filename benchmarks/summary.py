@@ -1,0 +1,139 @@
+"""From slices to figures: medians over the rounds, per gateway and pair. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.footprint import Footprint
+from benchmarks.gateways import DIRECT
+from benchmarks.measure import Slice
+
+Slices = Mapping[str, Sequence[Slice]]
+"""by kind"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure over the rounds."""
+
+    median: float
+    least: float
+    values: tuple[float, ...]
+
+
+def figure(values: Sequence[float]) -> Figure | None:
+    """None if there is nothing to sum up."""
+    if not values:
+        return None
+    return Figure(statistics.median(values), min(values), tuple(values))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A gateway and a pair; times in µs."""
+
+    gateway: str
+    pair: str
+    plain_us: Figure | None = None
+    requests_per_second: Figure | None = None
+    plain_busy: float | None = None
+    """part of its core that the gateway used for plain requests: 1 unless the tools were slower"""
+    plain_tools_busy: float | None = None
+    stream_us: Figure | None = None
+    event_us: Figure | None = None
+    stream_busy: float | None = None
+    connections: int | None = None
+    bunched_event_us: Figure | None = None
+    rate: float | None = None
+    """streams per second for the time to first token"""
+    first_busy: float | None = None
+    first_count: int = 0
+    first_p50_us: Figure | None = None
+    first_p99_us: Figure | None = None
+    failed: int = 0
+
+    @property
+    def translated(self) -> bool:
+        """Whether the two sides differ."""
+        client, _, upstream = self.pair.partition(">")
+        return client != upstream
+
+    @property
+    def upstream(self) -> str:
+        """What the upstream speaks."""
+        return self.pair.partition(">")[2]
+
+
+def row(gateway: str, pair: str, slices: Slices, markers: int, events: int) -> Row:
+    """The figures of one gateway and pair. A slice in which nothing came back says nothing."""
+    plain = [one for one in slices.get("plain", ()) if one.good]
+    stream = [one for one in slices.get("stream", ()) if one.events]
+    bunched = [one for one in slices.get("bunched", ()) if one.events]
+    first = [one for one in slices.get("first", ()) if one.first_count]
+    costs = [one.gateway_us / (one.events / markers) for one in stream]
+    return Row(
+        gateway,
+        pair,
+        plain_us=figure([one.gateway_us / one.good for one in plain]),
+        requests_per_second=figure([one.good / one.us * 1e6 for one in plain]),
+        plain_busy=mean([one.gateway_busy for one in plain]),
+        plain_tools_busy=mean([one.tools_busy for one in plain]),
+        stream_us=figure(costs),
+        event_us=figure([cost / events for cost in costs]),
+        stream_busy=mean([one.gateway_busy for one in stream]),
+        connections=min((one.connections for one in stream), default=None),
+        bunched_event_us=figure([one.gateway_us / (one.events / markers) / events for one in bunched]),
+        rate=mean([one.rate for one in first]),
+        first_busy=mean([one.gateway_busy for one in first]),
+        first_count=sum(one.first_count for one in first),
+        first_p50_us=figure([one.first_p50 for one in first if one.first_p50 is not None]),
+        first_p99_us=figure([one.first_p99 for one in first if one.first_p99 is not None]),
+        failed=sum(one.failed for kind in slices.values() for one in kind),
+    )
+
+
+def taken_by_others(slices: Sequence[Slice]) -> float:
+    """Part of the time in which a gateway was ready to run and something else was on its core."""
+    return statistics.median([one.gateway_waited_us / one.us for one in slices]) if slices else 0.0
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """None of nothing."""
+    return statistics.fmean(values) if values else None
+
+
+def added(row: Row, rows: Sequence[Row], which: str) -> float | None:
+    """µs that a gateway adds to a percentile of the time to first token: minus the direct way to the same upstream."""
+    straight = next((r for r in rows if r.gateway == DIRECT and r.upstream == row.upstream), None)
+    ours: Figure | None = getattr(row, which)
+    theirs: Figure | None = getattr(straight, which) if straight else None
+    return ours.median - theirs.median if ours and theirs else None
+
+
+@dataclass(frozen=True)
+class Hold:
+    """What a gateway holds and how fast it starts."""
+
+    gateway: str
+    start_seconds: Figure | None
+    idle_kib: Figure | None
+    kib_per_stream: Mapping[str, float]
+    """by pair"""
+
+    @property
+    def most_per_stream(self) -> float | None:
+        """Of the pair that needs most."""
+        return max(self.kib_per_stream.values(), default=None)
+
+
+def hold(gateway: str, found: Sequence[Footprint]) -> Hold:
+    """Sum up the footprints of one gateway."""
+    own = [one for one in found if one.gateway == gateway]
+    return Hold(
+        gateway,
+        figure([one.start_seconds for one in own]),
+        figure([float(one.idle_kib) for one in own]),
+        {one.pair: one.kib_per_stream for one in own},
+    )

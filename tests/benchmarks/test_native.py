@@ -1,0 +1,128 @@
+"""The C tools against each other on loopback, and the message where they cannot be had."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import build as building
+from benchmarks.answers import Ask, stream, write_answers
+from benchmarks.build import COMPILERS, NO_COMPILER, NoCompiler, build
+from benchmarks.gateways import SAME, Pair, Route, Running, ask_once, direct
+from benchmarks.processes import Processes, rss_kib, split_cores, tree, usage
+from benchmarks.tools import Kit, Load, Report, Upstream
+
+EVENTS = 20
+ENOUGH = 40
+PATIENCE = 30.0
+HAS_COMPILER = any(map(shutil.which, COMPILERS))
+
+
+def test_tools_against_each_other(tmp_path: Path) -> None:
+    """Plain requests and streams in all three protocols: every answer is good and no event is missed."""
+    if not HAS_COMPILER:
+        assert "apt install gcc" in NO_COMPILER  # what a user is told instead, see below
+        return
+    tools = build(tmp_path)
+    assert build(tmp_path) == tools
+    write_answers(tmp_path / "answers", (EVENTS,))
+    with Processes() as processes:
+        kit = Kit(tools, processes, split_cores().tools, tmp_path)
+        upstream = kit.upstream(tmp_path / "answers")
+        for pair in SAME:
+            check_plain(kit, upstream, pair)
+            check_stream(kit, upstream, pair)
+        check_reading(upstream)
+        check_open_loop(kit, upstream, SAME[0])
+        assert usage([upstream.process.pid]).cpu > 0
+        assert rss_kib(upstream.process.pid) > 0
+        assert tree(os.getpid())[0] == os.getpid()
+        assert upstream.process.pid in tree(os.getpid())
+    assert upstream.process.returncode is not None
+
+
+def route_of(upstream: Upstream, pair: Pair) -> Route:
+    """Straight to it."""
+    return direct(Running(upstream.process, upstream.port)).route(pair)
+
+
+def watch(kit: Kit, upstream: Upstream, load: Load) -> Report:
+    """What the load generator counted until it had enough good answers."""
+    give_up = time.monotonic() + PATIENCE
+    with kit.client(upstream.port, load) as client:
+        client.report()
+        good = failed = events = 0
+        while good < ENOUGH and not failed:
+            assert time.monotonic() < give_up, f"only {good} answers"
+            report = client.report()
+            good, failed, events = good + report.good, failed + report.failed, events + report.events
+    return report._replace(good=good, failed=failed, events=events)
+
+
+def check_plain(kit: Kit, upstream: Upstream, pair: Pair) -> None:
+    """None fails."""
+    found = watch(kit, upstream, route_of(upstream, pair).load(Ask(stream=False), connections=4))
+    assert found.failed == 0
+    assert found.good >= ENOUGH
+
+
+def check_stream(kit: Kit, upstream: Upstream, pair: Pair) -> None:
+    """Each answer has all its texts; streams under way at the beginning and at the end have some of theirs."""
+    texts = b"".join(stream(pair.upstream, EVENTS)).count(b'" word')
+    ask = Ask(stream=True, events=EVENTS, gap_us=100)
+    found = watch(kit, upstream, route_of(upstream, pair).load(ask, connections=4, spread_ms=10))
+    assert found.failed == 0
+    assert abs(found.events / texts - found.good) <= 4
+    assert found.open <= 4
+
+
+def check_open_loop(kit: Kit, upstream: Upstream, pair: Pair) -> None:
+    """Starts by the clock; the time to the first text is counted from when it was due."""
+    ask = Ask(stream=True, events=EVENTS, gap_us=1_000)
+    found = watch(kit, upstream, route_of(upstream, pair).load(ask, connections=100)._replace(rate=400.0))
+    assert found.failed == 0
+    if found.first.count:
+        assert found.first.p50 is not None
+        assert found.first.p50 >= 1_000  # the gap before the first text
+
+
+def check_reading(upstream: Upstream) -> None:
+    """What is on the wire is the file, chunk by chunk; who asks for something else is told so."""
+    pair = SAME[0]
+    route = route_of(upstream, pair)
+    ask = Ask(stream=True, events=EVENTS, gap_us=0)
+    answer = ask_once(upstream.port, route.request(ask), "0\r\n\r\n")
+    for event in stream(pair.upstream, EVENTS):
+        assert b"%x\r\n%s\r\n" % (len(event), event) in answer
+    missing = route.request(ask._replace(events=3))
+    assert b"404" in raw(upstream.port, missing)
+
+
+def raw(port: int, request: bytes) -> bytes:
+    """The beginning of an answer, whatever it is."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(request)
+        return connection.recv(1_000)
+
+
+def test_no_compiler_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to install, and why the wheel could not be had."""
+    monkeypatch.setattr(building, "COMPILERS", ())
+    monkeypatch.setattr(sys, "executable", shutil.which("false") or "false")
+    with pytest.raises(NoCompiler, match=r"apt install gcc.*pip failed"):
+        build(tmp_path)
+
+
+def test_a_source_that_does_not_compile_is_a_message(tmp_path: Path) -> None:
+    """With what the compiler said."""
+    broken = tmp_path / "broken.c"
+    broken.write_text("this is no C")
+    compiler = building.Compiler((sys.executable, "-c", "raise SystemExit('cannot')"), dict(os.environ))
+    with pytest.raises(NoCompiler, match=r"cannot compile broken\.c"):
+        building.compile_tool(compiler, broken, tmp_path / "broken")

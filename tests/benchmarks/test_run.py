@@ -1,0 +1,151 @@
+"""Order, options and progress: what is done when, and what is said about it."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import NAMES, gateway_names, pair_names, parser
+from benchmarks.answers import PATHS
+from benchmarks.gateways import DIRECT, PAIRS, TRILOGUE, Route, trilogue, trilogue_config
+from benchmarks.growth import worker_cores
+from benchmarks.machine import cpu_model, describe, kernel
+from benchmarks.measure import Bench, Subject
+from benchmarks.plan import Progress, Step, duration
+from benchmarks.processes import Cores, Processes, split_cores
+from benchmarks.rounds import FULL, QUICK, nothing_measured, replace_rounds, rounds
+from tests.benchmarks.sample import NOT_RUNNING
+
+
+def subjects() -> list[Subject]:
+    """Two gateways and the direct way, none of which runs."""
+    return [
+        Subject(name, Route(pair, PATHS[pair.client]), NOT_RUNNING)
+        for name in ("nginx", TRILOGUE, DIRECT)
+        for pair in PAIRS
+        if name == TRILOGUE or not pair.translated
+    ]
+
+
+def labels(quick: bool) -> list[str]:
+    """Of all steps."""
+    settings = QUICK if quick else FULL
+    return [step.label for step in rounds(Bench.__new__(Bench), subjects(), settings, nothing_measured())]
+
+
+def test_every_round_has_all_gateways_and_pairs() -> None:
+    """In turn, so that noise hits all alike."""
+    found = labels(quick=False)
+    for number in range(1, FULL.rounds + 1):
+        here = [label.partition(": ")[2] for label in found if label.startswith(f"round {number} ")]
+        for kind in ("plain", "streams", "streams in step", "first token"):
+            assert f"nginx chat>chat, {kind}" in here
+            assert sum(label.startswith("trilogue") and label.endswith(f", {kind}") for label in here) == 9
+        assert "direct chat>chat, first token" in here
+    assert found.index("round 1 of 5: trilogue chat>chat, plain") < found.index("round 2 of 5: nginx chat>chat, plain")
+
+
+def test_quick_is_planned_under_a_minute() -> None:
+    """With room for starting and memory."""
+    steps = rounds(Bench.__new__(Bench), subjects(), QUICK, nothing_measured())
+    assert sum(step.seconds for step in steps) < 45
+
+
+def test_progress_says_what_runs_and_what_is_left() -> None:
+    """On a clock that goes half as fast as planned."""
+    now = iter(range(100))
+    out, done = io.StringIO(), []
+    progress = Progress(out, clock=lambda: float(next(now)))
+    progress.run("rounds", [Step(name, 2.0, lambda name=name: done.append(name)) for name in "abc"])  # type: ignore[misc]
+    assert done == ["a", "b", "c"]
+    assert out.getvalue().splitlines() == [
+        "[rounds 1/3] a, 6 s left",
+        "[rounds 2/3] b, 2 s left",
+        "[rounds 3/3] c, 1 s left",
+    ]
+    assert duration(600) == "10 min"
+
+
+def test_options_that_exist() -> None:
+    """Help names what can be chosen."""
+    shown = parser().format_help()
+    for part in ("--quick", "--gateways", "--pairs", "--rounds", "--out", "--docs", "--check", "examples:", *NAMES):
+        assert part in shown
+    assert gateway_names("NGINX, trilogue") == ("nginx", "trilogue")
+    assert [pair.name for pair in pair_names("chat>messages,chat>chat")] == ["chat>messages", "chat>chat"]
+    assert replace_rounds(FULL, 2).rounds == 2
+    assert replace_rounds(FULL, None).rounds == FULL.rounds
+
+
+@pytest.mark.parametrize("written", ["apache", "", ","])
+def test_unknown_names_are_refused_with_the_known_ones(written: str) -> None:
+    """So that nobody has to look them up."""
+    with pytest.raises(argparse.ArgumentTypeError, match="choose from nginx"):
+        gateway_names(written)
+    with pytest.raises(argparse.ArgumentTypeError, match="choose from chat>chat"):
+        pair_names(written)
+
+
+def test_the_gateway_has_a_core_for_itself() -> None:
+    """Where there are two."""
+    assert split_cores([0, 1]) == Cores(frozenset({1}), frozenset({0}))
+    assert split_cores([0, 1, 2, 3]) == Cores(frozenset({3}), frozenset({0, 1, 2}))
+    assert not split_cores([0]).apart
+    assert worker_cores(split_cores([0, 1, 2, 3])) == Cores(frozenset({2, 3}), frozenset({0, 1}))
+    assert not worker_cores(split_cores([0, 1])).apart
+
+
+def ended(pid: int) -> bool:
+    """Whether a process that has got its signal goes away, or is only waiting for its parent to notice."""
+    give_up = time.monotonic() + 30
+    while time.monotonic() < give_up:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state in "ZX":
+            return True
+    return False
+
+
+def test_leaving_ends_a_program_with_its_children() -> None:
+    """Whatever happens in between."""
+    code = "import subprocess,sys; p=subprocess.Popen(['sleep','600']); print(p.pid, flush=True); p.wait()"
+
+    def interrupted() -> tuple[subprocess.Popen[bytes], int]:
+        with Processes() as processes:
+            process = processes.start([sys.executable, "-c", code], split_cores().tools, talk=True)
+            assert process.stdout is not None
+            child = int(process.stdout.readline())
+            started.append((process, child))
+            raise KeyboardInterrupt
+
+    started: list[tuple[subprocess.Popen[bytes], int]] = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    ((process, child),) = started
+    assert process.returncode == -signal.SIGTERM
+    assert ended(child)
+
+
+def test_our_gateway_can_do_all_pairs() -> None:
+    """With a provider for each protocol."""
+    assert [route.pair for route in trilogue().routes] == list(PAIRS)
+    assert trilogue_config(1234).count("http://127.0.0.1:1234/v1") == 3
+
+
+def test_the_machine_is_described_without_names() -> None:
+    """Neither its own nor its owner's."""
+    found = describe()
+    assert {"processor", "cores", "memory", "system", "Python", "Trilogue"} == set(found)
+    assert os.uname().nodename not in " ".join(found.values()).split()
+    assert cpu_model("x : y\nmodel name\t: Fast 9000\n") == "Fast 9000"
+    assert kernel("6.1.0-18-amd64") == "6.1.0"

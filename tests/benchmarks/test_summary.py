@@ -1,0 +1,88 @@
+"""Medians over rounds, and what is counted as what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.gateways import PAIRS, Route
+from benchmarks.measure import CONNECTIONS, Subject, Window
+from benchmarks.summary import added, figure, hold, row, taken_by_others
+from tests.benchmarks.sample import MARKERS, NOT_RUNNING, cut, sample_results, sample_row
+
+
+def test_figure_keeps_median_least_and_all() -> None:
+    """One disturbed round does not move the median."""
+    found = figure([3.0, 100.0, 2.0])
+    assert found is not None
+    assert (found.median, found.least, found.values) == (3.0, 2.0, (3.0, 100.0, 2.0))
+    assert figure([]) is None
+
+
+def test_costs_per_request_stream_and_event() -> None:
+    """A stream is counted by its texts, as those that are not finished count too."""
+    made = sample_row("trilogue", "chat>chat", plain=100, event=20, first=0)
+    assert made.plain_us is not None
+    assert made.plain_us.median == pytest.approx(100)
+    assert made.stream_us is not None
+    assert made.stream_us.median == pytest.approx(2_000)
+    assert made.event_us is not None
+    assert made.event_us.median == pytest.approx(20)
+    assert made.requests_per_second is not None
+    assert made.requests_per_second.median == pytest.approx(1_000)
+    assert made.plain_tools_busy == pytest.approx(0.11)
+
+
+def test_slices_without_answers_say_nothing() -> None:
+    """They are no division by zero either, but failures are counted."""
+    empty = replace(cut(), good=0, failed=7, events=0, first_count=0, first_p50=None, first_p99=None)
+    made = row("trilogue", "chat>chat", {"plain": [empty], "stream": [empty], "first": [empty]}, MARKERS, 100)
+    assert (made.plain_us, made.stream_us, made.first_p50_us, made.failed) == (None, None, None, 21)
+
+
+def test_added_time_is_beside_the_direct_way_to_the_same_upstream() -> None:
+    """chat>messages waits for the upstream that speaks Messages."""
+    rows = sample_results().rows
+    by_pair = {(one.gateway, one.pair): one for one in rows}
+    assert added(by_pair["trilogue", "chat>messages"], rows, "first_p50_us") == pytest.approx(400)
+    assert added(by_pair["trilogue", "chat>messages"], rows, "first_p99_us") == pytest.approx(800)
+    assert added(by_pair["trilogue", "chat>messages"], rows[:3], "first_p50_us") is None
+
+
+def test_memory_per_stream_is_a_slope() -> None:
+    """What is there without streams does not count."""
+    found = hold("trilogue", sample_results().footprints)
+    assert found.kib_per_stream == {"chat>chat": 30.0, "chat>messages": 50.0}
+    assert found.most_per_stream == 50.0
+    assert hold("nginx", []).most_per_stream is None
+
+
+def test_time_taken_by_others() -> None:
+    """The median over slices; nothing measured is nothing taken."""
+    assert taken_by_others([]) == 0
+    assert taken_by_others([cut(), cut(), cut()]) == 0
+
+
+def subject(**pace: float) -> Subject:
+    """Somebody with this pace."""
+    return Subject("somebody", Route(PAIRS[0], "/"), NOT_RUNNING, **pace)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("stream_us", "connections"), [(0, CONNECTIONS), (2_000, CONNECTIONS), (100_000, 4), (9e6, 1)])
+def test_slow_gateways_get_fewer_streams(stream_us: float, connections: int) -> None:
+    """So that their events do not pile up."""
+    assert subject(stream_us=stream_us).connections == connections
+
+
+def test_half_of_capacity_follows_the_cost_under_load() -> None:
+    """Half a core, in streams per second."""
+    assert subject(stream_us=5_000).half_capacity == 100
+    assert subject(stream_us=5_000, loaded_us=2_500).half_capacity == 200
+
+
+def test_windows_stretch_within_reason() -> None:
+    """A slow gateway gets time for enough requests, but not all day."""
+    assert Window(0.1, 1).at_least(0.5).seconds == 1
+    assert Window(0.1, 1).at_least(3).seconds == 3
+    assert Window(0.1, 1).at_least(300).seconds == 10

@@ -1,0 +1,58 @@
+"""Each target with its figure, and none that passes without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.growth import Growth, Point, Series, Workers
+from benchmarks.results import growth_targets
+from benchmarks.targets import Outcome, Target, evaluate
+from tests.benchmarks.sample import sample_results
+
+
+def test_every_target_of_the_sample() -> None:
+    """The worst pair counts, beside the average of the others."""
+    found = {target.name: target for target in sample_results().targets()}
+    assert {name: target.verdict for name, target in found.items()} == {
+        "plain request passed through, CPU beside nginx": "met",
+        "streamed event passed through, CPU beside nginx": "met",
+        "streamed event translated, CPU beside nginx": "NOT MET",
+        "plain request translated, CPU beside passed through": "met",
+        "plain request, CPU of LiteLLM beside ours": "met",
+        "streamed event, CPU of LiteLLM beside ours": "NOT MET",
+        "p99 of the added time to first token at half of capacity": "met",
+        "memory per open stream": "NOT MET",
+        "cold start to first answer": "met",
+        "import trilogue": "NOT MET",
+        "growth of the cost with the length of a stream": "met",
+        "growth of the cost with the bytes of a request": "NOT MET",
+        "two workers beside one, requests per second": "not measured",
+    }
+    assert found["streamed event translated, CPU beside nginx"].figure == pytest.approx(36 / 15)
+    assert found["plain request, CPU of LiteLLM beside ours"].figure == pytest.approx(160)
+    assert "1.82" in found["two workers beside one, requests per second"].detail
+
+
+def test_nothing_measured_meets_nothing() -> None:
+    """A run without a gateway does not look good."""
+    assert {target.met for target in evaluate(Outcome([]))} == {None}
+
+
+@pytest.mark.parametrize(("figure", "at_least", "met"), [(2.0, False, True), (2.1, False, False), (1.9, True, False)])
+def test_limits_are_met_when_reached(figure: float, at_least: bool, met: bool) -> None:
+    """At most and at least both include the limit."""
+    assert Target("x", 2.0, "x", figure, at_least=at_least).met is met
+
+
+def test_two_workers_count_where_cores_are_free() -> None:
+    """Elsewhere the requests per second say nothing."""
+    (target,) = growth_targets(Growth(workers=Workers(True, (100, 190), (1, 1))))
+    assert target.met is True
+
+
+def test_further_bytes_are_measured_from_the_smallest_request() -> None:
+    """A request of nothing costs something too."""
+    series = Series("bytes", "chat>chat", "bytes", "µs", [Point(0, 50), Point(10, 60), Point(100, 150)], marginal=True)
+    assert [point.cost for point in series.shown()] == [1, 1]
+    assert series.growth == 1
+    assert Series("bytes", "chat>chat", "bytes", "µs").growth is None
