@@ -13,6 +13,8 @@ from benchmarks.startup import import_seconds
 from benchmarks.where import CACHE
 
 NAMES = tuple(peer.name for peer in PEERS)
+IMPORT_LITELLM = "import os; os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] = 'True'; import litellm"
+"""otherwise it fetches a list of prices from the network"""
 LITELLM_PYTHON = CACHE / f"litellm-{LITELLM_VERSION}" / "venv" / "bin" / "python"
 
 
@@ -57,5 +59,5 @@ def import_ms(repeat: int, with_litellm: bool) -> dict[str, float]:
     found = {"trilogue": import_seconds(repeat) * 1e3}
     if with_litellm and LITELLM_PYTHON.exists():
         few = max(1, repeat // 3)
-        found["LiteLLM"] = import_seconds(few, "import litellm", str(LITELLM_PYTHON)) * 1e3
+        found["LiteLLM"] = import_seconds(few, IMPORT_LITELLM, str(LITELLM_PYTHON)) * 1e3
     return found

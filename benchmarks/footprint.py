@@ -86,8 +86,11 @@ def open_some(bench: Bench, subject: Subject, count: int, opening: Opening) -> C
 
 def await_texts(client: Client, count: int, running: Running) -> None:
     """Wait until every stream has brought its first text."""
-    give_up = time.monotonic() + PATIENCE
-    while (count := count - client.report().first.count) > 0:
-        if time.monotonic() > give_up or running.process.poll() is not None:
-            raise NotStarted(f"{count} streams did not open")
+    give_up = time.monotonic() + PATIENCE + count / 100
+    failed = 0
+    while count > 0:
+        report = client.report()
+        count, failed = count - report.first.count, failed + report.failed
+        if count > 0 and (time.monotonic() > give_up or running.process.poll() is not None):
+            raise NotStarted(f"{count} streams did not open, {failed} failed")
         time.sleep(0.05)

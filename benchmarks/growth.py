@@ -14,10 +14,11 @@ from typing import Any
 from benchmarks.answers import PLAIN_ASK, Ask
 from benchmarks.core import REQUESTS
 from benchmarks.footprint import await_texts
-from benchmarks.gateways import Gateway, Pair, Running, trilogue
+from benchmarks.gateways import Gateway, NotStarted, Pair, Running, trilogue
 from benchmarks.measure import Bench, Subject, drive, used
 from benchmarks.plan import Step
 from benchmarks.processes import Cores, rss_kib
+from benchmarks.tools import ToolFailed
 from trilogue import Protocol
 
 LENGTHS = (100, 1_000, 10_000, 100_000)
@@ -30,7 +31,8 @@ LENGTH_PATIENCE = 300.0
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 TURNS = (10, 100, 1_000)
 TOOLS = 10
-REQUEST_SECONDS = 1.5
+REQUEST_SECONDS = 0.6
+REQUEST_REPEAT = 3
 
 OPEN = (10, 100, 1_000, 10_000)
 OPEN_EVENTS = 10_000
@@ -38,7 +40,7 @@ OPEN_EVENTS_PER_SECOND = 4_000
 OPEN_SECONDS = 4.0
 OPENED_PER_SECOND = 800
 FILES_PER_STREAM = 2
-FILES_FOR_THE_REST = 200
+FILES_FOR_THE_REST = 500
 
 WORKER_CONNECTIONS = 64
 WORKER_REPEAT = 3
@@ -82,9 +84,15 @@ class Series:
 
     @property
     def growth(self) -> float | None:
-        """The cost at the largest size beside that at the smallest."""
+        """The cost at the largest size beside that at the smallest.
+
+        What a further byte costs is only known where there are many, so there it is beside that at the size before.
+        """
         shown = self.shown()
-        return shown[-1].cost / shown[0].cost if len(shown) > 1 and shown[0].cost > 0 else None
+        if len(shown) < 2:
+            return None
+        base = shown[-2] if self.marginal else shown[0]
+        return shown[-1].cost / base.cost if base.cost > 0 else None
 
 
 @dataclass(frozen=True)
@@ -124,11 +132,13 @@ def steps(bench: Bench, files: int, into: Growth) -> Iterator[Step]:
     yield Step("one and two workers", 20, lambda: measure_workers(bench, into))
 
 
-def _with_gateway(bench: Bench, gateway: Gateway, run: Callable[[Running], None]) -> None:
+def _with_gateway(bench: Bench, gateway: Gateway, run: Callable[[Running], None], notes: list[str]) -> None:
     """A fresh one for every series."""
     running, _ = bench.start(gateway, "growth")
     try:
         run(running)
+    except (NotStarted, ToolFailed) as problem:
+        notes.append(f"A point of the growth is missing: {problem}.")
     finally:
         bench.processes.stop(running.process)
 
@@ -147,7 +157,7 @@ def _length_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Step
             yield Step(
                 f"{pair.name}, streams of {events:,} events",
                 seconds,
-                lambda run=run: _with_gateway(bench, gateway, run),  # type: ignore[misc]
+                lambda run=run: _with_gateway(bench, gateway, run, into.notes),  # type: ignore[misc]
             )
 
 
@@ -195,8 +205,8 @@ def _request_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Ste
 
             yield Step(
                 f"{pair.name}, {kind}",
-                (REQUEST_SECONDS + 1.3) * len(sized) + 1,
-                lambda run=run: _with_gateway(bench, gateway, run),  # type: ignore[misc]
+                (REQUEST_SECONDS + 0.5) * REQUEST_REPEAT * len(sized) + 1,
+                lambda run=run: _with_gateway(bench, gateway, run, into.notes),  # type: ignore[misc]
             )
 
 
@@ -205,9 +215,10 @@ def request_cost(bench: Bench, subject: Subject, body: dict[str, Any]) -> Point:
     body = {name: value for name, value in body.items() if name not in ("model", "stream")}
     request = subject.route.request(PLAIN_ASK, body)
     load = subject.route.load(PLAIN_ASK, connections=2)._replace(request=request)
-    taken = drive(bench, subject, load, 0.5, REQUEST_SECONDS)
-    note = f"{taken.failed} failed" if taken.failed else ""
-    return Point(len(request), taken.gateway_us / max(taken.good, 1), note)
+    taken = [drive(bench, subject, load, 0.4, REQUEST_SECONDS) for _ in range(REQUEST_REPEAT)]
+    failed = sum(one.failed for one in taken)
+    cost = statistics.median(one.gateway_us / max(one.good, 1) for one in taken)
+    return Point(len(request), cost, f"{failed} failed" if failed else "")
 
 
 def _open_steps(bench: Bench, gateway: Gateway, files: int, into: Growth) -> Iterator[Step]:
@@ -230,7 +241,7 @@ def _open_steps(bench: Bench, gateway: Gateway, files: int, into: Growth) -> Ite
         yield Step(
             f"{count:,} open streams",
             count / OPENED_PER_SECOND + 2 * gap + OPEN_SECONDS + 1,
-            lambda run=run: _with_gateway(bench, gateway, run),  # type: ignore[misc]
+            lambda run=run: _with_gateway(bench, gateway, run, into.notes),  # type: ignore[misc]
         )
 
 

@@ -17,8 +17,8 @@ STREAM_SECONDS = EVENTS * GAP_US / 1e6
 MOST_BUSY = 0.4
 """part of a core that streams may use before their events begin to pile up"""
 ENOUGH_REQUESTS = 100
-ENOUGH_STREAMS = 60
-LONGEST_SLICE = 10.0
+ENOUGH_STREAMS = 30
+LONGEST_SLICE = 6.0
 
 
 @dataclass
@@ -81,6 +81,11 @@ class Subject:
         if not self.stream_us:
             return CONNECTIONS
         return max(1, min(CONNECTIONS, int(MOST_BUSY * STREAM_SECONDS * 1e6 / self.stream_us)))
+
+    @property
+    def slow(self) -> bool:
+        """Whether 16 streams are too many for it."""
+        return self.connections < CONNECTIONS
 
     @property
     def half_capacity(self) -> float:

@@ -125,7 +125,8 @@ def _growth(results: Results) -> str:
     parts = [
         "## Growth",
         "How the costs of Trilogue grow with what it is given. Costs of requests are per byte beyond the smallest "
-        "request. Open streams bring the same number of events per second together, however many they are.",
+        "request, and their growth is that from the size before. Open streams bring the same number of events per "
+        "second together, however many they are.",
         markdown(tables.growth(found)),
         *found.notes,
     ]

@@ -83,5 +83,6 @@ def _flat(kind: str, series: list[Series]) -> Target:
         return Target(f"growth of the cost with the {kind}", FLAT, "x", None)
     growth, worst = max(grown, key=lambda pair: pair[0] or 0)
     shown = worst.shown()
-    detail = f"{worst.pair}: from {shown[0].size:,} to {shown[-1].size:,} {worst.size_name}"
+    smaller = shown[-2] if worst.marginal else shown[0]
+    detail = f"{worst.pair}: from {smaller.size:,} to {shown[-1].size:,} {worst.size_name}"
     return Target(f"growth of the cost with the {kind}", FLAT, "x", growth, detail)

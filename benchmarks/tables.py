@@ -168,9 +168,7 @@ def growth(found: Growth) -> Table:
             for point in series.shown()
         )
         cells.append((series.kind, series.pair, f"{unit}, by {series.size_name}", points, number(series.growth, "x")))
-    return Table(
-        "Growth (Trilogue)", ("with the", "pair", "what", "figures", "largest/smallest"), tuple(cells), names=4
-    )
+    return Table("Growth (Trilogue)", ("with the", "pair", "what", "figures", "growth"), tuple(cells), names=4)
 
 
 def workers(found: Growth) -> Table | None:

@@ -4,10 +4,10 @@
  *
  * REQUEST is a file with the bytes of the request. RATE 0 sends the next one as soon as a connection is free, the first
  * ones spread over SPREAD milliseconds so that streams do not run in step. Otherwise RATE requests start per second on
- * average, independently of each other (Poisson) and of the answers, and a late start counts as delay. An answer is good
- * if its status is 200 and its body holds END; every MARKER in it is an event, the first one the first token. Every line
- * on standard input is answered with one line of JSON: what happened since the last line, and how many answers are
- * awaited (`open`). Runs until standard input ends.
+ * average, independently of each other (Poisson) and of the answers, and a late start counts as delay. Connections are
+ * made at once, or with a SPREAD when they are first used. An answer is good if its status is 200 and its body holds END;
+ * every MARKER in it is an event, the first one the first token. Every line on standard input is answered with one line
+ * of JSON: what happened since the last line, and how many answers are awaited (`open`). Runs until standard input ends.
  */
 #include "net.h"
 #include <math.h>
@@ -36,6 +36,7 @@ static Bytes request;
 static const char *marker, *end_marker;
 static size_t marker_size, end_size;
 static int port, epoll_fd;
+static int eager; /* connect before it is needed, so that no answer waits for it */
 static Connection *connections;
 static int *idle;
 static size_t idle_count, connection_count;
@@ -105,7 +106,8 @@ static void fail(Connection *one) {
         return;
     }
     close(one->fd); /* idle, and closed by the server: no failure */
-    connect_again(one);
+    one->fd = -1;
+    if (eager) connect_again(one);
 }
 
 static void send_rest(Connection *one) {
@@ -122,6 +124,7 @@ static void send_rest(Connection *one) {
 
 static void start(int64_t due) {
     Connection *one = &connections[idle[--idle_count]];
+    if (one->fd < 0) connect_again(one);
     one->due = due;
     one->first = 0;
     one->status = one->ended = one->closing = 0;
@@ -291,6 +294,7 @@ int main(int count, char **arguments) {
     connection_count = strtoul(arguments[3], NULL, 10);
     double rate = atof(arguments[4]);
     int64_t spread = atol(arguments[5]) * 1000;
+    eager = spread == 0;
     marker = arguments[6], marker_size = strlen(marker);
     end_marker = arguments[7], end_size = strlen(end_marker);
     if (!marker_size || !end_size || marker_size > TAIL || end_size > TAIL) die("markers have 1 to 64 bytes");
@@ -300,7 +304,8 @@ int main(int count, char **arguments) {
     idle = calloc(connection_count, sizeof *idle);
     for (size_t i = 0; i < connection_count; i++) {
         connections[i].index = (int)i;
-        connect_again(&connections[i]);
+        connections[i].fd = -1;
+        if (eager) connect_again(&connections[i]);
         rest(&connections[i]);
     }
     fcntl(0, F_SETFL, O_NONBLOCK);

@@ -50,7 +50,7 @@ def test_every_round_has_all_gateways_and_pairs() -> None:
             assert f"nginx chat>chat, {kind}" in here
             assert sum(label.startswith("trilogue") and label.endswith(f", {kind}") for label in here) == 9
         assert "direct chat>chat, first token" in here
-    assert found.index("round 1 of 5: trilogue chat>chat, plain") < found.index("round 2 of 5: nginx chat>chat, plain")
+    assert found.index("round 1 of 3: trilogue chat>chat, plain") < found.index("round 2 of 3: nginx chat>chat, plain")
 
 
 def test_quick_is_planned_under_a_minute() -> None:
