@@ -99,6 +99,9 @@ def _beside_nginx(outcome: Outcome) -> Iterable[Target]:
     yield _ratio("plain request passed through, CPU beside nginx", 5, same, nginx, plain_cost)
     yield _ratio("streamed event passed through, CPU beside nginx", 1.8, same, nginx, event_cost)
     yield _ratio("streamed event translated, CPU beside nginx", 2.2, other, nginx, event_cost)
+    # Waking up costs all gateways the same and hides what differs; streams in step need few wake-ups and hide nothing.
+    yield _ratio("streamed event passed through, streams in step, beside nginx", 1.8, same, nginx, bunched_cost)
+    yield _ratio("streamed event translated, streams in step, beside nginx", 2.2, other, nginx, bunched_cost)
     yield _ratio("plain request translated, CPU beside passed through", 2, other, same, plain_cost)
 
 
