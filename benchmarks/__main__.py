@@ -27,7 +27,7 @@ EPILOG = """\
 examples:
   python -m benchmarks --quick                           everyday: Trilogue and nginx, under a minute
   python -m benchmarks --gateways trilogue,nginx         everything, but no other gateways
-  python -m benchmarks --quick --pairs chat>messages     one pair
+  python -m benchmarks --quick --pairs 'chat>messages'   one pair
   python -m benchmarks --docs                            everything, and write docs/performance.*
 
 Gateways that are not installed are fetched into .bench/ if that is possible, and left out with a notice otherwise.
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         type=pair_names,
         default=PAIRS,
         metavar="PAIRS",
-        help="client>upstream, such as chat>messages,chat>chat",
+        help="client>upstream, such as 'chat>messages,chat>chat' (in quotes)",
     )
     add("--rounds", type=int, metavar="N", help=f"by default {FULL.rounds}, with --quick {QUICK.rounds}")
     add("--no-growth", action="store_true", help="leave out how costs grow with sizes")

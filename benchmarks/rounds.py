@@ -41,7 +41,7 @@ class Settings:
     """how often the cost of a stream is measured anew under half of the load that the last figure allows"""
 
 
-FULL = Settings(3, Window(0.2, 0.8), Window(1.05, 1.6), Window(1.0, 1.0), Window(1.1, 1.6), calibrations=2)
+FULL = Settings(3, Window(0.2, 0.8), Window(1.05, 1.6), Window(1.0, 1.0), Window(1.1, 2.5), calibrations=2)
 QUICK = Settings(
     1, Window(0.1, 0.3), Window(1.02, 0.9), None, Window(1.1, 0.9), frozenset({"chat>chat", "chat>messages"})
 )

@@ -44,8 +44,12 @@ class Order:
     imports: Callable[[], dict[str, float]]
 
     def routes(self, gateway: Gateway) -> list[Pair]:
-        """Pairs that were asked for and that it can do."""
-        return [route.pair for route in gateway.routes if route.pair in self.pairs]
+        """Pairs that were asked for and that it can do; of direct and nginx, those to the same upstreams."""
+        possible = [route.pair for route in gateway.routes]
+        if gateway.name in (DIRECT, NGINX):
+            upstreams = {pair.upstream for pair in self.pairs}
+            return [pair for pair in possible if pair.upstream in upstreams]
+        return [pair for pair in possible if pair in self.pairs]
 
 
 def run(order: Order, progress: Progress) -> Results:

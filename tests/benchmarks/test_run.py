@@ -15,13 +15,14 @@ import pytest
 
 from benchmarks.__main__ import NAMES, gateway_names, pair_names, parser
 from benchmarks.answers import PATHS
-from benchmarks.gateways import DIRECT, PAIRS, TRILOGUE, Route, trilogue, trilogue_config
+from benchmarks.gateways import DIRECT, PAIRS, TRILOGUE, Route, direct, trilogue, trilogue_config
 from benchmarks.growth import worker_cores
 from benchmarks.machine import cpu_model, describe, kernel
 from benchmarks.measure import Bench, Subject
 from benchmarks.plan import Progress, Step, duration
 from benchmarks.processes import Cores, Processes, split_cores
 from benchmarks.rounds import FULL, QUICK, nothing_measured, replace_rounds, rounds
+from benchmarks.run import Order
 from tests.benchmarks.sample import NOT_RUNNING
 
 
@@ -57,6 +58,14 @@ def test_quick_is_planned_under_a_minute() -> None:
     """With room for starting and memory."""
     steps = rounds(Bench.__new__(Bench), subjects(), QUICK, nothing_measured())
     assert sum(step.seconds for step in steps) < 45
+
+
+def test_a_pair_is_measured_with_what_it_is_compared_with() -> None:
+    """The direct way and nginx to the same upstream."""
+    pair = next(pair for pair in PAIRS if pair.name == "chat>messages")
+    order = Order([], frozenset({pair}), QUICK, False, None, Path(), (), dict)
+    assert order.routes(trilogue()) == [pair]
+    assert [found.name for found in order.routes(direct(NOT_RUNNING))] == ["messages>messages"]
 
 
 def test_progress_says_what_runs_and_what_is_left() -> None:
