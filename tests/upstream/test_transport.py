@@ -249,3 +249,48 @@ def test_repr_has_no_secrets(loop: str) -> None:
     """A request in a log line shows where it went, not with what."""
     request = UpstreamRequest("POST", "https://user:pw@h.example/v1?key=secret", [("x-api-key", "secret")], b"secret")
     assert repr(request) == "UpstreamRequest(POST https://h.example/v1, 6 bytes)"
+
+
+def test_whoever_takes_the_bytes_may_fail_at_it(loop: str) -> None:
+    """A bug there reaches whoever waits for the end of the stream, and the connection is gone."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED + chunk(b"data: 1\n\n"))
+        await peer.gone()
+
+    def take(data: bytes) -> bool:
+        raise ZeroDivisionError(data)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port))
+            with pytest.raises(ZeroDivisionError):
+                await response.pour(take)
+
+    run(loop, test)
+
+
+def test_a_released_answer_leaves_its_connection(loop: str) -> None:
+    """What comes after the part that was of interest is read and forgotten, and the connection used again."""
+    connections: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        connections.append(1)
+        for _ in range(2):
+            await peer.request()
+            await peer.send(CHUNKED + chunk(b"data: 1\n\n"))
+            await asyncio.sleep(0.02)
+            await peer.send(chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            for _ in range(2):
+                response = await http.send(post(port))
+                await response.pour(lambda data: True)
+                response.release(1.0)
+                await response.aclose()
+                await asyncio.sleep(0.1)
+            assert len(connections) == 1
+
+    run(loop, test)

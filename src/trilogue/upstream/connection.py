@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import Callable
 from typing import cast
 
@@ -145,20 +146,27 @@ class Exchange:
         take = self._take
         if take is not None:
             self._heard = True
+            enough = None
             try:
-                if take(data) and take is not _enough:
-                    self._take = None
-                    self.wake()
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the end
+                enough = take(data)
+            finally:
+                if enough is None:
+                    self._broke(sys.exc_info()[1])
+            if enough and take is not _enough:
                 self._take = None
-                if self._waiter is not None and not self._waiter.done():
-                    self._waiter.set_exception(error)
+                self.wake()
             return
         self._pieces.append(data)
         self._size += len(data)
         self.wake()
         if self._size > HIGH_WATER and self._connection is not None:
             self._connection.pause()
+
+    def _broke(self, error: BaseException | None) -> None:
+        """Whoever was to take the bytes failed at it: that is for whoever waits for the end."""
+        self._take = None
+        if error is not None and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
 
     def finish(self, error: UpstreamError | None = None) -> None:
         """The end, good or bad. The first one counts."""
