@@ -55,6 +55,9 @@ class _Open:
         self.buffer: list[str] = []
 
 
+_INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
 class MessagesStreamDecoder(StreamDecoder):
     """Decodes one streamed answer."""
 
@@ -262,9 +265,11 @@ class MessagesStreamDecoder(StreamDecoder):
             value = delta.any(name)
             if value is not None:
                 self._stop[name] = value
-        # Figures only grow: a zero after another one says that the server did not count again.
         usage = LooseFields(fields.any("usage")).rest() or {}
-        self._usage |= {name: value for name, value in usage.items() if value != 0 or not self._usage.get(name)}
+        if not any(usage.get(name) for name in _INPUT_COUNTS):
+            # A server that has nothing to say about the input any more writes zeros.
+            usage |= {name: self._usage[name] for name in _INPUT_COUNTS if self._usage.get(name)}
+        self._usage |= usage
         self._extras |= {**(delta.rest() or {}), **(fields.rest() or {})}
 
     def _message_stop(self, _: dict[str, Json]) -> None:
