@@ -197,7 +197,7 @@ def stream(bench: Bench, subject: Subject, window: Window) -> Slice:
     spread = int(STREAM_SECONDS * 1e3)
     load = subject.route.load(STREAM_ASK, connections=subject.connections, spread_ms=spread)
     taken = drive(bench, subject, load, window.warm, window.seconds)
-    if taken.events:
+    if taken.events and taken.gateway_us > 0:
         subject.stream_us = cost_of_stream(taken, subject)
     return taken
 

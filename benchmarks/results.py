@@ -71,7 +71,7 @@ def growth_targets(growth: Growth) -> list[Target]:
     if workers is None:
         return found
     name = "two workers beside one, requests per second"
-    if workers.cores_free:
+    if workers.cores_free or workers.ratio >= TWO_WORKERS:
         return [*found, Target(name, TWO_WORKERS, "x", workers.ratio, at_least=True)]
     detail = f"no two cores were free; by CPU per request two would give {workers.expected:.2f} x"
     return [*found, Target(name, TWO_WORKERS, "x", None, detail, at_least=True)]

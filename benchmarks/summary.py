@@ -67,11 +67,13 @@ class Row:
 
 
 def row(gateway: str, pair: str, slices: Slices, markers: int, events: int) -> Row:
-    """The figures of one gateway and pair. A slice in which nothing came back says nothing."""
-    plain = [one for one in slices.get("plain", ()) if one.good]
-    stream = [one for one in slices.get("stream", ()) if one.events]
-    bunched = [one for one in slices.get("bunched", ()) if one.events]
-    first = [one for one in slices.get("first", ()) if one.first_count]
+    """The figures of one gateway and pair. A slice in which nothing came back says nothing, nor does one in which a
+    process of the gateway ended and took its CPU time with it.
+    """
+    plain = [one for one in slices.get("plain", ()) if one.good and one.gateway_us > 0]
+    stream = [one for one in slices.get("stream", ()) if one.events and one.gateway_us > 0]
+    bunched = [one for one in slices.get("bunched", ()) if one.events and one.gateway_us > 0]
+    first = [one for one in slices.get("first", ()) if one.first_count and one.rate > 0]
     costs = [one.gateway_us / (one.events / markers) for one in stream]
     return Row(
         gateway,

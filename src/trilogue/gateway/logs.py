@@ -13,6 +13,7 @@ import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any, BinaryIO, TextIO
 
 import msgspec
@@ -25,6 +26,7 @@ from trilogue.config import Log
 MAX_TEXT = 300
 MAX_LINE = 4000
 JOURNAL_SECONDS = 0.05
+PIPE_BYTES = 4096
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _LONG = frozenset({"exception", "problems"})
 
@@ -58,10 +60,18 @@ class Journal:
         """Write what has gathered."""
         entries, self._entries = self._entries, []
         lines = [line for entry in entries if (line := _line(*entry))]
-        if lines and self._file is not None:
+        while lines and self._file is not None:
+            count = _fitting(lines)
             with suppress(OSError, ValueError):
-                self._file.write(b"".join(lines))
+                self._file.write(b"".join(lines[:count]))
                 self._file.flush()
+            lines = lines[count:]
+
+
+def _fitting(lines: list[bytes]) -> int:
+    """How many of these lines a pipe takes at once: workers share one, and more could be mixed with another's."""
+    sizes = accumulate(map(len, lines))
+    return max(1, sum(1 for size in sizes if size <= PIPE_BYTES))
 
 
 def _line(log: structlog.typing.FilteringBoundLogger, event: str, fields: Struct, at: float) -> bytes:
