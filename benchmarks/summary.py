@@ -73,7 +73,7 @@ def row(gateway: str, pair: str, slices: Slices, markers: int, events: int) -> R
     plain = [one for one in slices.get("plain", ()) if one.good and one.gateway_us > 0]
     stream = [one for one in slices.get("stream", ()) if one.events and one.gateway_us > 0]
     bunched = [one for one in slices.get("bunched", ()) if one.events and one.gateway_us > 0]
-    first = [one for one in slices.get("first", ()) if one.first_count and one.rate > 0]
+    first = [one for one in slices.get("first", ()) if one.first_count and one.rate >= 0]
     costs = [one.gateway_us / (one.events / markers) for one in stream]
     return Row(
         gateway,
