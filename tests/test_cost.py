@@ -23,13 +23,14 @@ from trilogue import Protocol, Sealer, StreamTranslator
 from trilogue.config import load
 from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.app import Gateway, not_http
-from trilogue.gateway.logs import journal
+from trilogue.gateway.journal import journal
 from trilogue.gateway.passage import PassThrough
 from trilogue.gateway.services import Services
 from trilogue.protocols.reply import Reply
 from trilogue.serving.connection import ClientConnection
 from trilogue.upstream import UpstreamRequest
-from trilogue.upstream.connection import Connection, Exchange
+from trilogue.upstream.connection import Connection
+from trilogue.upstream.exchange import Exchange
 from trilogue.upstream.transport import HttpResponse
 
 MARGIN = 1.2

@@ -8,7 +8,7 @@ import pytest
 from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Peer, chunk, post, run, serving, transport
 from trilogue.errors import InternalError, UpstreamProtocolError
 from trilogue.upstream import UpstreamRequest
-from trilogue.upstream.connection import HIGH_WATER
+from trilogue.upstream.exchange import HIGH_WATER
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 

@@ -14,7 +14,7 @@ import structlog
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.call import Call
 from trilogue.gateway.clocks import Clocks
-from trilogue.gateway.logs import journal
+from trilogue.gateway.journal import journal
 from trilogue.gateway.outbound import Outbound, outbound, stripped
 from trilogue.gateway.relay import Answered, Relay
 from trilogue.gateway.services import Services

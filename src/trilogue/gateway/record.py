@@ -10,7 +10,7 @@ import time
 import structlog
 from msgspec import Struct
 
-from trilogue.gateway.logs import journal, sane
+from trilogue.gateway.journal import journal, sane
 from trilogue.model import Failure, Loss, Usage
 
 log = structlog.get_logger("trilogue.access")

@@ -16,7 +16,8 @@ from trilogue.config import Config, ConfigError
 from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.admin import Admin
 from trilogue.gateway.app import Gateway, not_http
-from trilogue.gateway.logs import configure_logging, journal
+from trilogue.gateway.journal import journal
+from trilogue.gateway.logs import configure_logging
 from trilogue.gateway.services import Services
 from trilogue.serving import Listener
 

@@ -12,9 +12,10 @@ import ssl
 from collections.abc import Callable
 
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
-from trilogue.upstream.connection import Connection, Exchange
+from trilogue.upstream.connection import Connection
 from trilogue.upstream.dial import dial, tls_context, unverified_context
 from trilogue.upstream.environment import proxy_from
+from trilogue.upstream.exchange import Exchange
 from trilogue.upstream.head import request_head
 from trilogue.upstream.idle import Idle
 from trilogue.upstream.origin import Origin, Proxy, parse_proxy, split_url

@@ -1,0 +1,97 @@
+"""The lines that come with every request: whole, in order, and never mixed with those of another worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from trilogue.gateway.journal import JOURNAL_SECONDS, MAX_TEXT, PIPE_BYTES, Journal, sane
+
+
+class Fields(Struct):
+    name: str
+    number: int = 0
+
+
+class Writes(BytesIO):
+    """Remembers each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        self.pieces.append(bytes(data))
+        return super().write(data)
+
+
+class Log:
+    """The other way."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.said.append((event, fields))
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_lines_are_written_together(count: int) -> None:
+    """After a moment, and no more at once than a pipe keeps together."""
+    journal, file, log = Journal(), Writes(), Log()
+
+    async def main() -> None:
+        journal.open(file)
+        for number in range(count):
+            journal.write(log, "request", Fields("x" * 100, number))  # type: ignore[arg-type]
+        assert file.pieces == []
+        await asyncio.sleep(3 * JOURNAL_SECONDS)
+
+    asyncio.run(main())
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    assert [line["number"] for line in lines] == list(range(count))
+    assert {(line["event"], line["level"]) for line in lines} == {("request", "info")}
+    assert all(line["timestamp"].endswith("Z") for line in lines)
+    assert all(len(piece) <= PIPE_BYTES and piece.endswith(b"}\n") for piece in file.pieces)
+    assert log.said == []
+
+
+def test_what_is_not_plain_takes_the_other_way() -> None:
+    """Other alphabets, very long lines, and everything while there is no file."""
+    journal, file, log = Journal(), Writes(), Log()
+
+    async def main() -> None:
+        journal.write(log, "early", Fields("a"))  # type: ignore[arg-type]
+        journal.open(file)
+        journal.write(log, "other", Fields("ü"))  # type: ignore[arg-type]
+        journal.write(log, "long", Fields("x" * 5000))  # type: ignore[arg-type]
+        journal.write(log, "plain", Fields("a\nb"))  # type: ignore[arg-type]
+        journal.flush()
+
+    asyncio.run(main())
+    assert [event for event, _ in log.said] == ["early", "other", "long"]
+    assert json.loads(file.getvalue())["name"] == "a\nb"
+
+
+def test_a_file_that_is_gone_stops_nothing() -> None:
+    """The lines are lost."""
+    journal, file = Journal(), Writes()
+    file.close()
+
+    async def main() -> None:
+        journal.open(file)
+        journal.write(Log(), "request", Fields("a"))  # type: ignore[arg-type]
+        journal.flush()
+
+    asyncio.run(main())
+
+
+def test_texts_from_outside_are_cut() -> None:
+    """To what a log can bear."""
+    assert sane("short") == "short"
+    assert len(sane("x" * 10_000)) == MAX_TEXT + 1
