@@ -50,7 +50,7 @@ PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
     (R, R): 18,
 }
 """from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
-PER_PLAIN_REQUEST = {C: 355, M: 880}
+PER_PLAIN_REQUEST = {C: 360, M: 880}
 """of a Chat client, from its bytes to those of its answer, without the sockets"""
 
 

@@ -61,13 +61,14 @@ async def _travel(visit: Visit, relay: Relay, clocks: Clocks, journey: Journey) 
         if step.wait:
             await asyncio.sleep(step.wait)
         try:
-            answered = await _in_time(visit, relay, clocks, step)
+            answered = await _attempt(visit, relay, clocks, step)
         except ClientError as error:
             refusal = error
             journey.refused(steady_time())
-        except UpstreamError as error:
-            if not journey.failed(steady_time(), error, committed=relay.spoken):
-                raise
+        except (UpstreamError, asyncio.CancelledError) as caught:
+            failed = _upstream_error(caught, clocks)
+            if not journey.failed(steady_time(), failed, committed=relay.spoken):
+                raise failed from None
         else:
             _note(journey, answered, relay.call.client)
             return
@@ -89,15 +90,14 @@ def _note(journey: Journey, answered: Answered, client: Protocol) -> None:
         journey.finished(steady_time(), answered.usage, response_id)
 
 
-async def _in_time(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> Answered:
-    """One attempt. A clock that ran out on it is a failure like any other."""
-    try:
-        return await _attempt(visit, relay, clocks, step)
-    except asyncio.CancelledError as cancelled:
-        error = clocks.taken(cancelled)
-        if error is None:
-            raise
-        raise error from None
+def _upstream_error(caught: UpstreamError | asyncio.CancelledError, clocks: Clocks) -> UpstreamError:
+    """What the attempt failed with. A clock that ran out on it is a failure like any other."""
+    if isinstance(caught, UpstreamError):
+        return caught
+    late = clocks.taken(caught)
+    if late is None:
+        raise caught
+    return late
 
 
 async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> Answered:

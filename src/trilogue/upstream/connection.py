@@ -26,7 +26,9 @@ from trilogue.upstream.failures import tls_failure
 MAX_HEAD_BYTES = 256 * 1024
 """Honest heads are below 16 KiB; one read from the socket can be as large as this."""
 _JOIN_BELOW = 64 * 1024
-_FRAMED = (b"content-length", b"transfer-encoding")
+_FRAMED = ("content-length", "transfer-encoding")
+_NAMES: dict[bytes, str] = {}
+_MOST_NAMES = 1000
 
 
 class Connection(asyncio.Protocol):
@@ -137,9 +139,9 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """llhttp: one header, or one trailer after the body, which nobody needs."""
-        lower = name.lower()
+        lower = _NAMES.get(name) or _name(name)
         self._framed = self._framed or lower in _FRAMED
-        self._headers.append((lower.decode("latin-1"), value.decode("latin-1")))
+        self._headers.append((lower, value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         """llhttp: the head is complete; 1xx heads only announce another one."""
@@ -175,6 +177,14 @@ class Connection(asyncio.Protocol):
     def _sent(self) -> bool:
         """The request is out: an upstream that answers before it has read all of it will close."""
         return self._transport is not None and self._transport.get_write_buffer_size() == 0
+
+
+def _name(raw: bytes) -> str:
+    """A header's name in lower case. The same few come with every answer."""
+    name = raw.lower().decode("latin-1")
+    if len(_NAMES) < _MOST_NAMES:
+        _NAMES[raw] = name
+    return name
 
 
 def _ignore(_: Connection) -> None:

@@ -83,9 +83,14 @@ class Exchange:
                 await self._woken()
             else:
                 await self._wait(seconds, "more of the answer")
-        return self._waiting()
+        return self.take()
 
-    def _waiting(self) -> bytes:
+    @property
+    def waiting(self) -> int:
+        """Bytes that have arrived and were not taken yet."""
+        return self._size
+
+    def take(self) -> bytes:
         """What has arrived and was not taken yet."""
         data = b"".join(self._pieces)
         self._pieces.clear()
@@ -96,7 +101,7 @@ class Exchange:
 
     async def pour(self, take: Callable[[bytes], bool], seconds: float | None) -> None:
         """Give `take` everything, as it comes, until the end or until it has enough."""
-        if self._pieces and take(self._waiting()):
+        if self._pieces and take(self.take()):
             return
         if not self.complete and self.error is None:
             self._take, self._heard = take, True
