@@ -427,7 +427,7 @@ def portkey_route(client: Protocol, provider: str) -> Route:
     return Route(PATHS[client], headers)
 
 
-# The five others it answers with 400: "messages is not supported by openai", "createModelResponse is not supported by
+# Of the five others it says "messages is not supported by openai", "createModelResponse is not supported by
 # anthropic", and nothing in it turns Chat or Messages into Responses or Responses into Chat.
 PORTKEY_ROUTES = {
     (Protocol.CHAT, Protocol.CHAT): portkey_route(Protocol.CHAT, "openai"),

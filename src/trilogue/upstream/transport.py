@@ -1,20 +1,18 @@
 """Sends requests over pooled HTTP/1.1 connections.
 
-No redirects, no cookies, no compression, no proxies from the environment unless asked: what the caller says is what
+No redirects, no cookies, no compression, no proxies from the environment: what the caller says is what
 goes out, and where it says is where it goes. Not for use from several event loops.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from collections.abc import Callable
 
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.dial import dial, tls_context, unverified_context
-from trilogue.upstream.environment import proxy_from
 from trilogue.upstream.exchange import Exchange
 from trilogue.upstream.head import request_head
 from trilogue.upstream.idle import Idle
@@ -78,7 +76,7 @@ class HttpTransport:
     """The `Transport` of real networks.
 
     `proxy`: http, https, socks5 or socks5h URL. `ca_file`: further root certificates. `verify`: False takes any
-    certificate. `env_proxies`: without `proxy`, follow HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
+    certificate.
     """
 
     def __init__(
@@ -87,11 +85,9 @@ class HttpTransport:
         proxy: str | None = None,
         ca_file: str | None = None,
         verify: bool = True,
-        env_proxies: bool = False,
         idle: Idle | None = None,
     ) -> None:
         self._proxy = parse_proxy(proxy) if proxy else None
-        self._env_proxies = env_proxies
         self._context = tls_context(ca_file) if ca_file else None
         self._make_context = tls_context if verify else unverified_context
         self._idle = Idle() if idle is None else idle
@@ -100,7 +96,7 @@ class HttpTransport:
     async def send(self, request: UpstreamRequest) -> HttpResponse:
         """Send it; once more, on a new connection, if a pooled one turns out to be dead."""
         origin, target = split_url(request.url)
-        proxy = self._proxy_for(origin)
+        proxy = self._proxy
         head = _head(request, origin, target, proxy)
         connection = self._idle.take(origin)
         if connection is not None:
@@ -152,12 +148,6 @@ class HttpTransport:
     def _forget(self, origin: Origin, connection: Connection) -> None:
         self._open.discard(connection)
         self._idle.drop(origin, connection)
-
-    def _proxy_for(self, origin: Origin) -> Proxy | None:
-        if self._proxy is not None or not self._env_proxies:
-            return self._proxy
-        url = proxy_from(os.environ, origin.scheme, origin.host)
-        return parse_proxy(url) if url else None
 
 
 def _head(request: UpstreamRequest, origin: Origin, target: str, proxy: Proxy | None) -> bytes:
