@@ -19,6 +19,7 @@ CODECS_DOC = SRC.parent / "docs" / "codecs.md"
 LAYERS = {
     "errors": 0,
     "sse": 1,
+    "headers": 1,
     "cipher": 1,
     "model": 1,
     "protocols": 2,

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 
+from trilogue.headers import header_name
 from trilogue.serving.heads import response_head
 from trilogue.serving.request import Request
 from trilogue.serving.responder import Responder
@@ -194,7 +195,7 @@ class ClientConnection(asyncio.Protocol):
         self._header_count += 1
         if self._header_count > MAX_HEADERS:
             self._stop_parsing(TOO_LARGE)
-        key = _NAMES.get(name) or _name(name)
+        key = header_name(name)
         if key not in self._headers:
             self._headers[key] = value.decode("latin-1")
         elif key in _LISTS:
@@ -404,18 +405,6 @@ class ClientConnection(asyncio.Protocol):
 
 def _ignore(_: bool) -> None:
     """Nobody minds whether the client is slow."""
-
-
-_NAMES: dict[bytes, str] = {}
-_MOST_NAMES = 1000
-
-
-def _name(raw: bytes) -> str:
-    """A header's name in lower case. The same few come with every request."""
-    name = raw.lower().decode("latin-1")
-    if len(_NAMES) < _MOST_NAMES:
-        _NAMES[raw] = name
-    return name
 
 
 def _size(headers: dict[str, str]) -> int:

@@ -20,6 +20,7 @@ from trilogue.errors import (
     UpstreamProtocolError,
     UpstreamTruncated,
 )
+from trilogue.headers import header_name
 from trilogue.upstream.exchange import Exchange
 from trilogue.upstream.failures import tls_failure
 
@@ -27,8 +28,6 @@ MAX_HEAD_BYTES = 256 * 1024
 """Honest heads are below 16 KiB; one read from the socket can be as large as this."""
 _JOIN_BELOW = 64 * 1024
 _FRAMED = ("content-length", "transfer-encoding")
-_NAMES: dict[bytes, str] = {}
-_MOST_NAMES = 1000
 
 
 class Connection(asyncio.Protocol):
@@ -139,7 +138,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """llhttp: one header, or one trailer after the body, which nobody needs."""
-        lower = _NAMES.get(name) or _name(name)
+        lower = header_name(name)
         self._framed = self._framed or lower in _FRAMED
         self._headers.append((lower, value.decode("latin-1")))
 
@@ -177,14 +176,6 @@ class Connection(asyncio.Protocol):
     def _sent(self) -> bool:
         """The request is out: an upstream that answers before it has read all of it will close."""
         return self._transport is not None and self._transport.get_write_buffer_size() == 0
-
-
-def _name(raw: bytes) -> str:
-    """A header's name in lower case. The same few come with every answer."""
-    name = raw.lower().decode("latin-1")
-    if len(_NAMES) < _MOST_NAMES:
-        _NAMES[raw] = name
-    return name
 
 
 def _ignore(_: Connection) -> None:
