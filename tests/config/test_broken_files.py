@@ -11,6 +11,10 @@ PROVIDER = "providers: {chat: {protocol: openai_chat_completions}}\n"
 
 BROKEN = {
     "unknown key at the top": ("sever: {}\n", ['unknown key "sever" (did you mean "server"?) (line 1)']),
+    "unknown key further down": (
+        "server: {}\nlog: no\nproviders:\n  chat:\n    protocol: openai_responses\n    colour: red\n",
+        ['unknown key "log" (line 2)', 'providers.chat: unknown key "colour" (line 6)'],
+    ),
     "unknown key below": (
         "providers:\n  chat: {protocl: openai_responses}\n",
         ['providers.chat: unknown key "protocl" (did you mean "protocol"?) (line 2)'],

@@ -38,7 +38,7 @@ def parse(data: bytes, environ: Mapping[str, str], folder: Path) -> Config:
     checked = check(config, providers_known="providers" not in reader.failed)
     found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)] + faults
     if found:
-        raise ConfigError(_sorted(found, document))
+        raise ConfigError(_sorted(found, document, reader.places))
     return config
 
 
@@ -67,7 +67,9 @@ def _is_under(path: str, failed: Iterable[str]) -> bool:
     return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in failed)
 
 
-def _sorted(found: Iterable[tuple[str, str]], document: Document) -> list[Problem]:
+def _sorted(
+    found: Iterable[tuple[str, str]], document: Document, places: Mapping[tuple[str, str], str]
+) -> list[Problem]:
     """In the order of the file, each once."""
-    problems = [Problem(path, text, document.line(path)) for path, text in dict.fromkeys(found)]
+    problems = [Problem(*one, document.line(places.get(one, one[0]))) for one in dict.fromkeys(found)]
     return sorted(problems, key=lambda problem: problem.line or 0)

@@ -31,11 +31,15 @@ SHORT_FORMS: dict[type, str] = {
 
 
 class Reader:
-    """Reads one document. `problems`: (path, text); `failed`: the paths whose value is a stand-in."""
+    """Reads one document. `problems`: (path, text); `failed`: the paths whose value is a stand-in.
+
+    `places`: where a problem stands in the file, if that is not where its path leads.
+    """
 
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
         self.problems: list[tuple[str, str]] = []
         self.failed: set[str] = set()
+        self.places: dict[tuple[str, str], str] = {}
         self._environ = environ
         self._folder = folder
 
@@ -88,7 +92,9 @@ def _unknown_keys(reader: Reader, value: dict[Any, Any], known: Mapping[str, Any
             close = suggest(str(key), known)
             meant.add(close or "")
             hint = f' (did you mean "{close}"?)' if close else ""
-            reader.problems.append((path, f"unknown key {shown(key)}{hint}"))
+            problem = (path, f"unknown key {shown(key)}{hint}")
+            reader.problems.append(problem)
+            reader.places[problem] = f"{path}.{key}" if path else str(key)
     return meant
 
 
