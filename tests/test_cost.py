@@ -28,6 +28,7 @@ from trilogue.gateway.passage import PassThrough
 from trilogue.gateway.services import Services
 from trilogue.protocols.reply import Reply
 from trilogue.serving.connection import ClientConnection
+from trilogue.serving.known import KnownHeads
 from trilogue.upstream import UpstreamRequest
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.exchange import Exchange
@@ -207,7 +208,7 @@ def test_calls_per_plain_request(tmp_path: Path, upstream: Protocol) -> None:
             config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), Accounts(tmp_path / "pool.db")
         )
         wire = Wire()
-        client = ClientConnection(Gateway(services), not_http, set(), asyncio.get_running_loop())
+        client = ClientConnection(Gateway(services), not_http, set(), KnownHeads(), asyncio.get_running_loop())
         client.connection_made(cast(asyncio.Transport, wire))
 
         async def ask(times: int) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +21,15 @@ class Fields(Struct):
 
 
 class Writes(BytesIO):
-    """Remembers each write."""
+    """Remembers each write. `like`: the descriptor of a file that it passes for."""
 
-    def __init__(self) -> None:
+    def __init__(self, like: int | None = None) -> None:
         super().__init__()
         self.pieces: list[bytes] = []
+        self._like = like
+
+    def fileno(self) -> int:
+        return super().fileno() if self._like is None else self._like
 
     def write(self, data: Any) -> int:
         self.pieces.append(bytes(data))
@@ -41,9 +47,11 @@ class Log:
 
 
 @pytest.mark.parametrize("count", [1, 3, 100])
-def test_lines_are_written_together(count: int) -> None:
-    """After a moment, and no more at once than a pipe keeps together."""
-    journal, file, log = Journal(), Writes(), Log()
+@pytest.mark.parametrize("shared", ["a pipe", "a file"])
+def test_lines_are_written_together(count: int, shared: str, tmp_path: Path) -> None:
+    """After a moment: to a file at once, to a pipe no more at once than it keeps together."""
+    ends = os.pipe() if shared == "a pipe" else (os.open(tmp_path / "log", os.O_CREAT | os.O_WRONLY),) * 2
+    journal, file, log = Journal(), Writes(ends[1]), Log()
 
     async def main() -> None:
         journal.open(file)
@@ -57,8 +65,14 @@ def test_lines_are_written_together(count: int) -> None:
     assert [line["number"] for line in lines] == list(range(count))
     assert {(line["event"], line["level"]) for line in lines} == {("request", "info")}
     assert all(line["timestamp"].endswith("Z") for line in lines)
-    assert all(len(piece) <= PIPE_BYTES and piece.endswith(b"}\n") for piece in file.pieces)
+    assert all(piece.endswith(b"}\n") for piece in file.pieces)
+    if shared == "a pipe":
+        assert all(len(piece) <= PIPE_BYTES for piece in file.pieces)
+    else:
+        assert len(file.pieces) == 1
     assert log.said == []
+    for end in {*ends}:
+        os.close(end)
 
 
 def test_what_is_not_plain_takes_the_other_way() -> None:

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
-from collections.abc import Awaitable, Callable
 from itertools import count
 
 import structlog
 
 from trilogue.errors import TrilogueError
 from trilogue.gateway import complete, models, tokens
-from trilogue.gateway.auth import ClientKey, is_local_host, is_local_origin, presented_keys
-from trilogue.gateway.cors import cors_headers, preflight_headers
+from trilogue.gateway.admission import Admission, Handler, admit
+from trilogue.gateway.cors import preflight_headers
 from trilogue.gateway.failures import error_reply, failure_from, plain_failure, raw_headers
 from trilogue.gateway.paths import owner, versionless
 from trilogue.gateway.record import Record
 from trilogue.gateway.running import DRAINING, Running
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
-from trilogue.model import Failure, Protocol
+from trilogue.model import Protocol
 from trilogue.protocols.jsontext import dump
 from trilogue.serving import (
     BodyBroken,
@@ -35,8 +33,6 @@ from trilogue.serving import (
     Request,
     Responder,
 )
-
-Handler = Callable[[Visit], Awaitable[None]]
 
 CLIENT_CLOSED = 499
 """for the log only: nobody is there to read it"""
@@ -64,6 +60,9 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
     ),
 }
 
+REFUSED = tuple(_REFUSED)
+DRAINS = plain_failure(503, "the gateway is shutting down", "unavailable")
+
 _KNOWN = {
     (method, prefix + path): (handler, client, path)
     for (method, path), (handler, client) in ROUTES.items()
@@ -89,38 +88,46 @@ class Gateway:
 
     async def __call__(self, request: Request, responder: Responder) -> None:
         """One request, from its head to the last byte of its answer."""
+        entry = request.head.note
+        if not isinstance(entry, Admission) or entry.services is not self.services:
+            known = self._look(request, responder)
+            if known is None:
+                return
+            entry = known
+        request_id = f"{self._id_prefix}{next(self._numbers):08x}"
+        raw_id = request_id.encode()
+        responder.common = [(b"x-request-id", raw_id), (b"request-id", raw_id), *entry.common]
+        record = Record(
+            request_id=request_id,
+            client=entry.client.short,
+            path=entry.shown,
+            key=entry.key.name if entry.key else "",
+        )
+        visit = Visit(request=request, responder=responder, entry=entry, record=record, request_id=request_id)
+        try:
+            refusal = DRAINS if self.running.draining else entry.refusal
+            if refusal is None:
+                await self._handle(visit)
+            else:
+                visit.refuse(refusal)
+        finally:
+            record.status = responder.status or CLIENT_CLOSED
+            record.write(responder.since)
+
+    def _look(self, request: Request, responder: Responder) -> Admission | None:
+        """A head that was not seen before, or not with this configuration. None: it is answered already."""
         known = _KNOWN.get((request.method, request.path))
         if known is not None:
             handler, client, path = known
         else:
             path = versionless(request.path)
             if self._open_path(request, responder, path):
-                return
+                return None
             handler, client = self._route(request, path)
-        request_id = f"{self._id_prefix}{next(self._numbers):08x}"
-        record = Record(request_id=request_id, client=client.short, path=path, started=time.monotonic())
-        raw_id = request_id.encode()
-        responder.common = [(b"x-request-id", raw_id), (b"request-id", raw_id)]
-        if "origin" in request.headers:
-            responder.common += cors_headers(request.headers, keys_required=bool(self.services.keys))
-        visit = Visit(
-            request=request,
-            responder=responder,
-            services=self.services,
-            record=record,
-            client=client,
-            path=path,
-            request_id=request_id,
-        )
-        try:
-            refusal = self._refusal(visit)
-            if refusal is None:
-                await self._handle(visit, handler)
-            else:
-                visit.refuse(refusal)
-        finally:
-            record.status = responder.status or CLIENT_CLOSED
-            record.write()
+        entry = admit(request, self.services, handler, client, path)
+        if entry.refusal is None:
+            request.head.note = entry
+        return entry
 
     def _open_path(self, request: Request, responder: Responder, path: str) -> bool:
         """What needs no key and no body: probes, preflights, the root."""
@@ -144,31 +151,14 @@ class Gateway:
             handler = models.handle_one
         return handler or _unknown, client or client_of(request, path)
 
-    def _refusal(self, visit: Visit) -> Failure | None:
-        headers = visit.request.headers
-        if "upgrade" in headers and _asks_for_websocket(visit):
-            return plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
-        if self.running.draining:
-            return plain_failure(503, "the gateway is shutting down", "unavailable")
-        if self.services.keys:
-            visit.key = self.services.keys.find(presented_keys(headers))
-            visit.record.key = visit.key.name if visit.key else ""
-            return None if visit.key else plain_failure(401, "this key is not known here", "invalid_api_key")
-        visit.key = ClientKey("")
-        if not is_local_host(headers.get("host", "localhost")):
-            return plain_failure(403, "without client keys only this machine may call (Host header)", "forbidden_host")
-        origin = headers.get("origin")
-        if origin is not None and not is_local_origin(origin):
-            return plain_failure(403, "without client keys only local pages may call (Origin)", "forbidden_origin")
-        return None
-
-    async def _handle(self, visit: Visit, handler: Handler) -> None:
-        task = visit.task = self.running.begin(visit.services)
+    async def _handle(self, visit: Visit) -> None:
+        task, running = visit.request.task, self.running
+        running.tasks[task] = visit.entry.services
         try:
-            await handler(visit)
+            await visit.entry.handler(visit)
         except ClientGone:
             visit.record.error = "client_gone"
-        except tuple(_REFUSED) as error:
+        except REFUSED as error:
             visit.refuse(plain_failure(*_REFUSED[type(error)]))
         except asyncio.CancelledError as cancelled:
             self._cancelled(visit, cancelled)
@@ -178,15 +168,14 @@ class Gateway:
             log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
             visit.refuse(plain_failure(500, "internal error", "internal_error"))
         finally:
-            self.running.end(task)
+            del running.tasks[task]
 
     def _cancelled(self, visit: Visit, cancelled: asyncio.CancelledError) -> None:
         """A shutdown does not wait for ever, but it says so."""
-        task = asyncio.current_task()
-        if task is None or str(cancelled) != DRAINING:
+        if str(cancelled) != DRAINING:
             raise cancelled
-        task.uncancel()
-        visit.refuse(plain_failure(503, "the gateway is shutting down", "unavailable"))
+        visit.request.task.uncancel()
+        visit.refuse(DRAINS)
 
 
 def client_of(request: Request, path: str) -> Protocol:
@@ -194,14 +183,6 @@ def client_of(request: Request, path: str) -> Protocol:
     headers = request.headers
     anthropic = "anthropic-version" in headers or ("x-api-key" in headers and "authorization" not in headers)
     return owner(path) or (Protocol.MESSAGES if anthropic else Protocol.CHAT)
-
-
-def _asks_for_websocket(visit: Visit) -> bool:
-    """Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once."""
-    if visit.request.method != "GET" or visit.request.headers["upgrade"].lower() != "websocket":
-        return False
-    visit.responder.common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")]
-    return True
 
 
 async def _unknown(visit: Visit) -> None:

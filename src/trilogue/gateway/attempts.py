@@ -31,33 +31,36 @@ log = structlog.get_logger("trilogue.pool")
 
 async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:
     """Ask one after the other. Raises what the client must hear if nobody answers."""
-    services, call = visit.services, relay.call
-    services.sync()
+    services, call, now = visit.entry.services, relay.call, steady_time()
+    services.sync(now)
     journey = services.pools.begin(
-        steady_time(),
+        now,
         visit.request_id,
         [(target.provider, target.model) for target in targets],
         sticky=_conversation(call, services, targets),
         tokens=len(call.body) // BYTES_PER_TOKEN,
     )
     try:
-        await _travel(visit, relay, clocks, journey)
-    finally:
+        await _travel(visit, relay, clocks, journey, now)
+    except BaseException:
         journey.released(steady_time())
+        raise
+    finally:
         services.sync()
         journal.write(log, "decision", journey.decision)
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
     """The key of the conversation, where there is more than one account that it could belong to."""
-    if any(len(services.pools.pools[target.provider].accounts) > 1 for target in targets):
-        return sticky_key(call.body, call.client, call.headers)
+    for target in targets:
+        if len(services.pools.pools[target.provider].accounts) > 1:
+            return sticky_key(call.body, call.client, call.headers)
     return ""
 
 
-async def _travel(visit: Visit, relay: Relay, clocks: Clocks, journey: Journey) -> None:
+async def _travel(visit: Visit, relay: Relay, clocks: Clocks, journey: Journey, now: float) -> None:
     refusal: ClientError | None = None
-    while (step := journey.next(steady_time())) is not None:
+    while (step := journey.next(now)) is not None:
         if step.wait:
             await asyncio.sleep(step.wait)
         try:
@@ -73,11 +76,12 @@ async def _travel(visit: Visit, relay: Relay, clocks: Clocks, journey: Journey) 
             _note(journey, answered, relay.call.client)
             return
         visit.services.sync()
+        now = steady_time()
     if refusal is not None and journey.failure is None:
         # Nobody was asked at all: the request cannot be said to any of the targets.
         journey.decision.outcome = "client"
         raise refusal
-    raise UpstreamFailure(journey.ending(steady_time()))
+    raise UpstreamFailure(journey.ending(now))
 
 
 def _note(journey: Journey, answered: Answered, client: Protocol) -> None:
@@ -101,23 +105,25 @@ def _upstream_error(caught: UpstreamError | asyncio.CancelledError, clocks: Cloc
 
 
 async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> Answered:
-    provider = visit.services.providers[step.provider]
-    account = provider.account(step.account)
-    record = visit.record
+    services, record = visit.entry.services, visit.record
+    provider = services.providers[step.provider]
+    account = provider.accounts[step.account]
     record.provider, record.account = provider.name, account.name
     record.upstream, record.upstream_model = provider.protocol.short, step.model
     call, losses = stripped(relay.call) if step.strip else (relay.call, [])
-    attempt = outbound(call, provider, account, step.model, visit.services)
+    attempt = outbound(call, provider, account, step.model, services)
     if losses:
         attempt = Outbound(attempt.request, attempt.exchange, [*losses, *attempt.losses])
     relay.request_losses = attempt.losses
     relay.blank = account.blank
     clocks.total.limit(provider.clocks.total)
-    response = await account.transport(step.proxy).send(attempt.request)
+    response = await account.ways[step.proxy or 0].send(attempt.request)
     if call.stream:
         clocks.progress.answering(provider.clocks.first_event, provider.clocks.between_events)
     try:
         return await relay.answer(response, provider.protocol, attempt)
     finally:
-        clocks.progress.stop()
-        await response.aclose()
+        if call.stream:
+            clocks.progress.stop()
+        if not response.complete:
+            await response.aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import islice
 
 import msgspec
@@ -23,6 +24,8 @@ class _Head(Struct):
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _MOST_PLACES = 8
 """places in a body that look like the model's name; with more, the body is written anew"""
+_USUAL_LENGTH = 200
+"""of a model's name"""
 
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -32,12 +35,12 @@ class Call(Struct, kw_only=True):
     """A request that was read and may be routed."""
 
     client: Protocol
-    path: str
-    """of the endpoint, without the version: /chat/completions"""
     body: bytes
     model: str
     stream: bool
     headers: dict[str, str]
+    forwarded: dict[str, str]
+    """the headers that an upstream of the client's protocol may see"""
     query: bytes = b""
     strict: bool = False
     request_id: str = ""
@@ -62,12 +65,13 @@ def read_head(body: bytes) -> tuple[str, bool]:
 
 def with_model(body: bytes, old: str, model: str) -> bytes:
     """The same body for another model name. Every other byte stays: signatures and caches depend on them."""
+    if len(old) <= _USUAL_LENGTH:
+        for before, after in _spellings(old, model):
+            changed = body.replace(before, after, 1)
+            # Whether it was the right place shows in the result.
+            if changed is not body and _decode_head(changed).model == model:
+                return changed
     name = dump(model)
-    # The two usual ways to write it. Whether it was the right place shows in the result.
-    for key in (b'"model":', b'"model": '):
-        changed = body.replace(key + dump(old), key + name, 1)
-        if _decode_head(changed).model == model:
-            return changed
     for found in islice(_MODEL.finditer(body), _MOST_PLACES):
         changed = body[: found.start(1)] + name + body[found.end(1) :]
         # The first place may be inside of something; the right one is where the change shows.
@@ -76,3 +80,9 @@ def with_model(body: bytes, old: str, model: str) -> bytes:
     fields = _decode_fields(body)
     fields["model"] = Raw(name)
     return dump(fields)
+
+
+@lru_cache(256)
+def _spellings(old: str, new: str) -> list[tuple[bytes, bytes]]:
+    """The usual ways to write the field, before and after."""
+    return [(key + dump(old), key + dump(new)) for key in (b'"model":', b'"model": ')]

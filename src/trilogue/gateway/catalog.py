@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from trilogue.errors import TrilogueError, UpstreamProtocolError
-from trilogue.gateway.provider import Account, Provider, credentials
+from trilogue.gateway.provider import Account, Provider
 from trilogue.model import Json, Protocol
 from trilogue.protocols.jsontext import parse_upstream
 from trilogue.upstream import Timeouts, UpstreamRequest
@@ -98,7 +98,7 @@ async def _ask(provider: Provider) -> list[Model]:
 
 
 def _request(provider: Provider, account: Account) -> UpstreamRequest:
-    headers = {"accept": "application/json", **provider.headers, **credentials(provider, account)}
+    headers = {"accept": "application/json", **provider.headers, **account.credentials}
     url = provider.url("/models")
     if provider.protocol is Protocol.MESSAGES:
         headers["anthropic-version"] = "2023-06-01"

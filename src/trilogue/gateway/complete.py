@@ -6,8 +6,7 @@ Route, then let the attempts begin, and watch the client and the clocks meanwhil
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable
+from functools import partial
 
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.attempts import first_that_answers
@@ -15,52 +14,28 @@ from trilogue.gateway.call import Call, read_head
 from trilogue.gateway.clocks import LATE, Clocks
 from trilogue.gateway.failures import failure_from, plain_failure
 from trilogue.gateway.heart import Heart
+from trilogue.gateway.journal import sane
 from trilogue.gateway.relay import Relay
-from trilogue.gateway.running import DRAINING, current_task
+from trilogue.gateway.running import DRAINING
 from trilogue.gateway.visit import Visit
 from trilogue.gateway.watch import GONE, targets_of
 from trilogue.serving import ClientGone
-from trilogue.translate.responses import Stamp
 
 
 async def handle(visit: Visit) -> None:
-    """One completion, streamed or not."""
-    call = await _read(visit)
+    """One completion, streamed or not; watched meanwhile, and ended in the client's own words if it fails."""
+    request, responder = visit.request, visit.responder
+    call = _call(visit, await request.body(visit.entry.services.limits.max_body_bytes))
     targets = await targets_of(visit, call.model)
-    stamp = Stamp(now=int(time.time()), seed=visit.request_id, request_id=visit.request_id)
-    clocks = Clocks(visit.task or current_task(), visit.responder)
-    relay = Relay(call, visit.responder, visit.record, stamp, visit.services.limits, clocks.progress)
-    relay.items = visit.services.items
+    clocks = Clocks(request.task, responder)
+    relay = Relay(call, responder, visit.record, visit.entry.services, clocks.progress)
     visit.in_band = relay.fail_in_band
-    await _guarded(visit, relay, clocks, first_that_answers(visit, relay, clocks, targets))
-
-
-async def _read(visit: Visit) -> Call:
-    body = await visit.request.body(visit.services.limits.max_body_bytes)
-    model, stream = read_head(body)
-    visit.record.model, visit.record.stream = model, stream
-    return Call(
-        client=visit.client,
-        path=visit.path,
-        body=body,
-        model=model,
-        stream=stream,
-        headers=visit.request.headers,
-        query=visit.request.query,
-        strict=visit.strict,
-        request_id=visit.request_id,
-        key_name=visit.key.name if visit.key else "",
-    )
-
-
-async def _guarded(visit: Visit, relay: Relay, clocks: Clocks, work: Awaitable[None]) -> None:
-    """Run the work while watching the client and the clocks; end it in the client's own words if it fails."""
-    visit.request.on_gone = lambda: clocks.task.cancel(GONE)
+    request.on_gone = partial(request.task.cancel, GONE)
     heart = None
-    if relay.call.stream:
-        heart = Heart(visit.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
+    if call.stream:
+        heart = Heart(visit.entry.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
     try:
-        await work
+        await first_that_answers(visit, relay, clocks, targets)
     except UpstreamError as error:
         _failed(visit, relay, error)
     except asyncio.CancelledError as cancelled:
@@ -69,6 +44,24 @@ async def _guarded(visit: Visit, relay: Relay, clocks: Clocks, work: Awaitable[N
         clocks.stop()
         if heart is not None:
             heart.stop()
+
+
+def _call(visit: Visit, body: bytes) -> Call:
+    request, entry, record = visit.request, visit.entry, visit.record
+    model, stream = read_head(body)
+    record.model, record.stream = sane(model), stream
+    return Call(
+        client=entry.client,
+        body=body,
+        model=model,
+        stream=stream,
+        headers=request.headers,
+        forwarded=entry.forwarded,
+        query=request.query,
+        strict=visit.strict,
+        request_id=visit.request_id,
+        key_name=record.key,
+    )
 
 
 def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:

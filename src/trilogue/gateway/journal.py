@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import accumulate
+from functools import lru_cache
+from stat import S_ISFIFO
 from typing import BinaryIO
 
 import msgspec
@@ -17,6 +19,7 @@ MAX_TEXT = 300
 MAX_LINE = 4000
 JOURNAL_SECONDS = 0.05
 PIPE_BYTES = 4096
+MAX_BYTES = 256 * 1024
 
 
 class Journal:
@@ -26,38 +29,51 @@ class Journal:
 
     def __init__(self) -> None:
         self._file: BinaryIO | None = None
+        self._most = MAX_BYTES
         self._entries: list[tuple[FilteringBoundLogger, str, Struct, float]] = []
 
     def open(self, file: BinaryIO | None) -> None:
         """Write to this file from now on; None: leave everything to the other way."""
         self.flush()
         self._file = file
+        # Workers share the file. Of a pipe only small writes are sure not to be mixed with another's.
+        self._most = PIPE_BYTES if file is not None and _is_pipe(file) else MAX_BYTES
 
     def write(self, log: FilteringBoundLogger, event: str, fields: Struct) -> None:
         """One line at level info. The fields must not change any more."""
         if self._file is None:
             log.info(event, **msgspec.to_builtins(fields))
             return
-        self._entries.append((log, event, fields, time.time()))
-        if len(self._entries) == 1:
+        if not self._entries:
             asyncio.get_running_loop().call_later(JOURNAL_SECONDS, self.flush)
+        self._entries.append((log, event, fields, time.time()))
 
     def flush(self) -> None:
         """Write what has gathered."""
         entries, self._entries = self._entries, []
-        lines = [line for entry in entries if (line := _line(*entry))]
-        while lines and self._file is not None:
-            count = _fitting(lines)
+        lines: list[bytes] = []
+        size = 0
+        for entry in entries:
+            line = _line(*entry)
+            size += len(line)
+            if size > self._most:
+                self._put(lines)
+                lines, size = [], len(line)
+            lines.append(line)
+        self._put(lines)
+
+    def _put(self, lines: list[bytes]) -> None:
+        if self._file is not None:
             with suppress(OSError, ValueError):
-                self._file.write(b"".join(lines[:count]))
+                self._file.write(b"".join(lines))
                 self._file.flush()
-            lines = lines[count:]
 
 
-def _fitting(lines: list[bytes]) -> int:
-    """How many of these lines a pipe takes at once: workers share one, and more could be mixed with another's."""
-    sizes = accumulate(map(len, lines))
-    return max(1, sum(1 for size in sizes if size <= PIPE_BYTES))
+def _is_pipe(file: BinaryIO) -> bool:
+    try:
+        return S_ISFIFO(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        return False  # in memory
 
 
 def _line(log: FilteringBoundLogger, event: str, fields: Struct, at: float) -> bytes:
@@ -65,9 +81,18 @@ def _line(log: FilteringBoundLogger, event: str, fields: Struct, at: float) -> b
     if len(data) > MAX_LINE or not data.isascii():
         log.info(event, **msgspec.to_builtins(fields))
         return b""
-    stamp = datetime.fromtimestamp(at, UTC).isoformat()
-    end = f',"event":"{event}","level":"info","timestamp":"{stamp[:-6]}Z"}}\n'
-    return data[:-1] + end.encode()
+    second = int(at)
+    return b'%b,"event":"%b","level":"info","timestamp":"%b.%06dZ"}\n' % (
+        data[:-1],
+        event.encode(),
+        _second(second),
+        (at - second) * 1_000_000,
+    )
+
+
+@lru_cache(4)
+def _second(at: int) -> bytes:
+    return datetime.fromtimestamp(at, UTC).isoformat()[:-6].encode()
 
 
 def sane(text: str) -> str:

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from trilogue.errors import StrictLoss
 from trilogue.gateway.call import Call, with_model
-from trilogue.gateway.provider import Account, Provider, credentials
+from trilogue.gateway.forwarding import with_query
+from trilogue.gateway.provider import Account, Provider
 from trilogue.gateway.services import Services
 from trilogue.gateway.stateless import refuse_state
 from trilogue.model import SEAL_PREFIX, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.messages.encode_request import extra_headers
-from trilogue.protocols.profile import Profile
 from trilogue.translate.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.requests import translate_request
@@ -31,34 +31,7 @@ from trilogue.upstream import UpstreamRequest
 
 PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
 
-_HOP_BY_HOP = {
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "expect",
-    "proxy-connection",
-}
-_PRIVATE = {
-    "authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "proxy-authorization",
-    "cookie",
-    "origin",
-    "referer",
-    # They belong to the client's key, and ours is not of the same organisation.
-    "openai-organization",
-    "openai-project",
-    "chatgpt-account-id",
-}
-_REWRITTEN = {"host", "content-length", "accept-encoding", "accept", "content-type"}
 _SEALED = f'"{SEAL_PREFIX}'.encode()
-_NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
-_OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
 
 
 class Outbound(Struct, frozen=True):
@@ -72,16 +45,7 @@ class Outbound(Struct, frozen=True):
 def outbound(call: Call, provider: Provider, account: Account, model: str, services: Services) -> Outbound:
     """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
     if provider.protocol is call.client:
-        profile = provider.profile(model)
-        if not profile.keeps_state:
-            refuse_state(call.body, call.client)
-        given, losses = own_body(call.body, call.client, call.strict)
-        body = given if model == call.model else with_model(given, call.model, model)
-        body, unbilled = _unbilled(call, body, profile)
-        headers = forwarded_headers(call.headers)
-        if provider.protocol is Protocol.MESSAGES and "anthropic-version" not in headers:
-            headers["anthropic-version"] = profile.version
-        return Outbound(_request(call, provider, account, headers, body), None, losses + unbilled)
+        return _passed_on(call, provider, account, model)
     target = Target(
         protocol=provider.protocol,
         model=model,
@@ -104,10 +68,26 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
     return Outbound(_request(call, provider, account, extra, dump(up.body)), up.exchange, up.losses)
 
 
-def _unbilled(call: Call, body: bytes, profile: Profile) -> tuple[bytes, list[Loss]]:
+def _passed_on(call: Call, provider: Provider, account: Account, model: str) -> Outbound:
+    profile, body, headers = provider.profile(model), call.body, call.forwarded
+    losses: list[Loss] = []
+    if not profile.keeps_state:
+        refuse_state(body, call.client)
+    if _SEALED in body:
+        body, losses = own_body(body, call.client, call.strict)
+    if model != call.model:
+        body = with_model(body, call.model, model)
+    if call.client is Protocol.MESSAGES:
+        if not profile.billing_block:
+            body, unbilled = _unbilled(call, body)
+            losses = losses + unbilled
+        if "anthropic-version" not in headers:
+            headers = {**headers, "anthropic-version": profile.version}
+    return Outbound(_request(call, provider, account, headers, body), None, losses)
+
+
+def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     """The one thing that can be left out where bytes pass through, if the configuration says so."""
-    if profile.billing_block or call.client is not Protocol.MESSAGES:
-        return body, []
     body, losses = strip_billing(body)
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
@@ -135,26 +115,16 @@ def stripped(call: Call) -> tuple[Call, list[Loss]]:
     return replace(call, body=dump(body)), losses
 
 
-def forwarded_headers(headers: dict[str, str]) -> dict[str, str]:
-    """The client's headers that the upstream may see."""
-    return {name: value for name, value in headers.items() if name not in _NOT_FORWARDED and not name.startswith(_OURS)}
-
-
-def with_query(url: str, query: bytes) -> str:
-    """The client's query behind the one that the provider's address has."""
-    return url + ("&" if "?" in url else "?") + query.decode("latin-1") if query else url
-
-
 def _request(call: Call, provider: Provider, account: Account, headers: dict[str, str], body: bytes) -> UpstreamRequest:
     url = provider.url(PATHS[provider.protocol])
-    if provider.protocol is call.client:
+    if call.query and provider.protocol is call.client:
         url = with_query(url, call.query)
     complete = {
         **headers,
         "content-type": "application/json",
         "accept": "text/event-stream" if call.stream else "application/json",
         **provider.headers,
-        **credentials(provider, account),
+        **account.credentials,
     }
     clocks = provider.stream_timeouts if call.stream else provider.timeouts
     return UpstreamRequest(method="POST", url=url, headers=list(complete.items()), body=body, timeouts=clocks)

@@ -28,22 +28,17 @@ TransportFor = Callable[[ProviderConfig, str | None], Transport]
 class Account:
     """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
-    __slots__ = ("_secret", "_ways", "blank", "name")
+    __slots__ = ("blank", "credentials", "name", "ways")
 
-    def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], private: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, secret: Secret | None, ways: Sequence[Transport], private: Sequence[str], auth: str
+    ) -> None:
         self.name = name
         self.blank = Blank([secret.reveal(), *private] if secret else private)
         """for what goes wrong with it: its key and these values are nobody else's business"""
-        self._secret = secret
-        self._ways = ways
-
-    def secret(self) -> str:
-        """The key in clear, for the one header that carries it; empty if the upstream wants none."""
-        return self._secret.reveal() if self._secret else ""
-
-    def transport(self, proxy: int | None) -> Transport:
-        """The way out: the proxy that the pool chose."""
-        return self._ways[proxy or 0]
+        self.credentials = _credentials(secret.reveal(), auth) if secret else {}
+        """the one header that carries the key in clear; none if the upstream wants none"""
+        self.ways = ways
 
     def __repr__(self) -> str:
         return f"Account({self.name})"
@@ -63,7 +58,6 @@ class Provider:
         self.timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=waits)
         self.stream_timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
         """of streams, whose events have a clock of their own"""
-        self.auth = config.auth
         self.is_demo = config.is_demo
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
         self._config = config
@@ -76,8 +70,11 @@ class Provider:
             return [transport_for(config, proxy.reveal()) for proxy in proxies] or [transport_for(config, None)]
 
         private = [value.reveal() for value in config.headers.values() if not value.literal]
-        listed = [Account(one.name, one.key, ways(one.proxies), private) for one in config.accounts]
-        self._accounts = {account.name: account for account in listed or [Account(name, None, ways(()), private)]}
+        listed = [Account(one.name, one.key, ways(one.proxies), private, config.auth) for one in config.accounts]
+        if not listed:
+            listed = [Account(name, None, ways(()), private, config.auth)]
+        self.accounts = {account.name: account for account in listed}
+        """those that the pool chooses from"""
 
     def url(self, path: str) -> str:
         """The address of one of its endpoints."""
@@ -90,10 +87,6 @@ class Provider:
         """What one of its models can do."""
         return self._profile(model)
 
-    def account(self, name: str) -> Account:
-        """The account that the pool chose."""
-        return self._accounts[name]
-
     @contextmanager
     def borrow(self, model: str = "") -> Iterator[tuple[Account, Transport]]:
         """An account for what is no completion: one that can be used now, for one attempt. UpstreamFailure if none."""
@@ -103,16 +96,14 @@ class Provider:
             text = "no upstream account can be used now"
             raise UpstreamFailure(Failure(kind=FailureKind.UNAVAILABLE, message=text, code="no_account", status=503))
         proxies = lease.account.proxies
-        account = self._accounts[lease.account.name]
+        account = self.accounts[lease.account.name]
         try:
-            yield account, account.transport(None if proxies is None else proxies.choose(now))
+            yield account, account.ways[0 if proxies is None else proxies.choose(now)]
         finally:
             self._pool.released(lease)
 
 
-def credentials(provider: Provider, account: Account) -> dict[str, str]:
-    """The one header that carries the key."""
-    secret = account.secret()
+def _credentials(secret: str, auth: str) -> dict[str, str]:
     if not secret:
         return {}
-    return {"authorization": f"Bearer {secret}"} if provider.auth == "bearer" else {provider.auth: secret}
+    return {"authorization": f"Bearer {secret}"} if auth == "bearer" else {auth: secret}

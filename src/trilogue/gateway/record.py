@@ -16,7 +16,7 @@ from trilogue.model import Failure, Loss, Usage
 log = structlog.get_logger("trilogue.access")
 
 
-class Record(Struct, kw_only=True):
+class Record(Struct, kw_only=True, eq=False):
     """Filled in as the call goes on."""
 
     request_id: str
@@ -30,66 +30,32 @@ class Record(Struct, kw_only=True):
     account: str = ""
     stream: bool = False
     status: int = 0
-    error: str = ""
+    error: str | None = None
     losses: tuple[str, ...] = ()
-    usage: Usage | None = None
-    started: float = 0.0
-    first_token: float | None = None
-    """when the first content came, of a streamed answer"""
+    ttft_ms: float | None = None
+    """until the first content came, of a streamed answer"""
+    duration_ms: float = 0.0
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
 
     def answered(self, usage: Usage | None, losses: list[Loss]) -> None:
         """The answer is complete."""
-        self.usage = usage
-        self.losses = tuple(dict.fromkeys(loss.code for loss in losses))
+        if usage is not None:
+            self.input_tokens, self.cached_tokens, self.output_tokens = usage.input, usage.cache_read, usage.output
+        if losses:
+            self.losses = tuple(dict.fromkeys(loss.code for loss in losses))
 
     def failed(self, failure: Failure) -> None:
         """It was not."""
         self.error = sane(failure.code or failure.kind.value)
 
-    def write(self) -> None:
+    def write(self, started: float) -> None:
         """The line in the log."""
-        journal.write(log, "request", self._line(time.monotonic()))
-
-    def _line(self, now: float) -> _Line:
-        usage = self.usage
-        return _Line(
-            request_id=self.request_id,
-            client=self.client,
-            path=sane(self.path),
-            model=sane(self.model),
-            key=self.key,
-            provider=self.provider,
-            upstream=self.upstream,
-            upstream_model=self.upstream_model,
-            account=self.account,
-            stream=self.stream,
-            status=self.status,
-            error=self.error or None,
-            losses=self.losses,
-            ttft_ms=None if self.first_token is None else round((self.first_token - self.started) * 1000, 1),
-            duration_ms=round((now - self.started) * 1000, 1),
-            input_tokens=usage.input if usage else None,
-            cached_tokens=usage.cache_read if usage else None,
-            output_tokens=usage.output if usage else None,
-        )
+        self.duration_ms = milliseconds(started)
+        journal.write(log, "request", self)
 
 
-class _Line(Struct, kw_only=True):
-    request_id: str
-    client: str
-    path: str
-    model: str
-    key: str
-    provider: str
-    upstream: str
-    upstream_model: str
-    account: str
-    stream: bool
-    status: int
-    error: str | None
-    losses: tuple[str, ...]
-    ttft_ms: float | None
-    duration_ms: float
-    input_tokens: int | None
-    cached_tokens: int | None
-    output_tokens: int | None
+def milliseconds(since: float) -> float:
+    """From a point in monotonic time until now."""
+    return round((time.monotonic() - since) * 1000, 1)

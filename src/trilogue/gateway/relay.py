@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import NoReturn
 
 from msgspec import Struct
 
@@ -15,12 +16,11 @@ from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolErro
 from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
 from trilogue.gateway.heart import Progress
-from trilogue.gateway.items import ItemStore
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
-from trilogue.gateway.record import Record
+from trilogue.gateway.record import Record, milliseconds
 from trilogue.gateway.redact import Blank
-from trilogue.gateway.services import Limits
+from trilogue.gateway.services import Services
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
 from trilogue.pool import reset_delay, with_headers
 from trilogue.protocols.codec import Glance
@@ -44,6 +44,8 @@ JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
 MAX_ERROR_BYTES = 1024 * 1024
 AFTERWARDS_SECONDS = 0.5
 """what an upstream may still send after its terminal event"""
+_SPACE = b"\xef\xbb\xbf \r\n"
+_BLANK = Blank()
 _KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
 
 
@@ -62,61 +64,59 @@ class Relay:
     """The answer to one call, from one upstream response at a time."""
 
     def __init__(
-        self, call: Call, responder: Responder, record: Record, stamp: Stamp, limits: Limits, progress: Progress
+        self, call: Call, responder: Responder, record: Record, services: Services, progress: Progress
     ) -> None:
         self.call = call
         self.responder = responder
         self.record = record
-        self._stamp = stamp
-        self._limits = limits
-        self._passage: Passage | None = None
-        self.spoken = False
-        """the client has got more of an answer than signs of life: nobody else can answer now"""
         self.progress = progress
         """the clock on the upstream's events"""
+        self.spoken = False
+        """the client has got more of an answer than signs of life: nobody else can answer now"""
         self.request_losses: list[Loss] = []
         """what the request under way has lost"""
-        self.items: ItemStore | None = None
-        """keeps what the client may refer to later"""
-        self.blank = Blank()
+        self.blank = _BLANK
         """for what the account under way must not have told of it"""
+        self._services = services
+        self._stamped: Stamp | None = None
+        self._passage: Passage | None = None
 
     async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it."""
         try:
-            return await self._answer(response, upstream, attempt)
+            if response.status >= 300:
+                await self._no_answer(response, upstream)
+            if self.call.stream:
+                return await self._stream(response, upstream, attempt)
+            return await self._whole(response, upstream, attempt)
         except UpstreamFailure as error:
             raise UpstreamFailure(self.blank.failure(failure_of(error, upstream))) from None
 
-    async def _answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
-        if response.status >= 400:
-            body = self.blank.body(await response.read(MAX_ERROR_BYTES))
-            failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
-            if failure.kind is FailureKind.RATE_LIMIT:
-                failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
-            raise UpstreamFailure(failure)
-        if response.status >= 300:
+    async def _no_answer(self, response: UpstreamResponse, upstream: Protocol) -> NoReturn:
+        if response.status < 400:
             raise UpstreamProtocolError(
                 f"the upstream answered with a redirect ({response.status}), not with an answer"
             )
-        if self.call.stream:
-            return await self._stream(response, upstream, attempt)
-        return await self._whole(response, upstream, attempt)
+        body = self.blank.body(await response.read(MAX_ERROR_BYTES))
+        failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
+        if failure.kind is FailureKind.RATE_LIMIT:
+            failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
+        raise UpstreamFailure(failure)
 
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
-        body = await response.read(self._limits.max_body_bytes)
-        losses = list(attempt.losses)
-        if _content_type(response).startswith("text/event-stream") or _is_stream(body):
+        body = await response.read(self._services.limits.max_body_bytes)
+        losses = attempt.losses
+        if body[:1] != b"{" and (_content_type(response).startswith("text/event-stream") or _is_stream(body)):
             # Some servers stream whatever they are asked for.
             body = dump(collect_stream(body, protocol=upstream))
         if attempt.exchange is None:
             seen = _seen(upstream, body)
         else:
             down = translate_response(
-                body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp
+                body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
             )
             seen, body = Glance("", down.response.usage), dump(down.body)
-            losses += down.losses
+            losses = [*losses, *down.losses]
             self._keep(attempt, down.body)
         self.record.answered(seen.usage, losses)
         headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(losses)]
@@ -156,7 +156,7 @@ class Relay:
             if passage.moved:
                 self.progress.began()
         if passage.started:
-            self.record.first_token = time.monotonic()
+            self.record.ttft_ms = milliseconds(self.responder.since)
         return b"".join(held)
 
     async def _labelled_json(self, response: UpstreamResponse, passage: Passage) -> bytes:
@@ -164,7 +164,7 @@ class Relay:
         first = await response.chunk()
         if _is_stream(first):
             return passage.feed(first)
-        return passage.whole(parse_upstream(first + await response.read(self._limits.max_body_bytes)))
+        return passage.whole(parse_upstream(first + await response.read(self._services.limits.max_body_bytes)))
 
     def _pass_on(self, data: bytes) -> bool:
         """The hot path: called for whatever has come, from where it comes, with no task in between."""
@@ -211,8 +211,8 @@ class Relay:
     def _keep(self, attempt: Outbound, body: dict[str, Json]) -> None:
         """Items of an answer that the client did not ask us to forget."""
         asked = attempt.exchange.body if attempt.exchange else {}
-        if self.items is not None and self.call.client is Protocol.RESPONSES and asked.get("store") is not False:
-            self.items.put(self.call.key_name, body.get("output") or [], time.monotonic())
+        if self.call.client is Protocol.RESPONSES and asked.get("store") is not False:
+            self._services.items.put(self.call.key_name, body.get("output") or [], time.monotonic())
 
     def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:
         if not self.responder.started:
@@ -245,14 +245,23 @@ class Relay:
     def _passage_for(self, upstream: Protocol, attempt: Outbound) -> Passage:
         if attempt.exchange is None:
             return PassThrough(upstream, self._reply())
-        return StreamTranslator(source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp)
+        return StreamTranslator(
+            source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
+        )
+
+    def _stamp(self) -> Stamp:
+        """When and under which name the answer was given: the same in all its parts."""
+        if self._stamped is None:
+            self._stamped = Stamp(now=int(time.time()), seed=self.call.request_id, request_id=self.call.request_id)
+        return self._stamped
 
     def _reply(self) -> Reply:
+        stamp = self._stamp()
         return Reply(
             model=self.call.model,
-            created=self._stamp.now,
-            seed=self._stamp.seed,
-            request_id=self._stamp.request_id,
+            created=stamp.now,
+            seed=stamp.seed,
+            request_id=stamp.request_id,
             source=self.call.client,
         )
 
@@ -272,10 +281,7 @@ def _content_type(response: UpstreamResponse) -> str:
 
 def _is_stream(body: bytes) -> bool:
     """Whether a body begins as events do, whatever it is called."""
-    return body[:64].lstrip(_BLANK).startswith((b"data:", b"event:", b":"))
-
-
-_BLANK = b"\xef\xbb\xbf \r\n"
+    return body[:64].lstrip(_SPACE).startswith((b"data:", b"event:", b":"))
 
 
 async def _next(response: UpstreamResponse, passage: Passage) -> bytes:

@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.call import read_head, with_model
-from trilogue.gateway.outbound import forwarded_headers, own_body, with_query
-from trilogue.gateway.provider import Account, Provider, credentials
+from trilogue.gateway.forwarding import with_query
+from trilogue.gateway.outbound import own_body
+from trilogue.gateway.provider import Account, Provider
 from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, loss_header
 from trilogue.gateway.visit import Visit
 from trilogue.gateway.watch import targets_of, watching
@@ -142,7 +143,7 @@ def _request(visit: Visit, provider: Provider, account: Account, body: bytes) ->
     url = provider.url(PATHS[provider.protocol])
     headers: dict[str, str] = {}
     if provider.protocol is visit.client:
-        headers = forwarded_headers(visit.request.headers)
+        headers = {**visit.entry.forwarded}
         url = with_query(url, visit.request.query)
     if provider.protocol is Protocol.MESSAGES:
         headers.setdefault("anthropic-version", "2023-06-01")
@@ -151,7 +152,7 @@ def _request(visit: Visit, provider: Provider, account: Account, body: bytes) ->
         "content-type": "application/json",
         "accept": "application/json",
         **provider.headers,
-        **credentials(provider, account),
+        **account.credentials,
     }
     return UpstreamRequest(
         method="POST", url=url, headers=list(complete.items()), body=body, timeouts=provider.timeouts

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from trilogue.errors import BadRequest, UpstreamError, UpstreamFailure
-from trilogue.gateway.auth import ClientKey
+from trilogue.gateway.admission import Admission
 from trilogue.gateway.failures import error_reply, raw_headers
 from trilogue.gateway.record import Record
 from trilogue.gateway.services import Services
@@ -16,24 +15,34 @@ from trilogue.model import Failure, Json, Protocol
 from trilogue.protocols.jsontext import dump
 from trilogue.serving import Request, Responder
 
-_MODES = ("", "declare", "strict")
+_MODES = ("declare", "strict")
 
 
-class Visit(Struct, kw_only=True):
-    """A request that was let in. `client`: whose shape the answer has. `path`: without the version prefix."""
+class Visit(Struct, kw_only=True, eq=False):
+    """A request that was let in, as `entry` says."""
 
     request: Request
     responder: Responder
-    services: Services
+    entry: Admission
     record: Record
-    client: Protocol
-    path: str
     request_id: str
-    key: ClientKey | None = None
-    task: asyncio.Task[object] | None = None
-    """what answers it, once it was let in"""
     in_band: Callable[[UpstreamError], None] | None = None
     """how to tell of an error once the answer has begun"""
+
+    @property
+    def services(self) -> Services:
+        """What the request began with: a reload does not change it."""
+        return self.entry.services
+
+    @property
+    def client(self) -> Protocol:
+        """Whose shape the answer has."""
+        return self.entry.client
+
+    @property
+    def path(self) -> str:
+        """Without the version prefix."""
+        return self.entry.path
 
     def reply(self, body: Json, status: int = 200) -> None:
         """A whole JSON answer."""
@@ -52,10 +61,7 @@ class Visit(Struct, kw_only=True):
     @property
     def strict(self) -> bool:
         """Refuse what would lose something: asked for by the request, its key or the configuration."""
-        asked = self.request.headers.get("trilogue-mode", "")
-        if asked:
-            asked = asked.strip().lower()
-            if asked not in _MODES:
-                raise BadRequest("trilogue-mode is strict or declare", path="trilogue-mode")
-        mode = asked or (self.key and self.key.mode) or self.services.config.mode
+        mode = self.entry.mode
+        if mode not in _MODES:
+            raise BadRequest("trilogue-mode is strict or declare", path="trilogue-mode")
         return mode == "strict"

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trilogue.gateway.running import current_task
 from trilogue.gateway.visit import Visit
 from trilogue.routing import NoRoute, Upstream
 from trilogue.serving import ClientGone
@@ -17,7 +16,7 @@ GONE = "client gone"
 @contextmanager
 def watching(visit: Visit) -> Iterator[None]:
     """What is done inside ends with ClientGone when the client leaves."""
-    task = visit.task or current_task()
+    task = visit.request.task
     left = []
 
     def leave() -> None:
@@ -39,12 +38,12 @@ def watching(visit: Visit) -> Iterator[None]:
 
 async def targets_of(visit: Visit, model: str) -> tuple[Upstream, ...]:
     """Where a model goes: as the routes say, else to a provider that lists it. Raises NoRoute."""
-    services = visit.services
+    services, client = visit.entry.services, visit.entry.client
     try:
-        return services.routed(model, visit.client)
+        return services.routed(model, client)
     except NoRoute:
         with watching(visit):
-            offered = await services.offered(model, visit.client)
+            offered = await services.offered(model, client)
         if offered is None:
             raise
         return (offered,)

@@ -20,6 +20,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, par
 
 from trilogue.headers import header_name
 from trilogue.serving.heads import response_head
+from trilogue.serving.known import Head, Key, KnownHeads, split
 from trilogue.serving.request import Request
 from trilogue.serving.responder import Responder
 
@@ -76,18 +77,20 @@ class _Stop(Exception):
 
 
 class ClientConnection(asyncio.Protocol):
-    """`connections`: where it is listed while it is open."""
+    """`connections`: where it is listed while it is open. `known`: the heads that all of them have seen."""
 
     def __init__(
         self,
         app: App,
         refusal: Refusal,
         connections: set[ClientConnection],
+        known: KnownHeads,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._app = app
         self._refusal = refusal
         self._connections = connections
+        self._known = known
         self._loop = loop
         self._parser = HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -98,9 +101,10 @@ class ClientConnection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._header_count = 0
         self._head_bytes = 0
+        self._key: Key | None = None
+        """of the head that is being parsed, if it came in one piece with its body"""
         self._request: Request | None = None
         self._responder: Responder | None = None
-        self._task: asyncio.Task[None] | None = None
         self._reading = True
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -131,7 +135,14 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
-        if self._inbound is Inbound.IGNORED:
+        if self._inbound is Inbound.NOTHING and self._responder is None and not self._head_bytes:
+            whole = split(data)
+            head = self._known.find(whole[0]) if whole else None
+            if whole and head is not None:
+                self._start(Request(head, whole[1]), Responder(self, chunked=True, bodiless=False))
+                return
+            self._key = whole[0] if whole else None
+        elif self._inbound is Inbound.IGNORED:
             return
         if self._inbound is not Inbound.BODY:
             self._head_bytes += len(data)
@@ -148,7 +159,7 @@ class ClientConnection(asyncio.Protocol):
         if self._inbound is not Inbound.NOTHING or responder is None or not hasattr(socket, "TCP_INFO"):
             return None
         self.keep_alive = False
-        if self._parser.get_http_version() == "1.1":
+        if responder.chunked:
             if responder.started:
                 responder.send(b":\n\n")  # an empty comment of an event stream: whole answers end as they start
             else:
@@ -205,7 +216,6 @@ class ClientConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """The head is complete: the application takes over."""
-        self._stop_timer()
         parser, headers = self._parser, self._headers
         if self._head_bytes > MAX_HEAD_BYTES and _size(headers) + len(self._url) > MAX_HEAD_BYTES:
             self._stop_parsing(TOO_LARGE)
@@ -220,10 +230,12 @@ class ClientConnection(asyncio.Protocol):
         self._inbound = Inbound.BODY
         self.keep_alive = parser.should_keep_alive()
         path, query = self._target()
-        request = self._request = Request(method, path, query, headers)
+        head = Head(method, path, query, headers)
+        if self._key is not None and version == "1.1" and self.keep_alive:
+            self._known.keep(self._key, head)
+        request = Request(head)
         request.on_wanted = self._body_is_wanted
-        responder = self._responder = Responder(self, chunked=version == "1.1", bodiless=method == "HEAD")
-        self._task = self._loop.create_task(self._run(request, responder))
+        self._start(request, Responder(self, chunked=version == "1.1", bodiless=method == "HEAD"))
 
     def on_body(self, body: bytes) -> None:
         """A part of the body, without its framing."""
@@ -262,7 +274,8 @@ class ClientConnection(asyncio.Protocol):
         """The answer is complete."""
         self._responder = None
         self.on_flow = _ignore
-        self._resume_reading()
+        if not self._reading:
+            self._resume_reading()
         if self._inbound is Inbound.BODY:
             self._timer = self._loop.call_later(LINGER_SECONDS, self._transport.abort)
         else:
@@ -277,6 +290,13 @@ class ClientConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Closed at once."""
         self._transport.abort()
+
+    def _start(self, request: Request, responder: Responder) -> None:
+        """The application takes over."""
+        if self._timer is not None:
+            self._stop_timer()
+        self._request, self._responder = request, responder
+        request.task = self._loop.create_task(self._run(request, responder))
 
     async def _run(self, request: Request, responder: Responder) -> None:
         try:

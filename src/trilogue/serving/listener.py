@@ -6,6 +6,7 @@ import asyncio
 import socket
 
 from trilogue.serving.connection import App, ClientConnection, Refusal
+from trilogue.serving.known import KnownHeads
 
 __all__ = ["App", "Listener"]
 
@@ -24,9 +25,11 @@ class Listener:
 
     async def open(self, sock: socket.socket) -> None:
         """Take connections from this socket."""
-        loop = asyncio.get_running_loop()
+        loop, known = asyncio.get_running_loop(), KnownHeads()
         self._server = await loop.create_server(
-            lambda: ClientConnection(self._app, self._refusal, self._connections, loop), sock=sock, backlog=BACKLOG
+            lambda: ClientConnection(self._app, self._refusal, self._connections, known, loop),
+            sock=sock,
+            backlog=BACKLOG,
         )
 
     async def drain(self, seconds: float) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from trilogue.serving.known import Head
+
 BODY_SECONDS = 30.0
 BODY_BYTES_PER_SECOND = 1024
 """A body may take half a minute, and longer only while it keeps this pace."""
@@ -39,7 +41,7 @@ def _nothing() -> None:
 
 
 class Request:
-    """`headers`: by name in lower case. `on_gone` is called if the client leaves before it has its answer."""
+    """`body`: if all of it is here. `on_gone` is called if the client leaves before it has its answer."""
 
     __slots__ = (
         "_broken",
@@ -49,25 +51,31 @@ class Request:
         "_size",
         "_waiter",
         "_wanted",
+        "head",
         "headers",
         "method",
         "on_gone",
         "on_wanted",
         "path",
         "query",
+        "task",
     )
 
-    def __init__(self, method: str, path: str, query: bytes, headers: dict[str, str]) -> None:
-        self.method = method
-        self.path = path
-        self.query = query
-        self.headers = headers
+    task: asyncio.Task[None]
+    """what answers it"""
+
+    def __init__(self, head: Head, body: bytes | None = None) -> None:
+        self.head = head
+        self.method = head.method
+        self.path = head.path
+        self.query = head.query
+        self.headers = head.headers
         self.on_gone: Callable[[], object] = _nothing
         self.on_wanted: Callable[[], None] = _nothing
         """somebody waits for a body that is not complete"""
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._complete = False
+        self._pieces: list[bytes] = [] if body is None else [body]
+        self._size = 0 if body is None else len(body)
+        self._complete = body is not None
         self._wanted = False
         self._gone = False
         self._broken = False
@@ -75,12 +83,12 @@ class Request:
 
     async def body(self, limit: int) -> bytes:
         """All of the body; BodyTooLarge as soon as it is clear that it is."""
-        declared = self.headers.get("content-length", "0")
-        if len(declared) > _LENGTH_DIGITS or int(declared) > limit:
-            raise BodyTooLarge
-        if self.headers.get("content-encoding", "identity").lower() != "identity":
+        if "content-encoding" in self.headers and self.headers["content-encoding"].lower() != "identity":
             raise BodyEncoded
         if not self._complete:
+            declared = self.headers.get("content-length", "0")
+            if len(declared) > _LENGTH_DIGITS or int(declared) > limit:
+                raise BodyTooLarge
             await self._all(limit)
         if self._size > limit:
             raise BodyTooLarge
@@ -114,13 +122,15 @@ class Request:
         """The connection: more of the body. Whether there is room for still more."""
         self._pieces.append(data)
         self._size += len(data)
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
         return self._wanted or self._size <= HIGH_WATER
 
     def completed(self) -> None:
         """The connection: that was the body."""
         self._complete = True
-        self._wake()
+        if self._waiter is not None:
+            self._wake()
 
     def broke(self) -> None:
         """The connection: the rest of the body cannot be read."""

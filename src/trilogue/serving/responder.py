@@ -29,11 +29,22 @@ class Line(Protocol):
 class Responder:
     """`common`: headers that every answer to this request carries. Writing to a client that has left does nothing."""
 
-    __slots__ = ("_bodiless", "_chunked", "_head", "_line", "common", "ended", "last_write_at", "started", "status")
+    __slots__ = (
+        "_bodiless",
+        "_head",
+        "_line",
+        "chunked",
+        "common",
+        "ended",
+        "last_write_at",
+        "since",
+        "started",
+        "status",
+    )
 
     def __init__(self, line: Line, *, chunked: bool, bodiless: bool) -> None:
         self._line = line
-        self._chunked = chunked
+        self.chunked = chunked
         """the client knows HTTP/1.1, in which the end of a body can be told without closing"""
         self._bodiless = bodiless
         """the client asked for the head alone"""
@@ -42,7 +53,8 @@ class Responder:
         self.started = False
         self.ended = False
         self.status = 0
-        self.last_write_at = time.monotonic()
+        self.since = self.last_write_at = time.monotonic()
+        """when the request came"""
 
     @property
     def busy(self) -> bool:
@@ -52,8 +64,8 @@ class Responder:
     def start(self, status: int, headers: Headers) -> None:
         """Status and headers, sent with the first piece; from here on errors can only be told inside the body."""
         if status in _BODILESS or self._bodiless:
-            self._chunked, self._bodiless = False, True
-        elif self._chunked:
+            self.chunked, self._bodiless = False, True
+        elif self.chunked:
             headers = [*headers, (b"transfer-encoding", b"chunked")]
         else:
             self._line.keep_alive = False
@@ -64,7 +76,7 @@ class Responder:
         self.last_write_at = time.monotonic()
         if self._bodiless:
             data = b""
-        elif self._chunked and data:
+        elif self.chunked and data:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         if self._head:
             data, self._head = self._head + data, b""
@@ -73,7 +85,7 @@ class Responder:
     def piece(self, data: bytes, now: float) -> None:
         """As `send`, for a stream that has begun: one of many small pieces. `now`: the time."""
         self.last_write_at = now
-        self._line.put(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        self._line.put(b"%x\r\n%b\r\n" % (len(data), data) if self.chunked else data)
 
     async def write(self, data: bytes) -> None:
         """As `send`, and waits while the client is slow."""
@@ -93,16 +105,18 @@ class Responder:
             return
         if data or self._head:
             self.send(data)
-        if self._chunked:
+        if self.chunked:
             self._line.put(b"0\r\n\r\n")
         self.ended = True
         self._line.answered()
 
     def reply(self, status: int, headers: Headers, body: bytes) -> None:
         """A whole answer."""
-        self._chunked = False
+        self.chunked = False
         self._begin(status, [*headers, (b"content-length", b"%d" % len(body))])
-        self.end(body)
+        self.ended = True
+        self._line.put(self._head if self._bodiless else self._head + body)
+        self._line.answered()
 
     def _begin(self, status: int, headers: Headers) -> None:
         self.started = True

@@ -1,0 +1,83 @@
+"""Who asks, for what, and whether it may: everything that follows from the head of a request.
+
+It is found out once for every head: clients send the same one with each request. It is good for the configuration that
+it was found out with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from trilogue.gateway.auth import ClientKey, is_local_host, is_local_origin, presented_keys
+from trilogue.gateway.cors import cors_headers
+from trilogue.gateway.failures import plain_failure
+from trilogue.gateway.forwarding import forwarded_headers
+from trilogue.gateway.journal import sane
+from trilogue.gateway.services import Services
+from trilogue.model import Failure, Protocol
+from trilogue.serving import Headers, Request
+
+Handler = Callable[[Any], Awaitable[None]]
+"""answers a `Visit`"""
+
+Checked = tuple[ClientKey | None, Failure | None]
+
+
+class Admission(Struct, frozen=True, kw_only=True, eq=False):
+    """`client`: whose shape the answer has. `path`: without the version prefix. `mode`: as asked for, valid or not."""
+
+    services: Services
+    handler: Handler
+    client: Protocol
+    path: str
+    shown: str
+    """the path, for the log"""
+    key: ClientKey | None
+    refusal: Failure | None
+    mode: str
+    common: Headers
+    """headers of every answer"""
+    forwarded: dict[str, str]
+    """the client's headers that an upstream of its protocol may see; not to be changed"""
+
+
+def admit(request: Request, services: Services, handler: Handler, client: Protocol, path: str) -> Admission:
+    """Look at the head of a request."""
+    headers = request.headers
+    common = cors_headers(headers, keys_required=bool(services.keys))
+    key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
+    if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
+        # Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once.
+        refusal = plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
+        common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")]
+    return Admission(
+        services=services,
+        handler=handler,
+        client=client,
+        path=path,
+        shown=sane(path),
+        key=key,
+        refusal=refusal,
+        mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
+        common=common,
+        forwarded=forwarded_headers(headers),
+    )
+
+
+def _with_key(headers: dict[str, str], services: Services) -> Checked:
+    key = services.keys.find(presented_keys(headers))
+    return key, None if key else plain_failure(401, "this key is not known here", "invalid_api_key")
+
+
+def _without_keys(headers: dict[str, str]) -> Checked:
+    """Only this machine may call, and only from pages of its own."""
+    if not is_local_host(headers.get("host", "localhost")):
+        text = "without client keys only this machine may call (Host header)"
+        return None, plain_failure(403, text, "forbidden_host")
+    origin = headers.get("origin")
+    if origin is not None and not is_local_origin(origin):
+        return None, plain_failure(403, "without client keys only local pages may call (Origin)", "forbidden_origin")
+    return ClientKey(""), None

@@ -1,0 +1,41 @@
+"""Which of a client's headers an upstream of the same protocol may see."""
+
+from __future__ import annotations
+
+_HOP_BY_HOP = {
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "proxy-connection",
+}
+_PRIVATE = {
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "proxy-authorization",
+    "cookie",
+    "origin",
+    "referer",
+    # They belong to the client's key, and ours is not of the same organisation.
+    "openai-organization",
+    "openai-project",
+    "chatgpt-account-id",
+}
+_REWRITTEN = {"host", "content-length", "accept-encoding", "accept", "content-type"}
+_NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
+_OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
+
+
+def forwarded_headers(headers: dict[str, str]) -> dict[str, str]:
+    """All but credentials, what belongs to one hop, and what is rewritten."""
+    return {name: value for name, value in headers.items() if name not in _NOT_FORWARDED and not name.startswith(_OURS)}
+
+
+def with_query(url: str, query: bytes) -> str:
+    """The client's query behind the one that the provider's address has."""
+    return url + ("&" if "?" in url else "?") + query.decode("latin-1") if query else url
