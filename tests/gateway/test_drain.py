@@ -82,9 +82,11 @@ def test_a_request_that_is_still_being_sent_is_answered(tmp_path: Path, up: Scri
 
         async def main() -> Answer:
             reader, writer = await asyncio.open_connection(*address(gateway.url))
-            data = post(PATHS[Protocol.CHAT], payload(Protocol.CHAT, "chat/text", stream=False))
+            body = payload(Protocol.CHAT, "chat/text", stream=False)
+            data = post(PATHS[Protocol.CHAT], body, {"expect": "100-continue"})
             writer.write(data[:-10])
-            await asyncio.sleep(0.1)
+            # It waits for the rest.
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
             gateway.signal(signal.SIGTERM)
             await asyncio.sleep(0.3)
             writer.write(data[-10:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,26 @@ def test_a_good_configuration_is_taken(tmp_path: Path, up: ScriptedUpstream, wor
         until(lambda: gateway.log.count('"reloaded"') == int(workers))
         assert {ask(gateway, "fast", "another-client-key") for _ in range(8)} == {200}
         assert {ask(gateway, "fast") for _ in range(8)} == {401}
+
+
+def test_a_key_that_is_taken_away_does_not_work_any_more(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """Not even on the connection on which it was known all the time."""
+    body = payload(Protocol.CHAT, "chat/text", stream=False)
+    headers = {"authorization": f"Bearer {CLIENT_KEY}", "content-type": "application/json"}
+    with started(tmp_path, QUICK, up.url) as gateway:
+        connection = HTTPConnection(gateway.url.removeprefix("http://"))
+
+        def status() -> int:
+            connection.request("POST", PATHS[Protocol.CHAT], body, headers)
+            with connection.getresponse() as response:
+                response.read()
+                return response.status
+
+        assert [status() for _ in range(4)] == [200] * 4
+        rewrite(gateway, QUICK.replace("env:TRILOGUE_KEY", "another-client-key"), up)
+        until(lambda: '"reloaded"' in gateway.log)
+        assert [status() for _ in range(4)] == [401] * 4
+        connection.close()
 
 
 BAD = {
