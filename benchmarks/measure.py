@@ -16,6 +16,8 @@ CONNECTIONS = 16
 STREAM_SECONDS = EVENTS * GAP_US / 1e6
 MOST_BUSY = 0.4
 """part of a core that streams may use before their events begin to pile up"""
+CALM_RATE = 1000.0
+"""requests per second that every gateway but the slow ones answers without being busy"""
 ENOUGH_REQUESTS = 100
 ENOUGH_STREAMS = 30
 LONGEST_SLICE = 6.0
@@ -189,6 +191,12 @@ def plain(bench: Bench, subject: Subject, window: Window) -> Slice:
     """Requests one after the other on 16 connections, as fast as the gateway answers."""
     window = window.at_least(ENOUGH_REQUESTS * subject.plain_us / 1e6)
     load = subject.route.load(PLAIN_ASK, connections=CONNECTIONS)
+    return drive(bench, subject, load, window.warm, window.seconds)
+
+
+def calm(bench: Bench, subject: Subject, window: Window) -> Slice:
+    """Requests at random moments, so few that each comes alone; as many to every gateway."""
+    load = subject.route.load(PLAIN_ASK, connections=CONNECTIONS)._replace(rate=CALM_RATE)
     return drive(bench, subject, load, window.warm, window.seconds)
 
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 
 from benchmarks.gateways import DIRECT, TRILOGUE
 from benchmarks.measure import (
+    CALM_RATE,
     Bench,
     Slice,
     Subject,
     Window,
     bunched,
+    calm,
     cost_of_stream,
     first_token,
     plain,
@@ -21,6 +23,9 @@ from benchmarks.measure import (
 )
 from benchmarks.plan import Step
 from benchmarks.tools import ToolFailed
+
+MOST_CALM = 0.9
+"""part of a core that this rate may need; the CPU of the first requests is more than that of later ones"""
 
 Measured = dict[tuple[str, str], dict[str, list[Slice]]]
 """by gateway and pair, then by kind"""
@@ -32,6 +37,7 @@ class Settings:
 
     rounds: int
     plain: Window
+    calm: Window | None
     stream: Window
     bunched: Window | None
     first: Window
@@ -41,9 +47,11 @@ class Settings:
     """how often the cost of a stream is measured anew under half of the load that the last figure allows"""
 
 
-FULL = Settings(3, Window(0.2, 0.8), Window(1.05, 1.6), Window(1.0, 1.0), Window(1.1, 2.5), calibrations=2)
+FULL = Settings(
+    3, Window(0.2, 0.8), Window(0.2, 0.8), Window(1.05, 1.6), Window(1.0, 1.0), Window(1.1, 2.5), calibrations=2
+)
 QUICK = Settings(
-    1, Window(0.1, 0.3), Window(1.02, 0.9), None, Window(1.1, 0.9), frozenset({"chat>chat", "chat>messages"})
+    1, Window(0.1, 0.3), None, Window(1.02, 0.9), None, Window(1.1, 0.9), frozenset({"chat>chat", "chat>messages"})
 )
 
 
@@ -59,6 +67,10 @@ def rounds(bench: Bench, subjects: Sequence[Subject], settings: Settings, into: 
         times = settings.calibrations if number == 1 else 0
         for subject in subjects:
             yield _step(f"{where}: {subject.label}, plain", settings.plain, _plain(bench, subject, settings, into))
+        for subject in subjects:
+            if settings.calm and subject.gateway != DIRECT:
+                action = _calm(bench, subject, settings.calm, into)
+                yield _step(f"{where}: {subject.label}, plain one at a time", settings.calm, action)
         for subject in subjects:
             if subject.gateway != DIRECT:
                 yield _step(
@@ -90,6 +102,13 @@ def _with_first(subjects: Sequence[Subject], settings: Settings) -> list[Subject
 
 def _plain(bench: Bench, subject: Subject, settings: Settings, into: Measured) -> Callable[[], None]:
     return _keep(into, subject, "plain", lambda: plain(bench, subject, settings.plain))
+
+
+def _calm(bench: Bench, subject: Subject, window: Window, into: Measured) -> Callable[[], None]:
+    def measure() -> Slice | None:
+        return calm(bench, subject, window) if subject.plain_us * CALM_RATE < MOST_CALM * 1e6 else None
+
+    return _keep(into, subject, "calm", measure)
 
 
 def _stream(bench: Bench, subject: Subject, settings: Settings, into: Measured) -> Callable[[], None]:

@@ -41,6 +41,8 @@ class Row:
     plain_busy: float | None = None
     """part of its core that the gateway used for plain requests: 1 unless the tools were slower"""
     plain_tools_busy: float | None = None
+    calm_us: Figure | None = None
+    """of plain requests that come one at a time"""
     stream_us: Figure | None = None
     event_us: Figure | None = None
     stream_busy: float | None = None
@@ -71,6 +73,7 @@ def row(gateway: str, pair: str, slices: Slices, markers: int, events: int) -> R
     process of the gateway ended and took its CPU time with it.
     """
     plain = [one for one in slices.get("plain", ()) if one.good and one.gateway_us > 0]
+    calm = [one for one in slices.get("calm", ()) if one.good and one.gateway_us > 0]
     stream = [one for one in slices.get("stream", ()) if one.events and one.gateway_us > 0]
     bunched = [one for one in slices.get("bunched", ()) if one.events and one.gateway_us > 0]
     first = [one for one in slices.get("first", ()) if one.first_count and one.rate >= 0]
@@ -82,6 +85,7 @@ def row(gateway: str, pair: str, slices: Slices, markers: int, events: int) -> R
         requests_per_second=figure([one.good / one.us * 1e6 for one in plain]),
         plain_busy=mean([one.gateway_busy for one in plain]),
         plain_tools_busy=mean([one.tools_busy for one in plain]),
+        calm_us=figure([one.gateway_us / one.good for one in calm]),
         stream_us=figure(costs),
         event_us=figure([cost / events for cost in costs]),
         stream_busy=mean([one.gateway_busy for one in stream]),

@@ -10,7 +10,7 @@ from benchmarks.gateways import DIRECT, NGINX
 from benchmarks.growth import Growth
 from benchmarks.results import Results
 from benchmarks.summary import Figure, Row, added
-from benchmarks.targets import Target, average, event_cost, plain_cost
+from benchmarks.targets import Target, average, calm_cost, event_cost, plain_cost
 
 NOTHING = "-"
 
@@ -72,14 +72,16 @@ def percent(part: float | None) -> str:
 def costs(results: Results) -> Table:
     """CPU, and requests per second."""
     nginx = [row for row in results.rows if row.gateway == NGINX]
-    plain, event = average(nginx, plain_cost), average(nginx, event_cost)
+    plain, calm, event = (average(nginx, cost) for cost in (plain_cost, calm_cost, event_cost))
     header = ("gateway", "pair", "plain µs", "/nginx", "requests/s", "gateway busy", "tools busy",
+              "one at a time, plain µs", "/nginx",
               "stream ms", "event µs", "/nginx", "in step, event µs", "streams")  # fmt: skip
     cells = [
         (
             row.gateway, row.pair,
             number(median(row.plain_us)), times(plain_cost(row), plain),
             number(median(row.requests_per_second)), percent(row.plain_busy), percent(row.plain_tools_busy),
+            number(calm_cost(row)), times(calm_cost(row), calm),
             number(median(row.stream_us, 1e3)), number(event_cost(row)), times(event_cost(row), event),
             number(median(row.bunched_event_us)), str(row.connections or NOTHING),
         )

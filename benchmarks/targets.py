@@ -54,6 +54,11 @@ def plain_cost(row: Row) -> float | None:
     return row.plain_us.median if row.plain_us else None
 
 
+def calm_cost(row: Row) -> float | None:
+    """µs."""
+    return row.calm_us.median if row.calm_us else None
+
+
 def event_cost(row: Row) -> float | None:
     """µs."""
     return row.event_us.median if row.event_us else None
@@ -97,6 +102,7 @@ def _beside_nginx(outcome: Outcome) -> Iterable[Target]:
     nginx, same = outcome.of(NGINX), outcome.of(TRILOGUE, False)
     other = outcome.of(TRILOGUE, True)
     yield _ratio("plain request passed through, CPU beside nginx", 5, same, nginx, plain_cost)
+    yield _ratio("plain request passed through, one at a time, beside nginx", 5, same, nginx, calm_cost)
     yield _ratio("streamed event passed through, CPU beside nginx", 1.8, same, nginx, event_cost)
     yield _ratio("streamed event translated, CPU beside nginx", 2.2, other, nginx, event_cost)
     # Waking up costs all gateways the same and hides what differs; streams in step need few wake-ups and hide nothing.

@@ -28,6 +28,7 @@ def sample_row(gateway: str, pair: str, plain: float, event: float, first: float
     """A row with these figures in three rounds."""
     slices = {
         "plain": [cut(plain_us=plain * factor, event_us=0) for factor in (1, 1.5, 0.9)],
+        "calm": [cut(plain_us=3 * plain, event_us=0)] if plain < 1_000 else [],
         "stream": [cut(event_us=event * factor) for factor in (1, 1.5, 0.9)],
         "first": [cut(first=first)],
     }

@@ -74,7 +74,8 @@ def test_table_of_costs_has_ratios() -> None:
     costs = all_tables(sample_results())[0]
     ours = next(row for row in costs.rows if row[:2] == ("trilogue", "chat>chat"))
     assert ours[2:4] == ("100", "4.00x")
-    assert ours[8:10] == ("24.0", "1.60x")
+    assert ours[7:9] == ("300", "4.00x")
+    assert ours[10:12] == ("24.0", "1.60x")
 
 
 def test_bars_grow_with_the_logarithm() -> None:
