@@ -31,7 +31,7 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class Call(Struct, kw_only=True):
+class Call(Struct, kw_only=True, gc=False):
     """A request that was read and may be routed."""
 
     client: Protocol

@@ -26,7 +26,7 @@ async def handle(visit: Visit) -> None:
     """One completion, streamed or not; watched meanwhile, and ended in the client's own words if it fails."""
     request, responder = visit.request, visit.responder
     call = _call(visit, await request.body(visit.entry.services.limits.max_body_bytes))
-    targets = await targets_of(visit, call.model)
+    targets = visit.entry.services.resolved((call.model, call.client)) or await targets_of(visit, call.model)
     clocks = Clocks(request.task, responder)
     relay = Relay(call, responder, visit.record, visit.entry.services, clocks.progress)
     visit.in_band = relay.fail_in_band

@@ -34,7 +34,7 @@ PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Pro
 _SEALED = f'"{SEAL_PREFIX}'.encode()
 
 
-class Outbound(Struct, frozen=True):
+class Outbound(Struct, frozen=True, gc=False):
     """One attempt, ready to be sent. `exchange` None: pass-through."""
 
     request: UpstreamRequest

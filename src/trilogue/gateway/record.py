@@ -16,7 +16,7 @@ from trilogue.model import Failure, Loss, Usage
 log = structlog.get_logger("trilogue.access")
 
 
-class Record(Struct, kw_only=True, eq=False):
+class Record(Struct, kw_only=True, eq=False, gc=False):
     """Filled in as the call goes on."""
 
     request_id: str

@@ -49,7 +49,7 @@ _BLANK = Blank()
 _KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class Answered(Struct, frozen=True, kw_only=True, gc=False):
     """What came of an answer that the client has got, or as much of it as there was: `failure` is how it broke off.
 
     `response_id`: by which a client can continue it at this very upstream.

@@ -39,6 +39,8 @@ class Services:
         self.items = ItemStore()
         self.router: Router = config.router()
         self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}
+        self.resolved = self._resolved.get
+        """where a model goes, if that was asked before"""
         self.sealer = sealer
         self.keys = KeyRing(
             [(ClientKey(key.name or f"key-{n}", key.mode), key.key.reveal()) for n, key in enumerate(config.keys, 1)]
@@ -61,9 +63,6 @@ class Services:
 
     def routed(self, model: str, client: Protocol) -> tuple[Upstream, ...]:
         """Where a model goes, as the routes say. Raises NoRoute."""
-        known = self._resolved.get((model, client))
-        if known is not None:
-            return known
         targets = self.router.resolve(model, client).targets
         # Routes are as they are until the next reload, and clients ask for the same few models all the time.
         if len(self._resolved) >= MAX_RESOLVED:

@@ -10,9 +10,8 @@ from trilogue.errors import InternalError
 
 Headers = list[tuple[bytes, bytes]]
 
-_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
-_OWN_LINES = 3
-"""the status, the date and the blank line"""
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
+_written = b": ".join
 
 
 class _Clock:
@@ -26,10 +25,10 @@ def response_head(status: int, headers: Headers, common: Headers, *, keep_alive:
     """Status line and headers, with the blank line. A connection that will be closed says so."""
     if not keep_alive:
         headers = [header for header in headers if header[0] != b"connection"] + [(b"connection", b"close")]
-    line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
-    fields = [b"%b: %b\r\n" % header for header in (*headers, *common)]
-    head = b"".join([line, _date(), *fields, b"\r\n"])
-    if head.count(b"\n") != len(fields) + _OWN_LINES:
+    line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status
+    lines = [line, _date(), *map(_written, headers), *map(_written, common), b"\r\n"]
+    head = b"\r\n".join(lines)
+    if head.count(b"\n") != len(lines):
         raise InternalError("an answer has an illegal header")
     return head
 
@@ -37,5 +36,5 @@ def response_head(status: int, headers: Headers, common: Headers, *, keep_alive:
 def _date() -> bytes:
     now = int(time.time())
     if now != _Clock.second:
-        _Clock.second, _Clock.line = now, f"date: {formatdate(now, usegmt=True)}\r\n".encode()
+        _Clock.second, _Clock.line = now, f"date: {formatdate(now, usegmt=True)}".encode()
     return _Clock.line
