@@ -1,7 +1,6 @@
 """Who may use the gateway: client keys, and what holds when there are none.
 
-Keys are found by a keyed digest whose secret is made anew at every start, so neither the time it takes nor anything
-kept in memory tells a key.
+Keys are found by a keyed digest whose secret is made anew at every start, so the time it takes tells nothing of a key.
 Without keys only programs on this machine may call: the Host header and the Origin of browsers must be local, which
 keeps web pages and rebound DNS names out.
 """
