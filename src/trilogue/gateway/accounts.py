@@ -39,10 +39,10 @@ class Accounts:
         self._pools = pools
         return pools
 
-    def sync(self) -> None:
-        """Pass on what happened here, take over what happened elsewhere. Costs microseconds."""
+    def sync(self, now: float | None = None) -> None:
+        """Pass on what happened here, take over what happened elsewhere. `now`: the steady time, if it is known."""
         if self._keeper is not None:
-            self._keeper.sync(steady_time())
+            self._keeper.sync(steady_time() if now is None else now)
 
     def close(self) -> None:
         """Write what is left."""
