@@ -66,35 +66,22 @@ class Leg(Ask, kw_only=True, eq=False):
     """proxies tried, by account"""
 
 
-class Journey:
+class Journey(Struct, eq=False):
     """One request. Made by `Pools.begin`."""
 
-    __slots__ = (
-        "_book",
-        "_faults",
-        "_lease",
-        "_leg",
-        "_legs",
-        "_stripped",
-        "_surveys",
-        "_verdict",
-        "decision",
-        "failure",
-    )
-
-    def __init__(self, book: Rulebook, legs: list[Leg], decision: Decision) -> None:
-        self.decision = decision
-        self.failure: Failure | None = None
-        """what the last attempt ended with"""
-        self._book = book
-        self._legs = legs
-        self._leg = legs[0]
-        self._lease: Lease | None = None
-        self._verdict: Verdict | None = None
-        self._faults = 0
-        """of all legs"""
-        self._stripped = False
-        self._surveys: list[Survey] = []
+    decision: Decision
+    _book: Rulebook
+    _legs: list[Leg]
+    _leg: Leg
+    """the one under way"""
+    _lease: Lease | None = None
+    _verdict: Verdict | None = None
+    _faults: int = 0
+    """of all legs"""
+    _stripped: bool = False
+    _surveys: list[Survey] = []
+    failure: Failure | None = None
+    """what the last attempt ended with"""
 
     def next(self, now: float) -> Step | None:
         """The next attempt, or None: then `ending` says what the client gets."""

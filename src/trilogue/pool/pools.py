@@ -48,7 +48,7 @@ class Pools:
             Leg(position=position, pool=self.pools[name], model=model, sticky=sticky, tokens=tokens)
             for position, (name, model) in enumerate(targets)
         ]
-        return Journey(self, legs, decision)
+        return Journey(decision, self, legs, legs[0])
 
     def find(self, name: str) -> list[tuple[Pool, Account]]:
         """Accounts by `account` or `provider/account`."""
