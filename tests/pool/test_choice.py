@@ -187,7 +187,7 @@ def test_nobody_is_there() -> None:
     survey = pool.survey(START + 1, Ask())
     assert survey.reasons == {"rate_limited": 2, "disabled": 1}
     assert survey.retry_at == pytest.approx(START + 20)
-    assert {skipped.account for skipped in choice.skipped} == {"a", "b", "c"}
+    assert {skipped.account for skipped in pool.considered().skipped} == {"a", "b", "c"}
 
 
 def test_explanations_are_bounded() -> None:
@@ -196,7 +196,8 @@ def test_explanations_are_bounded() -> None:
     for number in range(99):
         fail(pool, f"a{number}", START, cool(30.0))
     choice = pool.choose(START + 1, Ask())
-    assert (name_of(choice), choice.away, len(choice.skipped)) == ("a99", 99, 8)
+    looked = pool.considered()
+    assert (name_of(choice), looked.candidates, looked.away, len(looked.skipped)) == ("a99", 100, 99, 8)
 
 
 def test_the_order_survives_every_kind_of_event() -> None:

@@ -40,7 +40,7 @@ class Accounts:
         return pools
 
     def sync(self, now: float | None = None) -> None:
-        """Pass on what happened here, take over what happened elsewhere. Costs microseconds. `now`: steady time."""
+        """Pass on what happened here, take over what happened elsewhere. `now`: the steady time, if it is known."""
         if self._keeper is not None:
             self._keeper.sync(steady_time() if now is None else now)
 

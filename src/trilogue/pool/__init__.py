@@ -34,7 +34,7 @@ none of its own. `with_headers(failure, reset_delay(headers, now()))` takes the 
 is no retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
 """
 
-from trilogue.pool.account import Account, Lease
+from trilogue.pool.account import Account, Ask, Lease
 from trilogue.pool.budget import Budget
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Switched, Tally
 from trilogue.pool.classify import ROWS, classify
@@ -43,7 +43,7 @@ from trilogue.pool.explain import Attempt, Considered, Decision, Recent
 from trilogue.pool.journey import Journey, Step, with_headers
 from trilogue.pool.pool import Choice, Pool, Survey
 from trilogue.pool.pools import Pools
-from trilogue.pool.ready import Ask, Skipped
+from trilogue.pool.ready import Skipped
 from trilogue.pool.settings import (
     AccountSpec,
     Limits,

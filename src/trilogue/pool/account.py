@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from trilogue.pool.buckets import Bucket
 from trilogue.pool.proxies import ProxyRing
-from trilogue.pool.settings import AccountSpec, Strategy
+from trilogue.pool.settings import AccountSpec
 
 MAX_MODELS = 64
 """models that an account can be blocked for at a time; the oldest block gives way"""
@@ -21,7 +23,16 @@ class Block(NamedTuple):
     failures: int = 1
 
 
-class Lease(NamedTuple):
+class Ask(Struct):
+    """What a choice depends on. `tried`: names of accounts that this request has been to. `tokens`: an estimate."""
+
+    model: str = ""
+    sticky: str = ""
+    tried: set[str] = set()
+    tokens: int = 0
+
+
+class Lease(Struct, frozen=True):
     """An account reserved for one attempt. `since`: when."""
 
     account: Account
@@ -121,10 +132,9 @@ class Account:
             return "concurrency"
         if self.requests is not None and not self.requests.has(now, 1):
             return "requests_per_minute"
-        balance = self.balance
-        if balance is not None and balance <= 0:
-            return "balance"
-        return ""
+        if self.adjust is None and self.spec.balance is None:
+            return ""
+        return "balance" if (self.balance or 0.0) <= 0 else ""
 
     def lacks(self, now: float, model: str, tokens: int) -> str:
         """Why it cannot be used for this very request; empty if it can."""
@@ -165,14 +175,6 @@ class Account:
         if len(self.models) > MAX_MODELS:
             del self.models[next(iter(self.models))]
 
-    def take(self, now: float, tokens: int) -> None:
-        """A request goes out with it."""
-        self.in_flight += 1
-        if self.requests is not None:
-            self.requests.take(now, 1)
-        if self.tokens is not None:
-            self.tokens.take(now, tokens)
-
     def success_rate(self) -> float | None:
         """Of all that was tried, here and elsewhere."""
         ok = self.ok + self.ok_elsewhere
@@ -180,15 +182,8 @@ class Account:
         return ok / total if total else None
 
 
-def next_rank(strategy: Strategy, account: Account, use: float) -> float:
-    """The rank after a use. It never falls, so that what is queued with an old one is found in time.
-
-    `use`: for lru the number of the use; for weighted the virtual time, which keeps who was away from catching up.
-    """
-    if strategy == "lru":
-        return use
-    if strategy == "weighted":
-        return max(account.rank, use) + 1.0 / account.spec.weight
+def rank_by_balance(account: Account) -> float:
+    """Whoever has most left goes first."""
     balance = account.balance
     return 0.0 if balance is None else -balance
 

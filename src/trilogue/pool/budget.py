@@ -20,6 +20,7 @@ class Budget:
         self._requests = [0] * SLOTS
         self._retries = [0] * SLOTS
         self._slot = 0
+        self._slot_ends = 0.0
         self.requests = 0
         """within the window"""
         self.retries = 0
@@ -27,13 +28,15 @@ class Budget:
 
     def request(self, now: float) -> None:
         """A client's request begins."""
-        self._advance(now)
+        if now >= self._slot_ends:
+            self._advance(now)
         self._requests[self._slot % SLOTS] += 1
         self.requests += 1
 
     def take(self, now: float, *, forced: bool = False) -> bool:
         """Whether a request may be tried once more; it counts if so. `forced`: count it in any case."""
-        self._advance(now)
+        if now >= self._slot_ends:
+            self._advance(now)
         if not forced and self.retries + 1 > max(self._settings.floor, self._settings.ratio * self.requests):
             return False
         self._retries[self._slot % SLOTS] += 1
@@ -50,3 +53,4 @@ class Budget:
             self.retries -= self._retries[index]
             self._requests[index] = self._retries[index] = 0
         self._slot = slot
+        self._slot_ends = (slot + 1) * self._slot_seconds

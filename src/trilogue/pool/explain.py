@@ -5,7 +5,8 @@ Names, counts and times only: no keys, no prompts, no text of upstreams.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -36,7 +37,7 @@ class Attempt(Struct, kw_only=True):
     rests: float | None = None
 
 
-class Considered(Struct, kw_only=True):
+class Considered(Struct, frozen=True, kw_only=True):
     """A look at one provider. `skipped`: some of those who were away, with the reason; `away` counts all of them."""
 
     provider: str
@@ -68,22 +69,17 @@ class Recent:
     """The last decisions, by request."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._decisions: OrderedDict[str, Decision] = OrderedDict()
+        self._decisions: deque[Decision] = deque(maxlen=limit)
+        self.add = self._decisions.append
+        """remember one; the oldest is forgotten"""
 
     def __len__(self) -> int:
         return len(self._decisions)
 
-    def add(self, decision: Decision) -> None:
-        """Remember it; the oldest is forgotten."""
-        self._decisions[decision.request_id] = decision
-        while len(self._decisions) > self._limit:
-            self._decisions.popitem(last=False)
-
     def find(self, request_id: str) -> Decision | None:
-        """The decision on one request."""
-        return self._decisions.get(request_id)
+        """The decision on one request. Looks through all of them: people ask for one, every request adds one."""
+        return next((one for one in reversed(self._decisions) if one.request_id == request_id), None)
 
     def latest(self, most: int = 100) -> list[Decision]:
         """The newest first."""
-        return [decision for _, decision in zip(range(most), reversed(self._decisions.values()), strict=False)]
+        return list(islice(reversed(self._decisions), most))

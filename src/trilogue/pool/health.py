@@ -40,10 +40,6 @@ class Health:
         self._ready = ready
         self._changes = changes
 
-    def is_down(self, now: float, *, desperate: bool) -> bool:
-        """Whether the provider as a whole is out."""
-        return now < self.until or (not desperate and now < self.soft_until)
-
     def worked(self, lease: Lease, now: float) -> None:
         """An answer came: whatever was wrong when it was asked for is over."""
         self._streak = self._down_failures = 0

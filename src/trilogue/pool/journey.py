@@ -9,17 +9,16 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol as Interface
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool.account import Lease
+from trilogue.pool.account import Ask, Lease
 from trilogue.pool.budget import Budget
 from trilogue.pool.classify import as_failure, classify
-from trilogue.pool.explain import Attempt, Considered, Decision
-from trilogue.pool.pool import MOST_SKIPPED, Choice, Pool, Survey
-from trilogue.pool.ready import Ask
+from trilogue.pool.explain import Attempt, Decision
+from trilogue.pool.pool import Choice, Pool, Survey
 from trilogue.pool.settings import Rule
 from trilogue.pool.sticky import response_key
 from trilogue.pool.verdict import Action, Scope, Verdict
@@ -30,13 +29,6 @@ FIRST_WAIT = 0.05
 LONGEST_WAIT = 1.0
 SOON = 60.0
 """seconds that a client may be asked to wait for an account"""
-
-
-class Target(Struct, frozen=True):
-    """A place that may answer: a provider's pool, and the model's name there."""
-
-    pool: Pool
-    model: str
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -63,94 +55,89 @@ class Rulebook(Interface):
         ...
 
 
-class _Leg:
-    """A target within this request."""
+class Leg(Ask, kw_only=True, eq=False):
+    """A target within one request: what is asked of whom, and what came of it."""
 
-    __slots__ = ("ask", "faults", "position", "proxies", "refused", "target")
-
-    def __init__(self, position: int, target: Target, sticky: str, tokens: int) -> None:
-        self.position = position
-        self.target = target
-        self.ask = Ask(model=target.model, sticky=sticky, tried=set(), tokens=tokens)
-        self.faults = 0
-        self.refused = False
-        self.proxies: dict[str, set[int]] = {}
-        """proxies tried, by account"""
+    position: int
+    pool: Pool
+    faults: int = 0
+    refused: bool = False
+    proxies: dict[str, set[int]] = field(default_factory=dict)
+    """proxies tried, by account"""
 
 
-class Journey:
+class Journey(Struct, eq=False):
     """One request. Made by `Pools.begin`."""
 
-    def __init__(self, book: Rulebook, targets: list[Target], decision: Decision, sticky: str, tokens: int) -> None:
-        self.decision = decision
-        self.failure: Failure | None = None
-        """what the last attempt ended with"""
-        self._book = book
-        self._legs = [_Leg(position, target, sticky, tokens) for position, target in enumerate(targets)]
-        self._leg = self._legs[0]
-        self._lease: Lease | None = None
-        self._verdict: Verdict | None = None
-        self._stripped = False
-        self._surveys: list[Survey] = []
+    decision: Decision
+    _book: Rulebook
+    _legs: list[Leg]
+    _leg: Leg
+    """the one under way"""
+    _lease: Lease | None = None
+    _verdict: Verdict | None = None
+    _faults: int = 0
+    """of all legs"""
+    _stripped: bool = False
+    _surveys: list[Survey] = []
+    failure: Failure | None = None
+    """what the last attempt ended with"""
 
     def next(self, now: float) -> Step | None:
         """The next attempt, or None: then `ending` says what the client gets."""
         if self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped:
             return self._strip(now)
-        first = not self.decision.attempts
+        made = len(self.decision.attempts)
         for desperate in (False, True):
-            for leg in sorted(self._legs, key=lambda leg: leg.faults >= FAULTS_PER_TARGET):
-                if leg.refused or len(self.decision.attempts) >= leg.target.pool.settings.max_attempts:
+            for leg in self._in_order() if self._faults else self._legs:
+                if leg.refused or made >= leg.pool.settings.max_attempts:
                     continue
-                choice = leg.target.pool.choose(now, leg.ask, desperate=desperate)
+                choice = leg.pool.choose(now, leg, desperate=desperate)
                 if choice.lease is None:
                     continue
-                if not first and not self._book.budget.take(now):
-                    leg.target.pool.released(choice.lease)
+                if made and not self._book.budget.take(now):
+                    leg.pool.released(choice.lease)
                     self.decision.outcome = "budget"
                     return None
                 return self._go(leg, choice, choice.lease, now)
         self._survey(now)
         return None
 
+    def _in_order(self) -> list[Leg]:
+        """Who has had too many faults comes last."""
+        return sorted(self._legs, key=lambda leg: leg.faults >= FAULTS_PER_TARGET)
+
     def _survey(self, now: float) -> None:
         """Nobody is left: find out why, unless there were enough attempts."""
         legs = [leg for leg in self._legs if not leg.refused]
-        legs = [leg for leg in legs if len(self.decision.attempts) < leg.target.pool.settings.max_attempts]
+        legs = [leg for leg in legs if len(self.decision.attempts) < leg.pool.settings.max_attempts]
         self.decision.outcome = "exhausted" if legs else "attempts"
         for leg in legs:
-            pool = leg.target.pool
-            survey = pool.survey(now, leg.ask)
+            survey = leg.pool.survey(now, leg)
             self._surveys.append(survey)
-            self.decision.considered.append(
-                Considered(
-                    provider=pool.name,
-                    candidates=len(pool.accounts),
-                    away=len(pool.ready.away),
-                    skipped=pool.ready.skipped(MOST_SKIPPED),
-                    reasons=survey.reasons,
-                )
-            )
+            self.decision.considered.append(replace(leg.pool.considered(), reasons=survey.reasons))
 
-    def _go(self, leg: _Leg, choice: Choice, lease: Lease, now: float) -> Step:
-        account = lease.account
+    def _go(self, leg: Leg, choice: Choice, lease: Lease, now: float) -> Step:
+        account, decision = lease.account, self.decision
         self._leg, self._lease = leg, lease
-        self._consider(leg, choice)
+        looked = leg.pool.considered()
+        if not decision.considered or decision.considered[-1] != looked:
+            decision.considered.append(looked)
         proxy = None
         if account.proxies is not None:
             proxy = account.proxies.choose(now, leg.proxies.setdefault(account.name, set()))
             leg.proxies[account.name].add(proxy)
-        leg.ask.tried.add(account.name)
-        wait = self._wait()
-        self._note(leg, account.name, choice.how, now, broken=choice.broken, proxy=proxy)
-        return Step(
-            target=leg.position,
-            provider=leg.target.pool.name,
+        leg.tried.add(account.name)
+        attempt = Attempt(
+            provider=leg.pool.name,
             account=account.name,
-            model=leg.target.model,
+            model=leg.model,
+            how=choice.how,
+            broken=choice.broken,
             proxy=proxy,
-            wait=wait,
+            started=now - decision.at,
         )
+        return self._step(attempt, wait=self._wait() if self._faults else 0.0)
 
     def _strip(self, now: float) -> Step:
         """The same account, once more. Always allowed: it is the conversation that needs it, not a bad upstream."""
@@ -158,30 +145,43 @@ class Journey:
         self._book.budget.take(now, forced=True)
         leg = self._leg
         last = self.decision.attempts[-1]
-        account = leg.target.pool.account(last.account)
+        account = leg.pool.account(last.account)
         if account is not None:
-            self._lease = leg.target.pool.take(account, now, leg.ask)
-        self._note(leg, last.account, "stripped", now, proxy=last.proxy)
-        return Step(
-            target=leg.position,
+            self._lease = leg.pool.take(account, now, leg)
+        attempt = Attempt(
             provider=last.provider,
             account=last.account,
             model=last.model,
+            how="stripped",
             proxy=last.proxy,
-            strip=True,
+            started=now - self.decision.at,
+        )
+        return self._step(attempt, strip=True)
+
+    def _step(self, attempt: Attempt, *, strip: bool = False, wait: float = 0.0) -> Step:
+        self.decision.attempts.append(attempt)
+        return Step(
+            target=self._leg.position,
+            provider=attempt.provider,
+            account=attempt.account,
+            model=attempt.model,
+            proxy=attempt.proxy,
+            strip=strip,
+            wait=wait,
         )
 
     def failed(self, now: float, error: UpstreamError | Failure, *, committed: bool = False) -> bool:
         """The attempt failed. True: ask for the next one. `committed`: the client has something already, so no."""
         failure = self.failure = as_failure(error)
         verdict = self._verdict = classify(error, self._book.rules)
-        pool, lease = self._leg.target.pool, self._lease
+        pool, lease = self._leg.pool, self._lease
         rests = pool.failed(lease, now, verdict, self._book.rng) if lease is not None else None
         self._lease = None
         if verdict.blame_proxy:
             self._blame_proxy(now)
         if verdict.action is Action.NEXT and verdict.scope is not Scope.NOBODY:
             self._leg.faults += 1
+            self._faults += 1
         self._end(now, verdict.action.value, verdict, rests)
         final = committed or verdict.is_final or (verdict.action is Action.STRIP and self._stripped)
         if final:
@@ -192,23 +192,23 @@ class Journey:
     def _blame_proxy(self, now: float) -> None:
         """The account was not even reached: it may be tried again through another proxy."""
         last = self.decision.attempts[-1]
-        account = self._leg.target.pool.account(last.account)
+        account = self._leg.pool.account(last.account)
         if account is None or account.proxies is None or last.proxy is None:
             return
         account.proxies.failed(last.proxy, now)
         if account.proxies.untried(now, self._leg.proxies[account.name]):
-            self._leg.ask.tried.discard(account.name)
+            self._leg.tried.discard(account.name)
 
     def finished(self, now: float, usage: Usage | None = None, response_id: str = "") -> None:
         """The attempt was answered, completely. `response_id`: what a client may continue."""
-        lease, pool = self._lease, self._leg.target.pool
+        lease, pool = self._lease, self._leg.pool
         if lease is not None:
             pool.finished(lease, now, usage)
             if response_id and pool.settings.sticky:
                 pool.bind(response_key(response_id), lease.account, now)
-            last = self.decision.attempts[-1]
-            if last.proxy is not None and lease.account.proxies is not None:
-                lease.account.proxies.worked(last.proxy)
+            proxy = self.decision.attempts[-1].proxy
+            if proxy is not None and lease.account.proxies is not None:
+                lease.account.proxies.worked(proxy)
         self._lease = None
         self._end(now, "answered")
         self.decision.outcome = "answered"
@@ -221,7 +221,7 @@ class Journey:
     def released(self, now: float) -> None:
         """The attempt ended without saying anything about the account: the client left. May be called at any time."""
         if self._lease is not None:
-            self._leg.target.pool.released(self._lease)
+            self._leg.pool.released(self._lease)
             self._lease = None
             self._end(now, "released")
             self.decision.outcome = self.decision.outcome or "released"
@@ -252,43 +252,15 @@ class Journey:
 
     def _wait(self) -> float:
         """A short rest before an upstream in trouble is asked again; limits and keys are no trouble of the upstream."""
-        faults = sum(leg.faults for leg in self._legs)
-        if not faults:
-            return 0.0
-        return self._book.rng.uniform(0, min(FIRST_WAIT * 2.0 ** (faults - 1), LONGEST_WAIT))
-
-    def _consider(self, leg: _Leg, choice: Choice) -> None:
-        looked = Considered(
-            provider=leg.target.pool.name,
-            candidates=choice.candidates,
-            away=choice.away,
-            skipped=choice.skipped,
-        )
-        seen = self.decision.considered
-        if not seen or seen[-1] != looked:
-            seen.append(looked)
-
-    def _note(
-        self, leg: _Leg, account: str, how: str, now: float, *, broken: str = "", proxy: int | None = None
-    ) -> None:
-        self.decision.attempts.append(
-            Attempt(
-                provider=leg.target.pool.name,
-                account=account,
-                model=leg.target.model,
-                how=how,
-                broken=broken,
-                proxy=proxy,
-                started=now - self.decision.at,
-            )
-        )
+        return self._book.rng.uniform(0, min(FIRST_WAIT * 2.0 ** (self._faults - 1), LONGEST_WAIT))
 
     def _end(self, now: float, action: str, verdict: Verdict | None = None, rests: float | None = None) -> None:
-        self.decision.took = now - self.decision.at
-        if not self.decision.attempts:
+        decision = self.decision
+        took = decision.took = now - decision.at
+        if not decision.attempts:
             return
-        last = self.decision.attempts[-1]
-        last.ended, last.action = self.decision.took, action
+        last = decision.attempts[-1]
+        last.ended, last.action = took, action
         if verdict is not None:
             last.scope, last.why, last.status = verdict.scope.value, verdict.why, verdict.status
             last.rests = None if rests is None else rests - now

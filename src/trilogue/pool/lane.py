@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 
-from trilogue.pool.account import Account
+from trilogue.pool.account import Account, Ask
 
 Entry = tuple[int, float, int, Account]
+Judge = Callable[[Account, float, Ask], int]
 
 
 class Fit:
@@ -41,7 +42,7 @@ class Lane:
             self._members.add(account.index)
             heappush(self._heap, _entry(account))
 
-    def first(self, judge: Callable[[Account], int]) -> Account | None:
+    def first(self, judge: Judge, now: float, ask: Ask) -> Account | None:
         """The first account that the judge lets pass."""
         heap = self._heap
         aside: list[Entry] = []
@@ -50,9 +51,9 @@ class Lane:
             entry = heap[0]
             account = entry[3]
             if entry[1] != account.rank:
-                heapreplace(heap, _entry(account))
+                heapreplace(heap, (entry[0], account.rank, entry[2], account))
                 continue
-            fit = judge(account)
+            fit = judge(account, now, ask)
             if fit == Fit.USE:
                 found = account
                 break

@@ -12,12 +12,13 @@ from random import Random
 from msgspec import Struct
 
 from trilogue.model import Usage
-from trilogue.pool.account import Account, Lease, next_rank
+from trilogue.pool.account import Account, Ask, Lease, rank_by_balance
 from trilogue.pool.changes import Bound, Change, Cooled, Tally
+from trilogue.pool.explain import Considered
 from trilogue.pool.health import Health
 from trilogue.pool.prices import cost, price_of
 from trilogue.pool.proxies import ProxyRing
-from trilogue.pool.ready import Ask, Ready, Skipped
+from trilogue.pool.ready import Ready
 from trilogue.pool.settings import ProviderSpec
 from trilogue.pool.stickiness import Stickiness
 from trilogue.pool.verdict import Verdict
@@ -30,19 +31,15 @@ DRY_SECONDS = 0.05
 """how long the answer "nobody, until then" is good for"""
 
 
-class Choice(Struct, frozen=True, kw_only=True):
-    """An account for a request, reserved until `finished`, `failed` or `released`; or none, and why.
+class Choice(Struct, frozen=True):
+    """An account for a request, reserved until `finished`, `failed` or `released`; or none.
 
-    `how`: sticky, strategy or last_resort. `broken`: why a conversation had to leave its account. `away`: how many are
-    not there; `skipped`: some of them.
+    `how`: sticky, strategy or last_resort. `broken`: why a conversation had to leave its account.
     """
 
     lease: Lease | None
-    how: str = ""
-    broken: str = ""
-    candidates: int = 0
-    away: int = 0
-    skipped: tuple[Skipped, ...] = ()
+    how: str
+    broken: str
 
 
 class Survey(Struct, frozen=True, kw_only=True):
@@ -75,14 +72,12 @@ class Pool:
         self._uses = 0.0
         self._counted: dict[int, Account] = {}
         self._dry: tuple[int, str, float, Survey] | None = None
-        for account in self.accounts:
-            account.rank = next_rank(self.settings.strategy, account, 0.0) if self._by_balance else 0.0
+        self._complete = Considered(provider=self.name, candidates=len(self.accounts), away=0)
+        self._by_balance = self.settings.strategy == "highest_balance"
         if self._by_balance:
+            for account in self.accounts:
+                account.rank = rank_by_balance(account)
             self.ready.rebuild()
-
-    @property
-    def _by_balance(self) -> bool:
-        return self.settings.strategy == "highest_balance"
 
     def account(self, name: str) -> Account | None:
         """One of its accounts."""
@@ -90,29 +85,37 @@ class Pool:
 
     def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Choice:
         """Reserve an account. `desperate`: also those that keep failing, if nobody else is there."""
-        self.ready.release(now)
+        ready, health = self.ready, self.health
+        if now >= ready.alarm:
+            ready.release(now)
+        if now < health.until or (now < health.soft_until and not desperate):
+            return Choice(None, "", "")
         account, how, broken = None, "sticky", ""
-        if not self.health.is_down(now, desperate=desperate):
+        if ask.sticky and self.settings.sticky:
             account, broken = self._stuck_to(now, ask, desperate=desperate)
+        known = account is not None
+        if account is None:
+            how, account = "strategy", ready.first(now, ask, desperate=desperate)
             if account is None:
-                how = "strategy"
-                account = self.ready.first(now, ask, desperate=desperate)
-        if account is not None and now < account.soft_until:
+                return Choice(None, "", broken)
+        if now < account.soft_until:
             how = "last_resort"
+        return Choice(self.take(account, now, ask, known=known), how, broken)
+
+    def considered(self) -> Considered:
+        """How many could be chosen from and who was away, for the record."""
         away = self.ready.away
-        return Choice(
-            lease=None if account is None else self.take(account, now, ask),
-            how=how,
-            broken=broken,
+        if not away:
+            return self._complete
+        return Considered(
+            provider=self.name,
             candidates=len(self.accounts),
             away=len(away),
-            skipped=self.ready.skipped(MOST_SKIPPED) if away else (),
+            skipped=self.ready.skipped(MOST_SKIPPED),
         )
 
     def _stuck_to(self, now: float, ask: Ask, *, desperate: bool) -> tuple[Account | None, str]:
         """The conversation's own account if it can be used, else why not."""
-        if not ask.sticky or not self.settings.sticky:
-            return None, ""
         name = self.sticky.find(ask.sticky)
         if name is None:
             return None, ""
@@ -122,19 +125,31 @@ class Pool:
         why = self.ready.obstacle(account, now, ask, desperate=desperate)
         return (None, why) if why else (account, "")
 
-    def take(self, account: Account, now: float, ask: Ask) -> Lease:
-        """Reserve this very account."""
-        account.take(now, ask.tokens)
+    def take(self, account: Account, now: float, ask: Ask, *, known: bool = False) -> Lease:
+        """Reserve this very account. `known`: the conversation is bound to it already."""
+        account.in_flight += 1
+        if account.requests is not None:
+            account.requests.take(now, 1)
+        if account.tokens is not None:
+            account.tokens.take(now, ask.tokens)
         self._counted[account.index] = account
-        strategy = self.settings.strategy
-        if strategy == "weighted":
-            self._uses = max(self._uses, account.rank)
-        else:
-            self._uses += 1
-        account.rank = next_rank(strategy, account, self._uses)
-        if ask.sticky and self.settings.sticky:
+        self._rank(account)
+        if ask.sticky and not known and self.settings.sticky:
             self.bind(ask.sticky, account, now)
         return Lease(account, ask.model, ask.tokens, now)
+
+    def _rank(self, account: Account) -> None:
+        """Its place after a use. It never falls, so that what is queued with an old one is found in time."""
+        strategy = self.settings.strategy
+        if strategy == "lru":
+            self._uses += 1
+            account.rank = self._uses
+        elif strategy == "weighted":
+            # A virtual time: who was away does not catch up.
+            self._uses = max(self._uses, account.rank)
+            account.rank = self._uses + 1.0 / account.spec.weight
+        else:
+            account.rank = rank_by_balance(account)
 
     def bind(self, key: str, account: Account, now: float) -> None:
         """A conversation belongs to this account from now on."""
@@ -143,28 +158,26 @@ class Pool:
 
     def finished(self, lease: Lease, now: float, usage: Usage | None = None) -> None:
         """The request was answered."""
+        self.released(lease)
         account = lease.account
-        self._release(account)
         account.ok += 1
         if usage is not None:
-            used = usage.input + usage.output
-            if account.tokens is not None and used:
+            if account.tokens is not None and (used := usage.input + usage.output):
                 account.tokens.take(now, used - lease.tokens)
-            account.spent += cost(usage, price_of(self._spec.prices, lease.model)) if self._spec.prices else 0.0
+            if self._spec.prices:
+                account.spent += cost(usage, price_of(self._spec.prices, lease.model))
             if self._by_balance:
-                account.rank = next_rank("highest_balance", account, 0.0)
+                account.rank = rank_by_balance(account)
         self.health.worked(lease, now)
 
     def failed(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float | None:
         """The request failed. Gives until when someone rests, if so."""
-        self._release(lease.account)
+        self.released(lease)
         return self.health.failed(lease, now, verdict, rng)
 
     def released(self, lease: Lease) -> None:
         """The request ended without saying anything about the account: the client left."""
-        self._release(lease.account)
-
-    def _release(self, account: Account) -> None:
+        account = lease.account
         account.in_flight -= 1
         self._counted[account.index] = account
         if account.concurrency is not None or account.by:
@@ -201,7 +214,7 @@ class Pool:
     def rebalanced(self, account: Account) -> None:
         """A balance has changed from outside."""
         if self._by_balance:
-            account.rank = next_rank("highest_balance", account, 0.0)
+            account.rank = rank_by_balance(account)
             self.ready.rebuild()
         self.ready.wake(account)
 

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from trilogue.pool.account import Account
+from trilogue.pool.account import Account, Ask
 from trilogue.pool.budget import Budget
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Switched, Tally
 from trilogue.pool.explain import Decision, Recent
-from trilogue.pool.journey import Journey, Target
+from trilogue.pool.journey import Journey, Leg
 from trilogue.pool.pool import MAX_CHANGES, Pool
-from trilogue.pool.ready import Ask
 from trilogue.pool.settings import PoolsSettings, ProviderSpec, Rule
 
 
@@ -23,8 +22,9 @@ class Pools:
     def __init__(
         self, specs: Iterable[ProviderSpec], settings: PoolsSettings, *, rng: Random, share: float = 1.0
     ) -> None:
-        self._changes: deque[Change] = deque(maxlen=MAX_CHANGES)
-        self.pools = {spec.name: Pool(spec, share=share, changes=self._changes) for spec in specs}
+        self.changes: deque[Change] = deque(maxlen=MAX_CHANGES)
+        """what has happened and was not drained yet"""
+        self.pools = {spec.name: Pool(spec, share=share, changes=self.changes) for spec in specs}
         self.settings = settings
         self.budget = Budget(settings.retry_budget)
         self.recent = Recent(settings.keep_decisions)
@@ -44,7 +44,11 @@ class Pools:
             request_id=request_id, at=now, model=targets[0][1], sticky=bool(sticky), considered=[], attempts=[]
         )
         self.recent.add(decision)
-        return Journey(self, [Target(self.pools[name], model) for name, model in targets], decision, sticky, tokens)
+        legs = [
+            Leg(position=position, pool=self.pools[name], model=model, sticky=sticky, tokens=tokens)
+            for position, (name, model) in enumerate(targets)
+        ]
+        return Journey(decision, self, legs, legs[0])
 
     def find(self, name: str) -> list[tuple[Pool, Account]]:
         """Accounts by `account` or `provider/account`."""
@@ -75,10 +79,8 @@ class Pools:
 
     def drain(self) -> list[Change]:
         """What has happened since the last call, for a store."""
-        if not self._changes:
-            return []
-        found = list(self._changes)
-        self._changes.clear()
+        found = list(self.changes)
+        self.changes.clear()
         return found
 
     def tallies(self) -> list[Tally]:

@@ -13,19 +13,10 @@ from math import inf
 
 from msgspec import Struct
 
-from trilogue.pool.account import Account
+from trilogue.pool.account import Account, Ask
 from trilogue.pool.lane import Fit, Lane
 
 MAX_LANES = 64
-
-
-class Ask(Struct):
-    """What a choice depends on. `tried`: names of accounts that this request has been to. `tokens`: an estimate."""
-
-    model: str = ""
-    sticky: str = ""
-    tried: set[str] = set()
-    tokens: int = 0
 
 
 class Skipped(Struct, frozen=True):
@@ -50,6 +41,8 @@ class Ready:
         self._by_model: dict[str, Lane] = {}
         self._last = Lane()
         """accounts that keep failing: used when nobody else is there"""
+        self.alarm = inf
+        """when `release` has something to do"""
         self._timers: list[tuple[float, int, Account]] = []
         self._serial = count()
 
@@ -58,6 +51,7 @@ class Ready:
         if when < account.alarm:
             account.alarm = when
             heappush(self._timers, (when, next(self._serial), account))
+            self.alarm = self._timers[0][0]
 
     def release(self, now: float) -> None:
         """Bring back everyone whose time has come."""
@@ -68,6 +62,7 @@ class Ready:
                 account.alarm = inf
                 self.wake(account)
                 self.at(account.next_change(now), account)
+        self.alarm = timers[0][0] if timers else inf
 
     def wake(self, account: Account) -> None:
         """An obstacle of this account has ended; if there is another one that will be found out."""
@@ -108,34 +103,30 @@ class Ready:
 
     def first(self, now: float, ask: Ask, *, desperate: bool) -> Account | None:
         """The next one by the strategy; `desperate`: also those that keep failing, if nobody else is there."""
-        own = self._by_model.get(ask.model)
+        lane = self._by_model.get(ask.model, self._lane) if self._by_model else self._lane
+        found = lane.first(self._fits, now, ask)
+        return self._last.first(self._fits_though_failing, now, ask) if found is None and desperate else found
 
-        def judge(account: Account) -> int:
-            obstacle = account.obstacle(now)
-            if obstacle:
-                self._park(account, obstacle, now)
-                return Fit.PARK
-            if now < account.soft_until:
-                return Fit.PARK
-            if account.name in ask.tried:
-                return Fit.ASIDE
-            lack = account.lacks(now, ask.model, ask.tokens)
-            if not lack:
-                return Fit.USE
-            return Fit.PARK if lack == "model" and own is not None else Fit.ASIDE
+    def _fits(self, account: Account, now: float, ask: Ask) -> int:
+        obstacle = account.obstacle(now)
+        if obstacle:
+            self._park(account, obstacle, now)
+            return Fit.PARK
+        if now < account.soft_until:
+            return Fit.PARK
+        if account.name in ask.tried:
+            return Fit.ASIDE
+        lack = account.lacks(now, ask.model, ask.tokens) if account.models or account.tokens else ""
+        if not lack:
+            return Fit.USE
+        return Fit.PARK if lack == "model" and ask.model in self._by_model else Fit.ASIDE
 
-        found = (self._lane if own is None else own).first(judge)
-        return self._failing(now, ask) if found is None and desperate else found
-
-    def _failing(self, now: float, ask: Ask) -> Account | None:
-        def judge(account: Account) -> int:
-            obstacle = account.obstacle(now)
-            if now >= account.soft_until or obstacle in ("cooling", "disabled"):
-                return Fit.PARK
-            unfit = obstacle or account.name in ask.tried or account.lacks(now, ask.model, ask.tokens)
-            return Fit.ASIDE if unfit else Fit.USE
-
-        return self._last.first(judge)
+    def _fits_though_failing(self, account: Account, now: float, ask: Ask) -> int:
+        obstacle = account.obstacle(now)
+        if now >= account.soft_until or obstacle in ("cooling", "disabled"):
+            return Fit.PARK
+        unfit = obstacle or account.name in ask.tried or account.lacks(now, ask.model, ask.tokens)
+        return Fit.ASIDE if unfit else Fit.USE
 
     def _park(self, account: Account, obstacle: str, now: float) -> None:
         """Make sure that it comes back: other obstacles end by an event or have their timer already."""

@@ -55,9 +55,8 @@ class Keeper:
 
     def sync(self, now: float) -> None:
         """Pass on what happened here, take over what happened elsewhere. Cheap; call it before every choice."""
-        changes = self.pools.drain()
-        if changes:
-            self._put(changes, now)
+        if self.pools.changes:
+            self._put(self.pools.drain(), now)
         if self._retired:
             self._hear_retired(now)
         if 0.0 <= now - self._looked_at < LOOK_SECONDS:
@@ -68,7 +67,7 @@ class Keeper:
             self._put(self.pools.tallies(), now)
             if self._reader is not None and self._file.inode() != self._inode:
                 self._begin_anew(now)
-        if self._writer.begun_anew.is_set():
+        if self._writer.begun_anew:
             self._begin_anew(now)
         self._look(now)
 
@@ -94,8 +93,8 @@ class Keeper:
 
     def _hear_retired(self, now: float) -> None:
         for old in self._retired:
-            changes = old.drain()
-            if changes:
+            if old.changes:
+                changes = old.drain()
                 self.pools.apply(changes, now)
                 self._put(changes, now)
 
@@ -143,7 +142,7 @@ class Keeper:
 
     def _begin_anew(self, now: float) -> None:
         """The new file knows nothing: tell it everything."""
-        self._writer.begun_anew.clear()
+        self._writer.begun_anew = False
         self._forget()
         self._put(self.pools.snapshot(now), now)
         self._put(list(self._all_tallies()), now)

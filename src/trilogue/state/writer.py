@@ -41,7 +41,7 @@ class Writer:
         self.failing = False
         self.dropped = 0
         """notes that were lost because too many were waiting"""
-        self.begun_anew = threading.Event()
+        self.begun_anew = False
         """the file was put aside: the new one is empty"""
         self._thread.start()
 
@@ -129,7 +129,7 @@ class Writer:
             self._connection.close()
             self._connection = None
         if is_broken(error) and put_aside(self._file):
-            self.begun_anew.set()
+            self.begun_anew = True
 
 
 def is_broken(error: Exception) -> bool:

@@ -1,0 +1,46 @@
+"""What the pool costs an ordinary request, in calls: one target, the first attempt works, nothing is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.test_cost import REQUESTS, calls, check
+from trilogue.gateway.accounts import Accounts
+from trilogue.model import Usage
+from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
+from trilogue.state import Keeper, steady_time
+
+PER_REQUEST = {"": 30, "conversation": 32}
+"""with a state file, by the key of the conversation"""
+
+
+def one_request(pools: Pools, accounts: Accounts, sticky: str) -> None:
+    """As the gateway does it."""
+    now = steady_time()
+    accounts.sync(now)
+    journey = pools.begin(now, "r", [("p", "m")], sticky=sticky, tokens=100)
+    assert journey.next(now) is not None
+    journey.finished(now, Usage(fresh=10, output=5))
+    journey.released(now)
+    accounts.sync(now)
+
+
+@pytest.mark.parametrize("sticky", PER_REQUEST)
+def test_calls_per_request(sticky: str, tmp_path: Path) -> None:
+    """Who reads the clock is not counted."""
+    spec = ProviderSpec(name="p", accounts=tuple(AccountSpec(name=name) for name in "abc"))
+    pools = Pools([spec], PoolsSettings(), rng=Random(7))
+    accounts = Accounts(tmp_path / "pool.db")
+    accounts._keeper = Keeper(pools, tmp_path / "pool.db", steady_time())
+
+    def run() -> None:
+        for _ in range(REQUESTS):
+            one_request(pools, accounts, sticky)
+
+    run()
+    found = calls(run) / REQUESTS - 3
+    accounts.close()
+    check(found, PER_REQUEST[sticky])
