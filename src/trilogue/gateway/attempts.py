@@ -46,7 +46,8 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
         journey.released(steady_time())
         raise
     finally:
-        services.sync()
+        if services.pools.changes:
+            services.sync()
         journal.write(log, "decision", journey.decision)
 
 

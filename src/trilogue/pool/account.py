@@ -32,7 +32,7 @@ class Ask(Struct):
     tokens: int = 0
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """An account reserved for one attempt. `since`: when."""
 
     account: Account

@@ -15,7 +15,7 @@ from msgspec import Struct
 from trilogue.pool.ready import Skipped
 
 
-class Attempt(Struct, kw_only=True):
+class Attempt(Struct, kw_only=True, gc=False):
     """One attempt. Times in seconds since the request began; `until`: how long someone rests because of it.
 
     `how`: sticky, strategy, last_resort or stripped (the same account again, without reasoning). `action`: what the
@@ -37,7 +37,7 @@ class Attempt(Struct, kw_only=True):
     rests: float | None = None
 
 
-class Considered(Struct, frozen=True, kw_only=True):
+class Considered(Struct, frozen=True, kw_only=True, gc=False):
     """A look at one provider. `skipped`: some of those who were away, with the reason; `away` counts all of them."""
 
     provider: str
@@ -47,7 +47,7 @@ class Considered(Struct, frozen=True, kw_only=True):
     reasons: dict[str, int] = {}
 
 
-class Decision(Struct, kw_only=True):
+class Decision(Struct, kw_only=True, gc=False):
     """Everything about one request. `outcome`: answered, client, exhausted, attempts, budget, released."""
 
     request_id: str

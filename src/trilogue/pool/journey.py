@@ -31,7 +31,7 @@ SOON = 60.0
 """seconds that a client may be asked to wait for an account"""
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Step(Struct, frozen=True, kw_only=True, gc=False):
     """One attempt to make. `target`: its position. `wait`: seconds to sleep before. `strip`: without reasoning."""
 
     target: int

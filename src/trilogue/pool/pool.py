@@ -31,7 +31,7 @@ DRY_SECONDS = 0.05
 """how long the answer "nobody, until then" is good for"""
 
 
-class Choice(Struct, frozen=True):
+class Choice(Struct, frozen=True, gc=False):
     """An account for a request, reserved until `finished`, `failed` or `released`; or none.
 
     `how`: sticky, strategy or last_resort. `broken`: why a conversation had to leave its account.

@@ -19,7 +19,7 @@ from trilogue.pool.lane import Fit, Lane
 MAX_LANES = 64
 
 
-class Skipped(Struct, frozen=True):
+class Skipped(Struct, frozen=True, gc=False):
     """An account that was not considered. `until`: when it is back, if that is known. `model`: only for this one."""
 
     account: str
