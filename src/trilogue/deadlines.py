@@ -32,7 +32,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, late: Late, due: float) -> None:
-        """Call `late` at this time of `time.monotonic`, unless it is removed by then. Added again, it has a new time."""
+        """Call `late` at this time of `time.monotonic` unless it is removed by then. Added again, it has a new time."""
         self._due[late] = due
         if due < self._next:
             self._set(due)
