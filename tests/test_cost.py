@@ -29,10 +29,9 @@ from trilogue.gateway.services import Services
 from trilogue.protocols.reply import Reply
 from trilogue.serving.connection import ClientConnection
 from trilogue.serving.known import KnownHeads
-from trilogue.upstream import UpstreamRequest
+from trilogue.upstream import Timeouts, UpstreamRequest
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.exchange import Exchange
-from trilogue.upstream.transport import HttpResponse
 
 MARGIN = 1.2
 EVENTS = 200
@@ -117,14 +116,14 @@ async def _stream(pair: tuple[Protocol, Protocol]) -> None:
     through, wire = passage(*pair), Wire()
     connection = Connection()
     connection.connection_made(cast(asyncio.Transport, Wire()))
-    exchange = connection.start(b"", b"")
+    exchange = connection.start(b"", b"", Timeouts(between=None))
     connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
 
     def take(data: bytes) -> bool:
         wire.write(through.feed(data))
         return False
 
-    pouring = asyncio.create_task(exchange.pour(take, None))
+    pouring = asyncio.create_task(exchange.pour(take))
     await asyncio.sleep(0)
     for event in head:
         connection.data_received(b"%x\r\n%b\r\n" % (len(event), event))
@@ -171,12 +170,12 @@ class Upstream:
             b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body
         )
 
-    async def send(self, request: UpstreamRequest) -> HttpResponse:
+    async def send(self, request: UpstreamRequest) -> Exchange:
         connection = Connection()
         connection.connection_made(cast(asyncio.Transport, Wire()))
-        exchange: Exchange = connection.start(b"", request.body)
+        exchange = connection.start(b"", request.body, request.timeouts)
         connection.data_received(self._data)
-        return HttpResponse(exchange, 60)
+        return exchange
 
     async def aclose(self) -> None:
         pass

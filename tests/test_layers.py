@@ -25,6 +25,7 @@ LAYERS = {
     "protocols": 2,
     "translate": 3,
     "lint": 3,
+    "deadlines": 4,
     "pool": 4,
     "routing": 4,
     "config": 5,

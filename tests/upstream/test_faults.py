@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.timing import check_within
 from tests.upstream.certificates import Authority
 from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Handler, Peer, chunk, post, run, serving, transport
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamProtocolError, UpstreamTimeout, UpstreamTruncated
@@ -189,6 +190,83 @@ def test_fault(loop: str, handler: Handler, error: type[UpstreamError], text: st
             assert "127.0.0.1" not in str(caught.value)
         if any(word in handler.__name__ for word in ("mid", "cut", "chunk")):
             assert body.startswith(b"data: 1\n\n")
+
+    run(loop, test)
+
+
+def test_silence_while_pouring(loop: str) -> None:
+    """One clock for many pieces: it runs out after one to two times its length, counted from the last piece."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        for _ in range(6):
+            await peer.send(chunk(b"data: 1\n\n"))
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5)
+
+    async def test() -> None:
+        last: list[float] = []
+        now = asyncio.get_running_loop().time
+
+        def take(_: bytes) -> bool:
+            last.append(now())
+            return False
+
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port, between=0.3))
+            with pytest.raises(UpstreamTimeout, match=r"silent for 0.3 s while we waited for more of the answer"):
+                await response.pour(take)
+            assert len(last) >= 5
+            assert now() - last[-1] >= 0.29
+            check_within(now() - last[-1], 0.65)
+
+    run(loop, test)
+
+
+def test_silence_from_the_start_of_pouring(loop: str) -> None:
+    """Nothing at all comes: then it is once its length."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        await asyncio.sleep(5)
+
+    async def test() -> None:
+        now = asyncio.get_running_loop().time
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port, between=0.2))
+            start = now()
+            with pytest.raises(UpstreamTimeout):
+                await response.pour(lambda data: False)
+            assert now() - start >= 0.19
+            check_within(now() - start, 0.25)
+
+    run(loop, test)
+
+
+def test_an_upstream_that_is_held_back_is_not_silent(loop: str) -> None:
+    """As long as we leave its bytes in the socket its clock stands still."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        await asyncio.sleep(0.05)
+        await peer.send(chunk(b"data: 1\n\n") + b"0\r\n\r\n")
+
+    async def test() -> None:
+        got: list[bytes] = []
+
+        def take(data: bytes) -> bool:
+            got.append(data)
+            return False
+
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port, between=0.1))
+            response.hold(True)
+            asyncio.get_running_loop().call_later(0.5, response.hold, False)
+            await response.pour(take)
+            assert got == [b"data: 1\n\n"]
 
     run(loop, test)
 

@@ -5,7 +5,8 @@ import resource
 
 import pytest
 
-from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Peer, chunk, post, run, serving, transport
+from tests.timing import check_within
+from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Peer, chunk, post, run, serving, transport, until
 from trilogue.errors import InternalError, UpstreamProtocolError
 from trilogue.upstream import UpstreamRequest
 from trilogue.upstream.exchange import HIGH_WATER
@@ -225,7 +226,17 @@ def test_connections_are_used_again(loop: str) -> None:
     run(loop, test)
 
 
-@pytest.mark.parametrize("extra", [b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsmuggled", OK, b"junk\r\n\r\n"])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsmuggled",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nthe beginning",
+        b"HTTP/1.1 200 OK\r\ncontent-le",
+        b"H",
+        OK,
+        b"junk\r\n\r\n",
+    ],
+)
 def test_answer_nobody_asked_for_is_never_taken_for_the_next(loop: str, extra: bytes) -> None:
     """An upstream that sends more than it was asked for must not answer somebody else's request with it."""
 
@@ -292,5 +303,52 @@ def test_a_released_answer_leaves_its_connection(loop: str) -> None:
                 await response.aclose()
                 await asyncio.sleep(0.1)
             assert len(connections) == 1
+
+    run(loop, test)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 103 Early Hints\r\ncontent-encoding: gzip\r\n\r\n" + OK,
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: Identity\r\ncontent-length: 2\r\n\r\nok",
+        CHUNKED + chunk(b"ok") + b"0\r\ncontent-encoding: gzip\r\n\r\n",
+    ],
+)
+def test_only_the_answers_own_head_says_how_it_is_packed(loop: str, answer: bytes) -> None:
+    """Neither an interim head nor a trailer, and `identity` says that it is not."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(answer)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            assert await (await http.send(post(port))).read(2) == b"ok"
+
+    run(loop, test)
+
+
+def test_the_rest_of_a_released_answer_may_be_late_only_for_so_long(loop: str) -> None:
+    """Then the connection is closed; nobody waits for it."""
+    gone: list[float] = []
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED + chunk(b"data: 1\n\n"))
+        gone.append(await peer.gone())
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            response = await http.send(post(port))
+            await response.pour(lambda data: True)
+            start = asyncio.get_running_loop().time()
+            response.release(0.2)
+            await response.aclose()
+            await asyncio.sleep(0.15)
+            assert not gone
+            await until(lambda: bool(gone))
+            assert gone[0] - start > 0.19
+            check_within(gone[0] - start, 0.25)
 
     run(loop, test)

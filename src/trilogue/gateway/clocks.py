@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from trilogue.deadlines import deadlines
 from trilogue.errors import UpstreamError, UpstreamTimeout
 from trilogue.gateway.heart import Progress, Total
 from trilogue.serving import Responder
@@ -19,8 +20,8 @@ class Clocks:
         self.error: UpstreamError | None = None
         self.over = False
         """it was the clock of the whole call: there is no time for another attempt"""
-        self.total = Total(self._expired_for_good)
-        self.progress = Progress(self._expired, lambda: responder.busy)
+        self.total = Total(self._expired_for_good, deadlines(task.get_loop()))
+        self.progress = Progress(self._expired, responder)
 
     def taken(self, cancelled: asyncio.CancelledError) -> UpstreamError | None:
         """The error of this attempt, if that is why the call was cancelled; then it can go on."""

@@ -9,7 +9,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from trilogue.deadlines import Deadlines
 from trilogue.errors import UpstreamTimeout
+from trilogue.serving import Responder
 
 Expired = Callable[[UpstreamTimeout], None]
 
@@ -38,12 +40,12 @@ class Heart:
 class Progress:
     """How long a streaming upstream may go on without an event. Bytes and pings are no events.
 
-    `busy`: it is the client that we wait for, so the upstream cannot be blamed.
+    While the client is busy it is the client that we wait for, so the upstream cannot be blamed.
     """
 
-    def __init__(self, expired: Expired, busy: Callable[[], bool]) -> None:
+    def __init__(self, expired: Expired, client: Responder) -> None:
         self._expired = expired
-        self._busy = busy
+        self._client = client
         self.since = 0.0
         """when the last event came"""
         self._seconds = 0.0
@@ -77,7 +79,7 @@ class Progress:
 
     def _look(self) -> None:
         now = time.monotonic()
-        if self._busy():
+        if self._client.busy:
             self.since = now
         left = self.since + self._seconds - now
         if left > 0:
@@ -91,22 +93,20 @@ class Progress:
 class Total:
     """How long a whole call may take, from its start. Each target may have a limit of its own."""
 
-    def __init__(self, expired: Expired) -> None:
+    def __init__(self, expired: Expired, deadlines: Deadlines) -> None:
         self._expired = expired
+        self._deadlines = deadlines
         self._started = time.monotonic()
-        self._timer: asyncio.TimerHandle | None = None
+        self._seconds = 0.0
 
     def limit(self, seconds: float) -> None:
         """This limit from now on, counted from the start of the call."""
-        self.stop()
-        left = max(0.0, self._started + seconds - time.monotonic())
-        self._timer = asyncio.get_running_loop().call_later(left, self._expire, seconds)
+        self._seconds = seconds
+        self._deadlines.add(self._expire, self._started + seconds)
 
-    def _expire(self, seconds: float) -> None:
-        self._expired(UpstreamTimeout(f"there was no complete answer within {seconds:g} s (timeouts.total)"))
+    def _expire(self) -> None:
+        self._expired(UpstreamTimeout(f"there was no complete answer within {self._seconds:g} s (timeouts.total)"))
 
     def stop(self) -> None:
         """The call is over."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadlines.remove(self._expire)

@@ -13,6 +13,7 @@ from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from trilogue.deadlines import deadlines
 from trilogue.errors import (
     InternalError,
     UpstreamConnect,
@@ -23,11 +24,17 @@ from trilogue.errors import (
 from trilogue.headers import header_name
 from trilogue.upstream.exchange import Exchange
 from trilogue.upstream.failures import tls_failure
+from trilogue.upstream.seam import Timeouts
 
 MAX_HEAD_BYTES = 256 * 1024
 """Honest heads are below 16 KiB; one read from the socket can be as large as this."""
 _JOIN_BELOW = 64 * 1024
 _FRAMED = ("content-length", "transfer-encoding")
+"""What marks the end of an answer; without them the end of the connection is its end."""
+
+
+class _Unasked(Exception):
+    """Ends the parser's work from within one of its callbacks."""
 
 
 class Connection(asyncio.Protocol):
@@ -36,56 +43,52 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.on_idle: Callable[[Connection], None] = _ignore
         self.on_lost: Callable[[Connection], None] = _ignore
-        self.used = False
-        """it has carried an exchange before"""
-        self._transport: asyncio.Transport | None = None
+        self.loop = asyncio.get_running_loop()
+        self.deadlines = deadlines(self.loop)
+        self.transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
-        self._parser = HttpResponseParser(self)
-        self._headers: list[tuple[str, str]] = []
         self._bodies: list[bytes] = []
         """what the read under way has of the body: it is handed over in one piece"""
-        self._framed = False
+        self.on_body = self._bodies.append
+        """llhttp: a part of the body, without its framing"""
         self._head_bytes = 0
         self._paused = False
+        self._parser = HttpResponseParser(self)
 
-    @property
-    def usable(self) -> bool:
-        """Another exchange may start."""
-        return self._exchange is None and self._transport is not None and not self._transport.is_closing()
-
-    def start(self, head: bytes, body: bytes) -> Exchange:
+    def start(self, head: bytes, body: bytes, timeouts: Timeouts) -> Exchange:
         """Send a request. The connection must be idle."""
-        if self._transport is None or self._exchange is not None:
+        transport = self.transport
+        if transport is None or self._exchange is not None:
             raise InternalError("a connection was used twice at once")
-        exchange = self._exchange = Exchange(self)
-        self._headers, self._framed, self._head_bytes = [], False, 0
+        exchange = self._exchange = Exchange(self, timeouts)
+        self._head_bytes = 0
         if len(body) < _JOIN_BELOW:
-            self._transport.write(head + body)
+            transport.write(head + body)
         else:
-            self._transport.write(head)
-            self._transport.write(body)
+            transport.write(head)
+            transport.write(body)
         return exchange
 
     def abort(self) -> None:
         """Close at once, without a farewell."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     def pause(self) -> None:
         """Leave further bytes in the socket."""
-        if not self._paused and self._transport is not None and not self._transport.is_closing():
+        if not self._paused and self.transport is not None and not self.transport.is_closing():
             self._paused = True
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     def resume(self) -> None:
         """Read on."""
-        if self._paused and self._transport is not None and not self._transport.is_closing():
+        if self._paused and self.transport is not None and not self.transport.is_closing():
             self._paused = False
-            self._transport.resume_reading()
+            self.transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: the connection is open."""
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """asyncio: bytes have come."""
@@ -102,16 +105,10 @@ class Connection(asyncio.Protocol):
         except HttpParserError as error:
             self._fail(exchange, UpstreamProtocolError(f"the upstream's answer is not HTTP ({type(error).__name__})"))
         else:
-            bodies = self._bodies
-            if bodies:
-                self._bodies = []
-                exchange.received(bodies[0] if len(bodies) == 1 else b"".join(bodies))
+            if self._bodies:
+                exchange.received(self._bodies)
             elif not exchange.status:
                 self._check_head(exchange, len(data))
-
-    def _hand_over(self, exchange: Exchange) -> None:
-        bodies, self._bodies = self._bodies, []
-        exchange.received(bodies[0] if len(bodies) == 1 else b"".join(bodies))
 
     def _check_head(self, exchange: Exchange, received: int) -> None:
         self._head_bytes += received
@@ -120,7 +117,7 @@ class Connection(asyncio.Protocol):
 
     def _fail(self, exchange: Exchange, error: UpstreamError) -> None:
         if self._bodies:
-            self._hand_over(exchange)
+            exchange.received(self._bodies)
         exchange.finish(error)
         self.abort()
 
@@ -134,48 +131,46 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """llhttp: a message starts. One that nobody asked for could be taken for the answer to the next request."""
         if self._exchange is None:
-            self.abort()
+            raise _Unasked
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """llhttp: one header, or one trailer after the body, which nobody needs."""
+        exchange = self._exchange
+        if exchange is None or exchange.status:
+            return
         lower = header_name(name)
-        self._framed = self._framed or lower in _FRAMED
-        self._headers.append((lower, value.decode("latin-1")))
+        if lower == "content-encoding":
+            exchange.encoded = True
+        exchange.headers.append((lower, value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         """llhttp: the head is complete; 1xx heads only announce another one."""
+        exchange = self._exchange
+        if exchange is None:
+            return
         status = self._parser.get_status_code()
-        if self._exchange is not None and status >= 200:
-            self._exchange.status = status
-            self._exchange.headers = self._headers
-            self._exchange.framed = self._framed
-            self._exchange.wake()
-        self._headers, self._framed = [], False
-
-    def on_body(self, body: bytes) -> None:
-        """llhttp: a part of the body, without its framing; of a second answer in the same read nobody wants any."""
-        if self._exchange is not None:
-            self._bodies.append(body)
+        if status >= 200:
+            exchange.status = status
+            exchange.wake()
+        else:
+            exchange.headers, exchange.encoded = [], False
 
     def on_message_complete(self) -> None:
         """llhttp: the message is over."""
-        exchange = self._exchange
-        if exchange is None or not exchange.status:
+        exchange, transport = self._exchange, self.transport
+        if exchange is None or transport is None or not exchange.status:
             return
         self._exchange = None
-        self.used = True
         if self._bodies:
-            self._hand_over(exchange)
+            exchange.received(self._bodies)
         exchange.finish()
-        self.resume()
-        if self._parser.should_keep_alive() and self._transport is not None and self._sent():
+        if self._paused:
+            self.resume()
+        # An upstream that answers before it has read all of the request will close.
+        if self._parser.should_keep_alive() and transport.get_write_buffer_size() == 0:
             self.on_idle(self)
         else:
-            self.abort()
-
-    def _sent(self) -> bool:
-        """The request is out: an upstream that answers before it has read all of it will close."""
-        return self._transport is not None and self._transport.get_write_buffer_size() == 0
+            transport.abort()
 
 
 def _ignore(_: Connection) -> None:
@@ -190,6 +185,6 @@ def _loss(exchange: Exchange, exc: Exception | None) -> UpstreamError | None:
         return UpstreamConnect("the upstream closed the connection before it answered")
     if exc is not None:
         return UpstreamConnect("the connection to the upstream broke in the middle of the answer")
-    if exchange.framed:
+    if any(name in _FRAMED for name, _ in exchange.headers):
         return UpstreamTruncated("the upstream closed the connection in the middle of the answer")
     return None

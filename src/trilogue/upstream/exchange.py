@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from time import monotonic
 from typing import Protocol
 
-from trilogue.errors import UpstreamError, UpstreamTimeout
+from trilogue.deadlines import Deadlines
+from trilogue.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeout
+from trilogue.upstream.seam import Timeouts
 
 HIGH_WATER = 64 * 1024
 """Body bytes that may wait for their reader before the socket is no longer read."""
@@ -20,98 +23,92 @@ HIGH_WATER = 64 * 1024
 class Link(Protocol):
     """What an exchange needs of its connection."""
 
+    loop: asyncio.AbstractEventLoop
+    deadlines: Deadlines
+
     def abort(self) -> None: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
 
 
 class Exchange:
-    """Made by the connection, which tells it what comes."""
+    """An `UpstreamResponse`, made by the connection, which tells it what comes."""
 
     __slots__ = (
         "_connection",
+        "_deadlines",
         "_heard",
         "_held",
+        "_loop",
         "_pieces",
+        "_released",
         "_size",
         "_take",
-        "_timer",
+        "_timeouts",
         "_waiter",
         "complete",
+        "encoded",
         "error",
-        "framed",
         "headers",
-        "released",
         "status",
         "touched",
     )
 
-    def __init__(self, connection: Link) -> None:
+    def __init__(self, connection: Link, timeouts: Timeouts) -> None:
         self.status = 0
         self.headers: list[tuple[str, str]] = []
-        self.framed = False
-        """its end is marked by length or chunks; otherwise the end of the connection is its end"""
+        self.encoded = False
+        """one of the headers says how the body is packed"""
         self.touched = False
         """something of an answer has come"""
         self.complete = False
         self.error: UpstreamError | None = None
         self._connection: Link | None = connection
+        self._loop = connection.loop
+        self._deadlines = connection.deadlines
+        self._timeouts = timeouts
         self._pieces: list[bytes] = []
         self._size = 0
         self._waiter: asyncio.Future[None] | None = None
         self._take: Callable[[bytes], bool] | None = None
         self._held = False
-        self._heard = True
-        self._timer: asyncio.TimerHandle | None = None
-        self.released = False
+        self._heard = False
+        self._released = False
 
-    async def head(self, seconds: float) -> None:
-        """Wait until the head is complete."""
-        while not self.status:
-            if self.error is not None:
-                raise self.error
-            await self._wait(seconds, "the first byte of the answer")
+    async def read(self, limit: int) -> bytes:
+        """The whole body, bounded."""
+        if self.complete and self._size <= limit:
+            return self._taken()
+        pieces: list[bytes] = []
+        size = 0
+        while data := await self.chunk():
+            pieces.append(data)
+            size += len(data)
+            if size > limit:
+                await self.aclose()
+                raise UpstreamProtocolError(f"the upstream's answer is larger than {limit} bytes")
+        return b"".join(pieces)
 
-    async def chunk(self, seconds: float | None) -> bytes:
+    async def chunk(self) -> bytes:
         """Whatever has arrived and was not taken yet; b"" at the end of the body."""
         while not self._pieces:
             if self.complete:
                 return b""
             if self.error is not None:
                 raise self.error
-            if seconds is None:
-                await self._woken()
-            else:
-                await self._wait(seconds, "more of the answer")
-        return self.take()
+            await self.wait()
+        return self._taken()
 
-    @property
-    def waiting(self) -> int:
-        """Bytes that have arrived and were not taken yet."""
-        return self._size
-
-    def take(self) -> bytes:
-        """What has arrived and was not taken yet."""
-        data = b"".join(self._pieces)
-        self._pieces.clear()
-        self._size = 0
-        if self._connection is not None and not self._held:
-            self._connection.resume()
-        return data
-
-    async def pour(self, take: Callable[[bytes], bool], seconds: float | None) -> None:
+    async def pour(self, take: Callable[[bytes], bool]) -> None:
         """Give `take` everything, as it comes, until the end or until it has enough."""
-        if self._pieces and take(self.take()):
+        if self._pieces and take(self._taken()):
             return
         if not self.complete and self.error is None:
-            self._take, self._heard = take, True
-            if seconds is not None:
-                self._listen_for(seconds)
+            self._take, self._heard = take, False
             try:
-                await self._woken()
+                await self.wait()
             finally:
                 self._take = None
-                self._stop_timer()
         if self.error is not None:
             raise self.error
 
@@ -127,19 +124,41 @@ class Exchange:
 
     def release(self, seconds: float) -> None:
         """Nobody wants the rest; the connection can be used again if it comes soon."""
-        self.released = True
+        self._released = True
         if self._connection is not None:
             self._take = _enough
             self.hold(False)
-            self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
+            self._deadlines.add(self.abort, monotonic() + seconds)
+
+    async def aclose(self) -> None:
+        """Drop the connection at once if the body is neither complete nor released."""
+        if self._connection is not None and not self._released:
+            self._connection.abort()
 
     def abort(self) -> None:
         """Drop the connection unless the answer is complete."""
         if self._connection is not None:
             self._connection.abort()
 
-    def received(self, data: bytes) -> None:
-        """More of the body has come."""
+    async def wait(self) -> None:
+        """Wait until there is something to look at; whoever stops waiting drops the connection."""
+        seconds = self._timeouts.between if self.status else self._timeouts.first_byte
+        if seconds is not None:
+            self._deadlines.add(self._late, monotonic() + seconds)
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        finally:
+            self._waiter = None
+            self._deadlines.remove(self._late)
+
+    def received(self, bodies: list[bytes]) -> None:
+        """More of the body has come. The list is empty afterwards."""
+        data = b"".join(bodies)
+        bodies.clear()
         take = self._take
         if take is not None:
             self._heard = True
@@ -155,9 +174,35 @@ class Exchange:
             return
         self._pieces.append(data)
         self._size += len(data)
-        self.wake()
+        if self._waiter is not None:
+            self.wake()
         if self._size > HIGH_WATER and self._connection is not None:
             self._connection.pause()
+
+    def finish(self, error: UpstreamError | None = None) -> None:
+        """The end, good or bad. The first one counts."""
+        if not self.complete and self.error is None:
+            self.complete, self.error = error is None, error
+        self._connection = None
+        if self._released:
+            self._deadlines.remove(self.abort)
+        if self._waiter is not None:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _taken(self) -> bytes:
+        """What has arrived and was not taken yet."""
+        data = b"".join(self._pieces)
+        self._pieces = []
+        self._size = 0
+        if self._connection is not None and not self._held:
+            self._connection.resume()
+        return data
 
     def _broke(self, error: BaseException | None) -> None:
         """Whoever was to take the bytes failed at it: that is for whoever waits for the end."""
@@ -165,54 +210,20 @@ class Exchange:
         if error is not None and self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
 
-    def finish(self, error: UpstreamError | None = None) -> None:
-        """The end, good or bad. The first one counts."""
-        if not self.complete and self.error is None:
-            self.complete, self.error = error is None, error
-        self._connection = None
-        self._stop_timer()
-        self.wake()
+    def _late(self) -> None:
+        """The time of this wait is over.
 
-    def wake(self) -> None:
-        """Let whoever waits look again."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def _wait(self, seconds: float, what: str) -> None:
-        clock = asyncio.get_running_loop().call_later(seconds, self._expire, seconds, what)
-        try:
-            await self._woken()
-        finally:
-            clock.cancel()
-
-    async def _woken(self) -> None:
-        """Wait until there is something to look at; whoever stops waiting drops the connection."""
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        except asyncio.CancelledError:
-            self.abort()
-            raise
-        finally:
-            self._waiter = None
-
-    def _listen_for(self, seconds: float) -> None:
-        """One timer for many pieces: it looks when it fires, instead of being set for each.
-
-        So silence is noticed after one to two times `seconds`; clocks that count events are the caller's own.
+        Where bytes are poured there is one wait for many pieces: then it begins again if any has come meanwhile. So
+        silence is noticed after one to two times `between`; clocks that count events are the caller's own.
         """
-        if self._heard or self._held:
+        seconds = self._timeouts.between if self.status else self._timeouts.first_byte
+        if seconds is None or self._waiter is None:
+            return  # it was woken just in time
+        if self._take is not None and (self._heard or self._held):
             self._heard = False
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._listen_for, seconds)
-        else:
-            self._expire(seconds, "more of the answer")
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _expire(self, seconds: float, what: str) -> None:
+            self._deadlines.add(self._late, monotonic() + seconds)
+            return
+        what = "more of the answer" if self.status else "the first byte of the answer"
         self.abort()
         self.finish(UpstreamTimeout(f"the upstream was silent for {seconds:g} s while we waited for {what}"))
 

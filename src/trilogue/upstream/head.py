@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from trilogue.errors import InternalError
 from trilogue.upstream.origin import Origin
+from trilogue.upstream.seam import UpstreamRequest
 
 OURS = frozenset(
     {
@@ -32,11 +33,12 @@ _USER_AGENT = "trilogue"
 
 
 def request_head(
-    method: str, target: str, origin: Origin, headers: list[tuple[str, str]], length: int, *extra: tuple[str, str]
+    request: UpstreamRequest, origin: Origin, target: str, extra: tuple[tuple[str, str], ...] = ()
 ) -> bytes:
     """Request line and headers, with the blank line. `extra` headers are ours and need no check."""
-    lines = _lines(method, target, origin, (*headers,), extra)
-    return lines + b"content-length: %d\r\n\r\n" % length if length or method != "GET" else lines + b"\r\n"
+    method, body = request.method, request.body
+    lines = _lines(method, target, origin, (*request.headers,), extra)
+    return lines + b"content-length: %d\r\n\r\n" % len(body) if body or method != "GET" else lines + b"\r\n"
 
 
 @lru_cache(256)

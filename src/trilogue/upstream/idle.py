@@ -27,13 +27,16 @@ class Idle:
         waiting = self._waiting.get(origin)
         while waiting:
             connection, _ = waiting.popitem()
-            if connection.usable:
+            transport = connection.transport
+            if transport is not None and not transport.is_closing():
                 return connection
         return None
 
     def put(self, origin: Origin, connection: Connection) -> None:
         """Keep it for later, or close it if enough are waiting."""
-        waiting = self._waiting.setdefault(origin, {})
+        waiting = self._waiting.get(origin)
+        if waiting is None:
+            waiting = self._waiting[origin] = {}
         if len(waiting) >= self._per_origin:
             connection.abort()
             return

@@ -1,0 +1,176 @@
+"""Many limits on time with one timer: each is reached in time, not before, and none that was taken back."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import pytest
+import uvloop
+
+from tests.timing import check_within
+from trilogue.deadlines import Deadlines, deadlines
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+LATE = 0.015
+"""How late one may be called here: the promise of 10 ms, and something for the machine."""
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+def run(loop: str, test: Callable[[Deadlines], Coroutine[Any, Any, None]]) -> None:
+    async def with_deadlines() -> None:
+        await test(Deadlines(asyncio.get_running_loop()))
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(asyncio.wait_for(with_deadlines(), 10))
+
+
+def timers(limits: Deadlines) -> int:
+    return int(limits._timer is not None)
+
+
+@pytest.mark.parametrize("lengths", [[0.05], [0.2, 0.1, 0.05], [0.05, 0.1, 0.2], [0.05, 0.051, 0.052, 0.053], [0, -1]])
+def test_each_is_called_in_its_time(loop: str, lengths: list[float]) -> None:
+    """Whatever the order in which they were added; those whose time has passed already at once."""
+
+    async def test(limits: Deadlines) -> None:
+        called: dict[int, float] = {}
+
+        def note(number: int) -> None:
+            called[number] = monotonic() - start
+
+        start = monotonic()
+        for number, seconds in enumerate(lengths):
+            limits.add(partial(note, number), start + seconds)
+        await asyncio.sleep(max(lengths) + 0.05)
+        assert sorted(called) == list(range(len(lengths)))
+        for number, seconds in enumerate(lengths):
+            assert called[number] >= seconds
+            check_within(called[number], max(seconds, 0) + LATE)
+        assert not timers(limits)
+
+    run(loop, test)
+
+
+def test_one_that_was_removed_is_not_called(loop: str) -> None:
+    """Nor does it disturb the others. To remove one that is not there does nothing."""
+
+    async def test(limits: Deadlines) -> None:
+        called: list[str] = []
+        first, second = partial(called.append, "first"), partial(called.append, "second")
+        limits.remove(first)
+        limits.add(first, monotonic() + 0.02)
+        limits.add(second, monotonic() + 0.04)
+        limits.remove(first)
+        await asyncio.sleep(0.03)
+        assert called == []
+        await asyncio.sleep(0.05)
+        assert called == ["second"]
+
+    run(loop, test)
+
+
+def test_one_that_is_added_again_has_a_new_time(loop: str) -> None:
+    """It is called once: later than before, or sooner."""
+
+    async def test(limits: Deadlines) -> None:
+        for old, new in [(0.02, 0.08), (0.5, 0.08)]:
+            called: list[float] = []
+
+            def late(called: list[float] = called) -> None:
+                called.append(monotonic())
+
+            start = monotonic()
+            limits.add(late, start + old)
+            limits.add(late, start + new)
+            await asyncio.sleep(0.15)
+            assert len(called) == 1
+            assert called[0] >= start + new
+            check_within(called[0] - start, new + LATE)
+
+    run(loop, test)
+
+
+def test_one_may_remove_and_add_others(loop: str) -> None:
+    """Of two whose time has come the first takes the other one back, and adds one more."""
+
+    async def test(limits: Deadlines) -> None:
+        called: list[str] = []
+        other, more = partial(called.append, "other"), partial(called.append, "more")
+
+        def first() -> None:
+            limits.remove(other)
+            limits.add(more, monotonic() + 0.01)
+
+        now = monotonic()
+        limits.add(first, now)
+        limits.add(other, now)
+        await asyncio.sleep(0.05)
+        assert called == ["more"]
+        assert not timers(limits)
+
+    run(loop, test)
+
+
+def test_one_that_fails_does_not_stop_the_others(loop: str) -> None:
+    """Its error is the event loop's to report."""
+
+    async def test(limits: Deadlines) -> None:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
+        called: list[int] = []
+        now = monotonic()
+        limits.add(lambda: 1 // 0, now)
+        limits.add(partial(called.append, 1), now)
+        await asyncio.sleep(0.05)
+        assert [type(error) for error in errors] == [ZeroDivisionError]
+        assert called == [1]
+
+    run(loop, test)
+
+
+def test_a_thousand_need_one_timer(loop: str) -> None:
+    """What was taken back leaves nothing behind, and the timer ends with the last look."""
+
+    async def test(limits: Deadlines) -> None:
+        waits = [partial(print, number) for number in range(1000)]
+        for late in waits:
+            limits.add(late, monotonic() + 0.05)
+            limits.remove(late)
+        assert limits._due == {}
+        assert timers(limits) == 1
+        await asyncio.sleep(0.1)
+        assert timers(limits) == 0
+
+    run(loop, test)
+
+
+def test_every_loop_has_its_own(loop: str) -> None:
+    """What one loop was closed with is never called by another."""
+    called: list[int] = []
+    found: list[Deadlines] = []
+
+    async def leave() -> None:
+        mine = deadlines(asyncio.get_running_loop())
+        assert mine is deadlines(asyncio.get_running_loop())
+        mine.add(partial(called.append, 1), monotonic() + 0.01)
+        found.append(mine)
+
+    for _ in range(2):
+        with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+            runner.run(leave())
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(asyncio.sleep(0.05))
+    assert called == []
+    assert found[0] is not found[1]
+
+
+def test_old_loops_are_forgotten(loop: str) -> None:
+    """However many there were."""
+    for _ in range(100):
+        made = LOOPS[loop]()
+        deadlines(made)
+        made.close()
+    assert deadlines.cache_info().currsize <= 16
