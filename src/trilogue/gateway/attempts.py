@@ -117,14 +117,13 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> An
         attempt = Outbound(attempt.request, attempt.exchange, [*losses, *attempt.losses])
     relay.request_losses = attempt.losses
     relay.blank = account.blank
-    clocks.total.limit(provider.clocks.total)
+    clocks.limit(provider.clocks.total)
     response = await account.ways[step.proxy or 0].send(attempt.request)
     if call.stream:
-        clocks.progress.answering(provider.clocks.first_event, provider.clocks.between_events)
+        relay.progress = clocks.streaming(provider.clocks.first_event, provider.clocks.between_events)
     try:
         return await relay.answer(response, provider.protocol, attempt)
     finally:
-        if call.stream:
-            clocks.progress.stop()
+        clocks.attempted()
         if not response.complete:
             await response.aclose()

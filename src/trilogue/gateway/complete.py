@@ -28,7 +28,7 @@ async def handle(visit: Visit) -> None:
     call = _call(visit, await request.body(visit.entry.services.limits.max_body_bytes))
     targets = visit.entry.services.resolved((call.model, call.client)) or await targets_of(visit, call.model)
     clocks = Clocks(request.task, responder)
-    relay = Relay(call, responder, visit.record, visit.entry.services, clocks.progress)
+    relay = Relay(call, responder, visit.record, visit.entry.services)
     visit.in_band = relay.fail_in_band
     request.on_gone = partial(request.task.cancel, GONE)
     heart = None

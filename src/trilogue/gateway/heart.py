@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from trilogue.deadlines import Deadlines
 from trilogue.errors import UpstreamTimeout
 from trilogue.serving import Responder
 
@@ -43,19 +42,14 @@ class Progress:
     While the client is busy it is the client that we wait for, so the upstream cannot be blamed.
     """
 
-    def __init__(self, expired: Expired, client: Responder) -> None:
+    def __init__(self, expired: Expired, client: Responder, first_event: float, between_events: float) -> None:
         self._expired = expired
         self._client = client
         self.since = 0.0
         """when the last event came"""
-        self._seconds = 0.0
-        self._between = 0.0
-        self._setting = ""
-        self._timer: asyncio.TimerHandle | None = None
-
-    def answering(self, first_event: float, between_events: float) -> None:
-        """The headers are here: now the first event is due."""
         self._between = between_events
+        self._setting, self._seconds = "", 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._wait("first_event", first_event)
 
     def began(self) -> None:
@@ -88,25 +82,3 @@ class Progress:
             self._timer = None
             text = f"the upstream sent no event within {self._seconds:g} s (timeouts.{self._setting})"
             self._expired(UpstreamTimeout(text))
-
-
-class Total:
-    """How long a whole call may take, from its start. Each target may have a limit of its own."""
-
-    def __init__(self, expired: Expired, deadlines: Deadlines) -> None:
-        self._expired = expired
-        self._deadlines = deadlines
-        self._started = time.monotonic()
-        self._seconds = 0.0
-
-    def limit(self, seconds: float) -> None:
-        """This limit from now on, counted from the start of the call."""
-        self._seconds = seconds
-        self._deadlines.add(self._expire, self._started + seconds)
-
-    def _expire(self) -> None:
-        self._expired(UpstreamTimeout(f"there was no complete answer within {self._seconds:g} s (timeouts.total)"))
-
-    def stop(self) -> None:
-        """The call is over."""
-        self._deadlines.remove(self._expire)

@@ -63,14 +63,12 @@ class Answered(Struct, frozen=True, kw_only=True, gc=False):
 class Relay:
     """The answer to one call, from one upstream response at a time."""
 
-    def __init__(
-        self, call: Call, responder: Responder, record: Record, services: Services, progress: Progress
-    ) -> None:
+    def __init__(self, call: Call, responder: Responder, record: Record, services: Services) -> None:
         self.call = call
         self.responder = responder
         self.record = record
-        self.progress = progress
-        """the clock on the upstream's events"""
+        self.progress: Progress | None = None
+        """the clock on the events of a streaming upstream"""
         self.spoken = False
         """the client has got more of an answer than signs of life: nobody else can answer now"""
         self.request_losses: list[Loss] = []
@@ -153,7 +151,7 @@ class Relay:
             more = bool(data)
             out = passage.feed(data) if more else passage.close()
             held.append(out if passage.failed is None else self.blank.body(out))
-            if passage.moved:
+            if passage.moved and self.progress is not None:
                 self.progress.began()
         if passage.started:
             self.record.ttft_ms = milliseconds(self.responder.since)
@@ -169,12 +167,13 @@ class Relay:
     def _pass_on(self, data: bytes) -> bool:
         """The hot path: called for whatever has come, from where it comes, with no task in between."""
         passage = self._passage
-        if passage is None:
+        progress = self.progress
+        if passage is None or progress is None:
             return True
         out = passage.feed(data)
         now = time.monotonic()
         if passage.moved:
-            self.progress.since = now
+            progress.since = now
         if passage.failed is not None:
             out = self.blank.body(out)
         if out:

@@ -60,8 +60,9 @@ def glance(body: bytes) -> Glance | None:
     answer = decode_whole(_decoder, body)
     if answer is None or not answer.choices or answer.object == "error":
         return None
-    if any(choice.finish_reason not in STOPS for choice in answer.choices):
-        return None
+    for choice in answer.choices:
+        if choice.finish_reason not in STOPS:
+            return None
     return Glance(answer.id or "", _usage(answer.usage))
 
 
