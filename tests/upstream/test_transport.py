@@ -7,8 +7,10 @@ import pytest
 
 from tests.timing import check_within
 from tests.upstream.raw import CHUNKED, CLOSE, LOOPS, OK, Peer, chunk, post, run, serving, transport, until
-from trilogue.errors import InternalError, UpstreamProtocolError
+from trilogue.errors import InternalError, UpstreamConnect, UpstreamProtocolError
 from trilogue.upstream import UpstreamRequest
+from trilogue.upstream.connection import Connection
+from trilogue.upstream.dial import dial
 from trilogue.upstream.exchange import HIGH_WATER
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -350,5 +352,27 @@ def test_the_rest_of_a_released_answer_may_be_late_only_for_so_long(loop: str) -
             await until(lambda: bool(gone))
             assert gone[0] - start > 0.19
             check_within(gone[0] - start, 0.25)
+
+    run(loop, test)
+
+
+def test_a_connection_that_is_lost_at_once(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closed after it was opened and before anything was sent on it: said at once, not when the clock runs out."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+
+    async def lose(*how: object) -> Connection:
+        connection = await dial(*how)  # type: ignore[arg-type]
+        connection.abort()
+        await asyncio.sleep(0.01)
+        return connection
+
+    monkeypatch.setattr("trilogue.upstream.transport.dial", lose)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            with pytest.raises(UpstreamConnect, match="before it answered"):
+                await asyncio.wait_for(http.send(post(port)), 5)
 
     run(loop, test)

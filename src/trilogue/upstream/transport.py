@@ -91,6 +91,9 @@ class HttpTransport:
                 connection = await dial(origin, await self._tls() if needed else None, proxy)
         except TimeoutError:
             raise UpstreamTimeout(f"no connection to the upstream within {seconds:g} s") from None
+        if connection.transport is None or connection.transport.is_closing():
+            # Lost while nobody listened yet.
+            raise UpstreamConnect("the upstream closed the connection before it answered")
         self._open.add(connection)
         connection.on_idle = partial(self._idle.put, origin)
         connection.on_lost = partial(self._forget, origin)
