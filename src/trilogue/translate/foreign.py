@@ -55,12 +55,16 @@ class Foreign(Struct, frozen=True):
                 request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier answers"
             )
         self._extras(request.extras, "", DROP)
-        tools = tuple(self._tools(request))
-        for tool in tools:
-            self._extras(tool.extras, tool.path, _TOOL_OPTION)
+        if not request.tools and request.tool_choice is None:
+            return request
+        if HostedTool in {type(tool) for tool in request.tools}:
+            request = replace(request, tools=tuple(self._tools(request)))
+        for tool in request.tools:
+            if tool.extras is not None:
+                self._extras(tool.extras, tool.path, _TOOL_OPTION)
         if request.tool_choice is not None:
             self._extras(request.tool_choice.extras, request.tool_choice.path, DROP)
-        return self._choice(replace(request, tools=tools))
+        return self._choice(request)
 
     def _extras(self, extras: Extras, path: str, default: Fate) -> None:
         if extras is not None:
@@ -132,11 +136,10 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
         fate = fate_of(name, fates, default)
         if value in fate.harmless:
             continue
-        where = fate.where(path, name)
         if fate.refuse:
-            raise Unsupported(where, fate.refuse)
+            raise Unsupported(fate.where(path, name), fate.refuse)
         if fate.loss:
-            ledger.add(fate.loss, where)
+            ledger.add(fate.loss, fate.where(path, name))
 
 
 def _inner(block: Block) -> tuple[Block, ...]:
