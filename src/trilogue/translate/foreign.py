@@ -98,14 +98,16 @@ class Foreign(Struct, frozen=True):
 
     def block(self, block: Block) -> Block | None:
         """The block as the target can write it; None if it has no form there."""
-        self._extras(block.extras, block.path, DROP)
-        if isinstance(block, HostedCall | HostedResult):
+        if block.extras is not None:
+            self._extras(block.extras, block.path, DROP)
+        if type(block) is HostedCall or type(block) is HostedResult:
             return self._hosted(block)
-        if isinstance(block, Native):
+        if type(block) is Native:
             self._native(block)
             return None
         for inner in _inner(block):
-            self._extras(inner.extras, inner.path, DROP)
+            if inner.extras is not None:
+                self._extras(inner.extras, inner.path, DROP)
         return block
 
     def _hosted(self, block: HostedCall | HostedResult) -> Block | None:
@@ -144,9 +146,9 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
 
 def _inner(block: Block) -> tuple[Block, ...]:
     """The blocks inside a block."""
-    if isinstance(block, ToolResult):
+    if type(block) is ToolResult:
         return block.content
-    if isinstance(block, Document | SearchResult):
+    if type(block) is Document or type(block) is SearchResult:
         return block.parts
     return ()
 

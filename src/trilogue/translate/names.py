@@ -137,9 +137,10 @@ class Namer:
 
     def block(self, block: Block) -> Block:
         """A call or result of the history under the name that the target knows the tool by."""
-        if isinstance(block, ToolResult):
-            return block if self._custom_tools else replace(block, kind=CallKind.FUNCTION)
-        if not isinstance(block, ToolCall):
+        if type(block) is ToolResult:
+            plain = self._custom_tools or block.kind is CallKind.FUNCTION
+            return block if plain else replace(block, kind=CallKind.FUNCTION)
+        if type(block) is not ToolCall:
             return block
         name = self._legal(block.namespace, block.name)
         if block.kind is CallKind.CUSTOM and not self._custom_tools:
