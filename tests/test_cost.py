@@ -50,8 +50,16 @@ PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
     (R, R): 18,
 }
 """from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
-PER_PLAIN_REQUEST = {C: 360, M: 880}
-"""of a Chat client, from its bytes to those of its answer, without the sockets"""
+PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
+    (C, C): 360,
+    (C, M): 510,
+    (C, R): 510,
+    (M, C): 490,
+    (M, R): 520,
+    (R, C): 610,
+    (R, M): 620,
+}
+"""of a client and an upstream, from the bytes of the request to those of the answer, without the sockets"""
 
 
 def calls(run: Callable[[], object]) -> int:
@@ -158,6 +166,23 @@ ANSWERS: dict[Protocol, Any] = {
         "stop_sequence": None,
         "usage": {"input_tokens": 5, "output_tokens": 1},
     },
+    R: {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": "m",
+        "output": [
+            {
+                "id": "msg_1",
+                "type": "message",
+                "status": "completed",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "Hi", "annotations": []}],
+            }
+        ],
+        "usage": {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6},
+    },
 }
 
 
@@ -186,16 +211,30 @@ keys: [client-key]
 pool: {persist: false}
 providers: {up: {protocol: PROTOCOL, base_url: "http://127.0.0.1:1", accounts: [{key: upstream-key}]}}
 """
-BODY = json.dumps({"model": "up/m", "messages": [{"role": "user", "content": "Hello"}]}).encode()
-REQUEST = (
-    b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer client-key\r\n"
-    b"content-type: application/json\r\nuser-agent: test\r\naccept: */*\r\ncontent-length: %d\r\n\r\n" % len(BODY)
-) + BODY
+SAID: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
+REQUESTS_OF: dict[Protocol, tuple[str, dict[str, Any]]] = {
+    C: ("/v1/chat/completions", {"model": "up/m", "messages": SAID}),
+    M: ("/v1/messages", {"model": "up/m", "max_tokens": 100, "messages": SAID}),
+    R: ("/v1/responses", {"model": "up/m", "input": SAID}),
+}
 
 
-@pytest.mark.parametrize("upstream", PER_PLAIN_REQUEST, ids=lambda protocol: protocol.short)
-def test_calls_per_plain_request(tmp_path: Path, upstream: Protocol) -> None:
+def request_of(client: Protocol) -> bytes:
+    """The bytes of a small request."""
+    path, asked = REQUESTS_OF[client]
+    body = json.dumps(asked)
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer client-key\r\n"
+        f"content-type: application/json\r\nuser-agent: test\r\naccept: */*\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    return f"{head}{body}".encode()
+
+
+@pytest.mark.parametrize("pair", PER_PLAIN_REQUEST, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
+def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
     """The whole gateway but for the sockets: parser, keys, routes, accounts, translation, records."""
+    source, upstream = pair
+    request = request_of(source)
     file = tmp_path / "trilogue.yaml"
     file.write_text(CONFIG.replace("PROTOCOL", upstream.value))
     config = load(file, {})
@@ -212,7 +251,7 @@ def test_calls_per_plain_request(tmp_path: Path, upstream: Protocol) -> None:
 
         async def ask(times: int) -> None:
             for _ in range(times):
-                client.data_received(REQUEST)
+                client.data_received(request)
                 for _ in range(3):
                     await asyncio.sleep(0)
 
@@ -236,4 +275,4 @@ def test_calls_per_plain_request(tmp_path: Path, upstream: Protocol) -> None:
         found = uvloop.run(main())
     finally:
         journal.open(None)
-    check(found, PER_PLAIN_REQUEST[upstream])
+    check(found, PER_PLAIN_REQUEST[pair])

@@ -65,3 +65,29 @@ def test_no_object_at_all(value: object) -> None:
     with pytest.raises(BadRequest, match="must be an object"):
         Fields(value, "tools[0]")
     assert LooseFields(value).rest() is None
+
+
+def test_a_table_reads_what_is_there() -> None:
+    """By neutral names, in the order of the table; what is absent is not mentioned."""
+    fields = Fields({"n": 1, "temperature": 0.5, "odd": 1})
+    table = {
+        "temperature": ("heat", Fields.number),
+        "top_p": ("top_p", Fields.number),
+        "n": ("choices", Fields.integer),
+    }
+    assert list(fields.given(table).items()) == [("heat", 0.5), ("choices", 1)]
+    assert fields.rest() == {"odd": 1}
+
+
+def test_values_are_taken_in_the_order_asked_for() -> None:
+    """Absent ones are None."""
+    fields = Fields({"a": 1, "b": [2], "c": 3})
+    assert fields.take("b", "x", "a") == [[2], None, 1]
+    assert fields.rest() == {"c": 3}
+
+
+def test_counts_are_not_negative() -> None:
+    """A total that is not there is nothing; a count that is not there is not known."""
+    fields = LooseFields({"a": -1, "b": 7, "c": "x"})
+    assert (fields.count("a"), fields.count("b"), fields.count("c"), fields.total("d")) == (0, 7, None, 0)
+    assert fields.rest() == {"c": "x"}

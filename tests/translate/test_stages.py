@@ -23,17 +23,20 @@ from trilogue.model import (
     Provenance,
     Reasoning,
     ReasoningDelta,
+    Response,
     SearchHit,
     Stop,
     StopReason,
     Text,
     ToolCall,
+    Usage,
+    events_of,
 )
-from trilogue.protocols.fate import SILENT
+from trilogue.protocols.fate import SILENT, Fate
 from trilogue.translate.names import Offered, ToolNames
 from trilogue.translate.provenance import Closer
 from trilogue.translate.seal import Sealer
-from trilogue.translate.stages import NameStage, ParallelStage, SealStage, StopStage
+from trilogue.translate.stages import NameStage, ParallelStage, SealStage, StopStage, declare_answer
 
 SEALER = Sealer([b"k" * 32])
 ORIGIN = Provenance(protocol=Protocol.MESSAGES)
@@ -182,3 +185,22 @@ def test_stop_sequences_leave_other_blocks_alone() -> None:
     """Tool arguments may contain anything."""
     events: list[Event] = [BlockStart(0, ToolCall(id="1", name="f")), Delta(0, '"END"'), BlockStop(0)]
     assert StopStage(("END",))(events) == events
+
+
+def test_a_plain_answer_declares_what_its_events_would() -> None:
+    """Whole answers of text skip the steps: what only the source knows is declared all the same, in the same order."""
+    answer = Response(
+        protocol=Protocol.CHAT,
+        id="a",
+        model="m",
+        blocks=(Text(text="x", path="t[0]", extras={"odd": 1}), Text(text="y", path="t[1]", extras={"echo": 1})),
+        stop=Stop(reason=StopReason.END),
+        usage=Usage(extras={"joules": 5}),
+        extras={"fingerprint": "f", "echo": 1},
+    )
+    fates = {"echo": SILENT, "joules": Fate(loss="usage.detail")}
+    streamed, whole = Ledger(), Ledger()
+    SealStage(Closer(SEALER, ORIGIN, False), fates, streamed)(list(events_of(answer)))
+    declare_answer(answer, fates, whole)
+    assert whole.losses == streamed.losses
+    assert [loss.path for loss in whole.losses] == ["fingerprint", "t[0].odd", "usage.joules"]

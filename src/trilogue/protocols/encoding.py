@@ -7,7 +7,7 @@ official API of its protocol would. An event that the table does not allow is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Any, ClassVar
 
 from trilogue.errors import InternalError
@@ -29,7 +29,7 @@ from trilogue.protocols.reply import Reply
 from trilogue.sse import COMMENT
 
 
-class State(Enum):
+class State(IntEnum):
     """Where in an answer the encoder is."""
 
     IDLE = auto()

@@ -7,21 +7,28 @@ mistake and an error; `LooseFields` for answers, where it is one more quirk and 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trilogue.errors import BadRequest
 from trilogue.model import Extras, Json
 
+Readers = Mapping[str, tuple[str, Callable[[Any, str], Any]]]
+"""wire name of a field → its neutral name, and the method of `Fields` (or the like) that reads it"""
+
 
 class Fields:
     """Strict: a field of the wrong type raises `BadRequest` with its path."""
 
-    __slots__ = ("_left", "path")
+    __slots__ = ("left", "path")
+
+    left: dict[str, Json]
+    """what nobody took yet"""
 
     def __init__(self, value: Json, path: str = "") -> None:
         if not isinstance(value, dict):
             raise BadRequest(f"{path or 'the body'} must be an object", path=path)
-        self._left: dict[str, Json] = value.copy()
+        self.left = value.copy()
         self.path = path
 
     def at(self, name: str) -> str:
@@ -30,38 +37,43 @@ class Fields:
 
     def any(self, name: str) -> Json:
         """The value as it is."""
-        return self._left.pop(name, None)
+        return self.left.pop(name, None)
+
+    def take(self, *names: str) -> list[Json]:
+        """The values as they are, in this order."""
+        take = self.left.pop
+        return [take(name, None) for name in names]
 
     def text(self, name: str) -> str | None:
         """A string."""
-        value = self._left.pop(name, None)
+        value = self.left.pop(name, None)
         return value if value is None or type(value) is str else self._wrong(name, "a string", value)
 
     def flag(self, name: str) -> bool | None:
         """A boolean."""
-        value = self._left.pop(name, None)
+        value = self.left.pop(name, None)
         return value if value is None or type(value) is bool else self._wrong(name, "a boolean", value)
 
     def integer(self, name: str) -> int | None:
         """An integer; 1.0 counts as one."""
-        value = self._left.pop(name, None)
+        value = self.left.pop(name, None)
         if type(value) is float and value.is_integer():
             value = int(value)
         return value if value is None or type(value) is int else self._wrong(name, "an integer", value)
 
     def number(self, name: str) -> float | None:
         """A number; integers stay integers so that they are written back as they came."""
-        value: float | None = self._left.pop(name, None)
+        value: float | None = self.left.pop(name, None)
         return value if value is None or type(value) in (int, float) else self._wrong(name, "a number", value)
 
     def items(self, name: str) -> list[Json] | None:
         """An array."""
-        value = self._left.pop(name, None)
+        value = self.left.pop(name, None)
         return value if value is None or type(value) is list else self._wrong(name, "an array", value)
 
     def mapping(self, name: str) -> dict[str, Json] | None:
         """An object, as it is."""
-        value = self._left.pop(name, None)
+        value = self.left.pop(name, None)
         return value if value is None or type(value) is dict else self._wrong(name, "an object", value)
 
     def fields(self, name: str) -> Fields | None:
@@ -78,19 +90,26 @@ class Fields:
         """A string that must be there and not be empty."""
         return self.text(name) or self._absent(name)
 
+    def given(self, readers: Readers) -> dict[str, Any]:
+        """The fields of a table that are there, read in its order, by their neutral names."""
+        left = self.left
+        return {name: read(self, wire) for wire, (name, read) in readers.items() if wire in left}
+
     def put_back(self, name: str, value: Json) -> None:
         """Return a field, or what was not understood of it, to the rest."""
-        self._left[name] = value
+        self.left[name] = value
 
     def keep(self, name: str, nested: Fields | None) -> None:
         """Leave what nobody took of a nested object in the rest, by dotted names."""
-        for field, value in (nested._left if nested is not None else {}).items():
-            self._left[f"{name}.{field}"] = value
+        if nested is not None:
+            for field, value in nested.left.items():
+                self.left[f"{name}.{field}"] = value
 
     def rest(self) -> Extras:
         """What nobody took; None if that is nothing."""
-        left = {name: value for name, value in self._left.items() if value is not None}
-        return left or None
+        if not self.left:
+            return None
+        return {name: value for name, value in self.left.items() if value is not None} or None
 
     def require(self, name: str) -> BadRequest:
         """The error for a required field that is missing."""
@@ -109,11 +128,21 @@ class LooseFields(Fields):
     __slots__ = ()
 
     def __init__(self, value: Json, path: str = "") -> None:
-        super().__init__(value if isinstance(value, dict) else {}, path)
+        self.left = value.copy() if isinstance(value, dict) else {}
+        self.path = path
+
+    def count(self, name: str) -> int | None:
+        """A number of things; fewer than none are none."""
+        value = self.integer(name)
+        return value if value is None or value > 0 else 0
+
+    def total(self, name: str) -> int:
+        """As `count`, where a figure that is not there is none."""
+        return self.count(name) or 0
 
     def _absent(self, name: str) -> str:
         return ""
 
     def _wrong(self, name: str, expected: str, value: Json) -> Any:
-        self._left[name] = value
+        self.left[name] = value
         return None

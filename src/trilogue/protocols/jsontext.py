@@ -7,8 +7,6 @@ besides its own errors; none of them may reach a caller.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
 import msgspec
@@ -20,6 +18,8 @@ Typed = TypeVar("Typed")
 
 DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, OverflowError, ValueError)
 ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RecursionError)
+SUSPECT = (InternalError, UnicodeEncodeError, RecursionError)
+"""what a document that is nothing JSON text could hold leads to, sooner or later: see `blame`"""
 
 dumps = msgspec.json.Encoder().encode
 """JSON bytes of a value that came from JSON."""
@@ -77,21 +77,16 @@ def dump_text(value: Json) -> str:
     return dump(value).decode()
 
 
-@contextmanager
-def blaming(document: dict[str, Json], fault: type[TrilogueError]) -> Iterator[None]:
-    """Failures inside are `fault` if the document, which a caller parsed, is nothing that JSON text could hold.
+def blame(document: dict[str, Json], fault: type[TrilogueError]) -> None:
+    """After a `SUSPECT` failure: raise `fault` if the document, which a caller parsed, is nothing JSON text could hold.
 
     Other parsers give half characters and any depth. Looking for them only after a failure costs good documents
     nothing.
     """
     try:
-        yield
-    except (InternalError, UnicodeEncodeError, RecursionError):
-        try:
-            dumps(document)
-        except ENCODE_ERRORS as error:
-            raise fault(f"the body cannot be written as JSON: {type(error).__name__}") from None
-        raise
+        dumps(document)
+    except ENCODE_ERRORS as error:
+        raise fault(f"the body cannot be written as JSON: {type(error).__name__}") from None
 
 
 def parse_object(text: str) -> dict[str, Json] | None:

@@ -55,12 +55,16 @@ class Foreign(Struct, frozen=True):
                 request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier answers"
             )
         self._extras(request.extras, "", DROP)
-        tools = tuple(self._tools(request))
-        for tool in tools:
-            self._extras(tool.extras, tool.path, _TOOL_OPTION)
+        if not request.tools and request.tool_choice is None:
+            return request
+        if HostedTool in {type(tool) for tool in request.tools}:
+            request = replace(request, tools=tuple(self._tools(request)))
+        for tool in request.tools:
+            if tool.extras is not None:
+                self._extras(tool.extras, tool.path, _TOOL_OPTION)
         if request.tool_choice is not None:
             self._extras(request.tool_choice.extras, request.tool_choice.path, DROP)
-        return self._choice(replace(request, tools=tools))
+        return self._choice(request)
 
     def _extras(self, extras: Extras, path: str, default: Fate) -> None:
         if extras is not None:
@@ -94,14 +98,16 @@ class Foreign(Struct, frozen=True):
 
     def block(self, block: Block) -> Block | None:
         """The block as the target can write it; None if it has no form there."""
-        self._extras(block.extras, block.path, DROP)
-        if isinstance(block, HostedCall | HostedResult):
+        if block.extras is not None:
+            self._extras(block.extras, block.path, DROP)
+        if type(block) is HostedCall or type(block) is HostedResult:
             return self._hosted(block)
-        if isinstance(block, Native):
+        if type(block) is Native:
             self._native(block)
             return None
         for inner in _inner(block):
-            self._extras(inner.extras, inner.path, DROP)
+            if inner.extras is not None:
+                self._extras(inner.extras, inner.path, DROP)
         return block
 
     def _hosted(self, block: HostedCall | HostedResult) -> Block | None:
@@ -132,18 +138,17 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
         fate = fate_of(name, fates, default)
         if value in fate.harmless:
             continue
-        where = fate.where(path, name)
         if fate.refuse:
-            raise Unsupported(where, fate.refuse)
+            raise Unsupported(fate.where(path, name), fate.refuse)
         if fate.loss:
-            ledger.add(fate.loss, where)
+            ledger.add(fate.loss, fate.where(path, name))
 
 
 def _inner(block: Block) -> tuple[Block, ...]:
     """The blocks inside a block."""
-    if isinstance(block, ToolResult):
+    if type(block) is ToolResult:
         return block.content
-    if isinstance(block, Document | SearchResult):
+    if type(block) is Document or type(block) is SearchResult:
         return block.parts
     return ()
 

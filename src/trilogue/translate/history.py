@@ -16,6 +16,17 @@ from trilogue.translate.names import Namer
 from trilogue.translate.provenance import Opener
 
 
+def is_plain(turns: tuple[Turn, ...]) -> bool:
+    """Whether a conversation is text and nothing else: then no step has anything to do with it."""
+    for turn in turns:
+        if turn.extras is not None:
+            return False
+        for block in turn.blocks:
+            if type(block) is not Text or block.extras is not None or block.citations:
+                return False
+    return True
+
+
 class History(Struct, frozen=True):
     """Opens sealed values, leaves out what only the source knows, makes tool names legal: in this order."""
 

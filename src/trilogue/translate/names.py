@@ -67,6 +67,10 @@ class ToolNames(Struct, frozen=True):
         return offered
 
 
+NO_NAMES = ToolNames({})
+"""of a request that offers no tools"""
+
+
 class Namer:
     """Renames the tools of one request for one target."""
 
@@ -79,27 +83,28 @@ class Namer:
 
     def request(self, request: Request) -> tuple[Request, ToolNames]:
         """The request, but for its turns, as the target can take it, and the way back."""
-        tools = tuple(self._tool(tool) for tool in request.tools)
-        self._declare_namespaces(request)
+        tools = tuple([self._tool(tool) for tool in request.tools])
+        if request.namespaces:
+            self._declare_namespaces(request.namespaces, request.tools)
         choice = request.tool_choice and self._choice(request.tool_choice)
         return replace(request, tools=tools, namespaces=None, tool_choice=choice), ToolNames(self._offered)
 
-    def _declare_namespaces(self, request: Request) -> None:
-        described = {name for name, description in (request.namespaces or {}).items() if description}
-        for tool in request.tools:
+    def _declare_namespaces(self, namespaces: dict[str, str | None], tools: tuple[Tool, ...]) -> None:
+        described = {name for name, description in namespaces.items() if description}
+        for tool in tools:
             if isinstance(tool, FunctionTool | CustomTool) and tool.namespace in described:
                 # tools[1].tools[0] is the first tool of the namespace at tools[1].
                 path = tool.path.rsplit(".tools[", 1)[0]
                 self._ledger.add("tool.namespace_description", f"{path}.description", tool.namespace)
 
     def _tool(self, tool: Tool) -> Tool:
-        if not isinstance(tool, FunctionTool | CustomTool):
+        if not isinstance(tool, (FunctionTool, CustomTool)):
             return tool
         name = self._assign(tool)
-        if isinstance(tool, CustomTool) and not self._custom_tools:
+        if type(tool) is CustomTool and not self._custom_tools:
             self._ledger.add("tool.custom_emulated", tool.path)
             return as_function(replace(tool, name=name, namespace=None))
-        return replace(tool, name=name, namespace=None)
+        return tool if name == tool.name and tool.namespace is None else replace(tool, name=name, namespace=None)
 
     def _assign(self, tool: FunctionTool | CustomTool) -> str:
         name = self._legal(tool.namespace, tool.name)
@@ -109,7 +114,7 @@ class Namer:
             self._names[(tool.namespace, tool.name)] = name
         if tool.namespace is None and name != tool.name:
             self._ledger.add("tool.name_mangled", f"{tool.path}.name", name)
-        kind = CallKind.CUSTOM if isinstance(tool, CustomTool) else CallKind.FUNCTION
+        kind = CallKind.CUSTOM if type(tool) is CustomTool else CallKind.FUNCTION
         emulated = kind is CallKind.CUSTOM and not self._custom_tools
         self._offered[name] = Offered(tool.name, tool.namespace, kind, emulated)
         return name
@@ -132,9 +137,10 @@ class Namer:
 
     def block(self, block: Block) -> Block:
         """A call or result of the history under the name that the target knows the tool by."""
-        if isinstance(block, ToolResult):
-            return block if self._custom_tools else replace(block, kind=CallKind.FUNCTION)
-        if not isinstance(block, ToolCall):
+        if type(block) is ToolResult:
+            plain = self._custom_tools or block.kind is CallKind.FUNCTION
+            return block if plain else replace(block, kind=CallKind.FUNCTION)
+        if type(block) is not ToolCall:
             return block
         name = self._legal(block.namespace, block.name)
         if block.kind is CallKind.CUSTOM and not self._custom_tools:

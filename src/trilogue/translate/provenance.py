@@ -63,19 +63,19 @@ class Opener(Struct, frozen=True):
 
     def searches(self, request: Request) -> frozenset[str]:
         """Ids of the hosted searches in the history whose every result is the target's own."""
-        results = (block for turn in request.turns for block in turn.blocks if isinstance(block, HostedResult))
+        results = [block for turn in request.turns for block in turn.blocks if type(block) is HostedResult]
         return frozenset(
             result.call_id for result in results if result.hits and all(self._open(hit.content) for hit in result.hits)
         )
 
     def block(self, block: Block) -> Block | None:
         """The block with every opaque value native to the target, or without it; None if nothing is left of it."""
-        if isinstance(block, Reasoning):
+        if type(block) is Reasoning:
             return self._reasoning(block)
-        if isinstance(block, HostedResult):
+        if type(block) is HostedResult:
             hits = tuple(replace(hit, content=self._open(hit.content)) for hit in block.hits)
             return replace(block, hits=hits)
-        if isinstance(block, Text) and block.citations:
+        if type(block) is Text and block.citations:
             return replace(block, citations=tuple(replace(c, token=self._open(c.token)) for c in block.citations))
         return block
 

@@ -16,16 +16,19 @@ UNAVAILABLE = "[result unavailable]"
 
 def refuse_broken_history(request: Request) -> None:
     """Raise BadRequest for the first tool call without result or result without call."""
-    calls = {block.id: block for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)}
-    answered: set[str] = set()
+    calls: dict[str, ToolCall] = {}
+    results: dict[str, ToolResult] = {}
     for turn in request.turns:
         for block in turn.blocks:
-            if isinstance(block, ToolResult):
-                answered.add(block.call_id)
-                if block.call_id not in calls:
-                    raise BadRequest(f"{block.path} is the result of a tool call that is not there", path=block.path)
+            if type(block) is ToolCall:
+                calls[block.id] = block
+            elif type(block) is ToolResult and block.call_id not in results:
+                results[block.call_id] = block
+    for call_id, result in results.items():
+        if call_id not in calls:
+            raise BadRequest(f"{result.path} is the result of a tool call that is not there", path=result.path)
     for call_id, call in calls.items():
-        if call_id not in answered:
+        if call_id not in results:
             raise BadRequest(f"{call.path} is a tool call without a result", path=call.path)
 
 

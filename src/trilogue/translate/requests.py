@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest
 from trilogue.model import Json, Ledger, Loss, Protocol, Request
 from trilogue.protocols.codec import Target
-from trilogue.protocols.jsontext import blaming, parse_request
-from trilogue.protocols.registry import codec
+from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
+from trilogue.protocols.registry import CODECS
 from trilogue.translate.billing import without_billing
 from trilogue.translate.exchange import Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
-from trilogue.translate.history import History
-from trilogue.translate.names import Namer, ToolNames
+from trilogue.translate.history import History, is_plain
+from trilogue.translate.names import NO_NAMES, Namer, ToolNames
 from trilogue.translate.provenance import Opener
 from trilogue.translate.repair import refuse_broken_history, repair_history
 from trilogue.translate.seal import Sealer
@@ -52,15 +52,15 @@ def translate_request(
     equivalent in the target's.
     """
     wire = body if isinstance(body, dict) else parse_request(body)
-    with blaming(wire, BadRequest):
-        request = codec(source).decode_request(wire)
+    try:
+        request = CODECS[source].decode_request(wire)
         where = target if isinstance(target, Target) else Target.of(target, request.model)
         ledger = Ledger()
-        names = ToolNames({})
+        names = NO_NAMES
         keeper = sealer or default_sealer()
         if where.protocol is source and (cleaned := without_sealed(wire, source, ledger)) is not wire:
             wire = cleaned
-            request = codec(source).decode_request(wire)
+            request = CODECS[source].decode_request(wire)
         mended = len(ledger.losses)
         if repair:
             request = repair_history(request, ledger)
@@ -68,12 +68,14 @@ def translate_request(
             if source is Protocol.MESSAGES and not where.profile.billing_block:
                 request = without_billing(request, ledger)
             request, names = _adapt(request, where, keeper, ledger)
-            refuse_broken_history(request)
-            translated = codec(where.protocol).encode_request(request, where, ledger)
+            translated = CODECS[where.protocol].encode_request(request, where, ledger)
         elif len(ledger.losses) > mended:
-            translated = codec(source).encode_request(request, where, ledger)
+            translated = CODECS[source].encode_request(request, where, ledger)
         else:
             translated = {**wire, "model": where.model}
+    except SUSPECT:
+        blame(wire, BadRequest)
+        raise
     if strict:
         ledger.refuse_if_any()
     exchange = Exchange(
@@ -90,14 +92,20 @@ def translate_request(
 
 def _adapt(request: Request, target: Target, sealer: Sealer, ledger: Ledger) -> tuple[Request, ToolNames]:
     """The request as the target's encoder wants it: see docs/codecs.md, "Encoding declares or refuses"."""
-    ours, theirs = codec(request.protocol), codec(target.protocol)
+    ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
+    plain = is_plain(request.turns)
     opener = Opener(sealer, target, ledger)
-    foreign = Foreign(ours, theirs, ledger, opener.searches(request))
+    foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.searches(request))
+    adapted, names = foreign.request(request), NO_NAMES
+    if plain and not (adapted.tools or adapted.tool_choice or adapted.namespaces):
+        return adapted, names
     custom = theirs.custom_tools and target.profile.custom_tools
     namer = Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger)
-    adapted, names = namer.request(foreign.request(request))
-    history = History(opener, foreign, namer)
-    return replace(adapted, turns=history.turns(request.turns)), names
+    adapted, names = namer.request(adapted)
+    if not plain:
+        adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))
+        refuse_broken_history(adapted)
+    return adapted, names
 
 
 def _emulated_stop(request: Request, target: Target) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from trilogue.model import (
     Opaque,
     Reasoning,
     ReasoningDelta,
+    Response,
     ResponseStart,
     Stop,
     StopReason,
@@ -40,6 +41,17 @@ from trilogue.translate.unwrap import InputUnwrapper
 Stage = Callable[[list[Event]], list[Event]]
 
 _META = Fate(loss="resp.meta")
+
+
+def declare_answer(answer: Response, fates: Fates, ledger: Ledger) -> None:
+    """Declare the fields of a whole answer that only its source knows, in the order in which `SealStage` would."""
+    if answer.extras:
+        declare_extras(answer.extras, fates, "", ledger, _META)
+    for block in answer.blocks:
+        if block.extras:
+            declare_extras(block.extras, fates, block.path, ledger, _META)
+    if answer.usage is not None and answer.usage.extras:
+        declare_extras(answer.usage.extras, fates, "usage", ledger, SILENT)
 
 
 class SealStage:

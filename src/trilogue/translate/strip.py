@@ -10,16 +10,16 @@ from msgspec.structs import replace
 from trilogue.model import Json, Ledger, Loss, Protocol, Reasoning, Turn
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import parse_request
-from trilogue.protocols.registry import codec
+from trilogue.protocols.registry import CODECS
 
 
 def strip_reasoning(body: bytes, *, protocol: Protocol) -> tuple[dict[str, Json], list[Loss]]:
     """The same request, in the same protocol, with every piece of earlier reasoning left out and declared."""
-    request = codec(protocol).decode_request(parse_request(body))
+    request = CODECS[protocol].decode_request(parse_request(body))
     ledger = Ledger()
     turns = tuple(kept for turn in request.turns if (kept := _without_reasoning(turn, ledger)) is not None)
     target = Target.of(protocol, request.model)
-    return codec(protocol).encode_request(replace(request, turns=turns), target, ledger), ledger.losses
+    return CODECS[protocol].encode_request(replace(request, turns=turns), target, ledger), ledger.losses
 
 
 def _without_reasoning(turn: Turn, ledger: Ledger) -> Turn | None:

@@ -26,7 +26,10 @@ _MODES = {
 _MODE_NAMES = {ChoiceMode.AUTO: "auto", ChoiceMode.NONE: "none", ChoiceMode.REQUIRED: "required"}
 
 
-def decode_choice(fields: Fields) -> ToolChoice | None:
+CHOICE_FIELDS = ("tool_choice", "function_call")
+
+
+def decode_choice(fields: Fields, _: object) -> ToolChoice | None:
     """`tool_choice`, or the deprecated `function_call`."""
     for name, kind in (("tool_choice", "function"), ("function_call", "")):
         value = fields.any(name)
@@ -63,10 +66,8 @@ def _reference(value: Json, path: str) -> ToolRef:
     return ToolRef(name=(inner if inner is not None else fields).filled("name"), kind=CALL_KINDS[kind])
 
 
-def encode_choice(choice: ToolChoice | None, offered: bool, out: Outgoing) -> dict[str, Json]:
+def encode_choice(choice: ToolChoice, offered: bool, out: Outgoing) -> dict[str, Json]:
     """`tool_choice`; other servers than OpenAI's take none without tools. `offered`: there are some."""
-    if choice is None:
-        return {}
     if not offered and not out.native:
         if choice.mode not in (ChoiceMode.AUTO, ChoiceMode.NONE):
             out.ledger.add("tool_choice.dropped", choice.path)

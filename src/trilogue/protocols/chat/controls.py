@@ -18,7 +18,7 @@ from trilogue.model import (
     Tier,
 )
 from trilogue.protocols.chat.wire import MAX_STOPS, MAX_USER_LENGTH, NEAREST_TIER, TIERS
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.fields import Fields, Readers
 from trilogue.protocols.ids import short_user
 from trilogue.protocols.openai_cache import lose_lifetime
 from trilogue.protocols.openai_schema import fits_strict
@@ -26,53 +26,46 @@ from trilogue.protocols.outgoing import Outgoing
 
 Paths = dict[str, str]
 
-_SAMPLING_NAMES = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "frequency_penalty": "frequency_penalty",
-    "presence_penalty": "presence_penalty",
-    "logit_bias": "logit_bias",
-    "seed": "seed",
-    "logprobs": "logprobs",
-    "top_logprobs": "top_logprobs",
-    "choices": "n",
-}
 _RANDOMNESS = ("temperature", "top_p")
 
 
 def decode_sampling(fields: Fields, paths: Paths) -> Sampling:
     """Limits and randomness."""
-    limit = fields.integer("max_completion_tokens")
+    limit = fields.integer("max_completion_tokens") if "max_completion_tokens" in fields.left else None
     if limit is not None:
         paths["max_tokens"] = "max_completion_tokens"
-    else:
+    elif "max_tokens" in fields.left:
         limit = fields.integer("max_tokens")
-    choices = fields.integer("n")
-    if choices is not None:
+    known = fields.given(_SAMPLING)
+    if "choices" in known and known["choices"] is not None:
         paths["choices"] = "n"
-    return Sampling(
-        max_tokens=limit,
-        temperature=fields.number("temperature"),
-        top_p=fields.number("top_p"),
-        top_k=fields.integer("top_k"),
-        frequency_penalty=fields.number("frequency_penalty"),
-        presence_penalty=fields.number("presence_penalty"),
-        logit_bias=fields.mapping("logit_bias"),
-        seed=fields.integer("seed"),
-        stop=_stop(fields.any("stop")),
-        logprobs=fields.flag("logprobs"),
-        top_logprobs=fields.integer("top_logprobs"),
-        choices=choices,
-    )
+    return Sampling(max_tokens=limit, **known)
 
 
-def _stop(value: Json) -> tuple[str, ...]:
+def _stop(fields: Fields, name: str) -> tuple[str, ...]:
+    value = fields.any(name)
     if value is None:
         return ()
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not all(isinstance(item, str) for item in values):
         raise BadRequest("stop must be a string or an array of strings", path="stop")
     return tuple(values)
+
+
+_SAMPLING: Readers = {
+    "n": ("choices", Fields.integer),
+    "temperature": ("temperature", Fields.number),
+    "top_p": ("top_p", Fields.number),
+    "top_k": ("top_k", Fields.integer),
+    "frequency_penalty": ("frequency_penalty", Fields.number),
+    "presence_penalty": ("presence_penalty", Fields.number),
+    "logit_bias": ("logit_bias", Fields.mapping),
+    "seed": ("seed", Fields.integer),
+    "stop": ("stop", _stop),
+    "logprobs": ("logprobs", Fields.flag),
+    "top_logprobs": ("top_logprobs", Fields.integer),
+}
+SAMPLING_FIELDS = ("max_completion_tokens", "max_tokens", *_SAMPLING)
 
 
 def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
@@ -82,10 +75,20 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     if sampling.max_tokens is not None:
         name = request.where("max_tokens") if out.native else out.profile.max_tokens_field
         body[name] = _limit(sampling.max_tokens, request, out)
-    for name, wire in _SAMPLING_NAMES.items():
-        value = getattr(sampling, name)
+    settings = (
+        ("temperature", sampling.temperature),
+        ("top_p", sampling.top_p),
+        ("frequency_penalty", sampling.frequency_penalty),
+        ("presence_penalty", sampling.presence_penalty),
+        ("logit_bias", sampling.logit_bias),
+        ("seed", sampling.seed),
+        ("logprobs", sampling.logprobs),
+        ("top_logprobs", sampling.top_logprobs),
+        ("n", sampling.choices),
+    )
+    for name, value in settings:
         if value is not None:
-            body[wire] = value
+            body[name] = value
     if sampling.stop:
         body["stop"] = list(sampling.stop)
     if sampling.top_k is not None and (out.native or out.profile.top_k):
@@ -112,12 +115,12 @@ def _fit_sampling(request: Request, body: dict[str, Json], out: Outgoing) -> Non
         for name in _RANDOMNESS:
             if body.pop(name, None) is not None:
                 out.ledger.add("sampling.dropped", request.where(name))
-    for name in ("top_k", "max_tool_calls"):
-        if getattr(sampling, name) is not None and name not in body:
+    for name, value in (("top_k", sampling.top_k), ("max_tool_calls", sampling.max_tool_calls)):
+        if value is not None and name not in body:
             out.ledger.add("param.dropped", request.where(name))
 
 
-def decode_format(fields: Fields) -> OutputFormat | None:
+def decode_format(fields: Fields, _: Paths) -> OutputFormat | None:
     """`response_format`; kinds that only some servers know stay extras."""
     value = fields.mapping("response_format")
     if value is None:
@@ -148,11 +151,8 @@ _FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schem
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
 
 
-def encode_format(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
     """`response_format`, with a name where Messages has none."""
-    form = request.format
-    if form is None:
-        return {}
     body: dict[str, Json] = {"type": _FORMAT_NAMES[form.kind]}
     if form.kind is FormatKind.SCHEMA:
         strict = form.strict
@@ -166,6 +166,7 @@ def encode_format(request: Request, out: Outgoing) -> dict[str, Json]:
     return {"response_format": body}
 
 
+CACHING_FIELDS = ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options")
 _CACHE_PATHS = {
     "cache_key": "prompt_cache_key",
     "cache_options": "prompt_cache_options",
@@ -183,11 +184,8 @@ def decode_caching(fields: Fields, paths: Paths) -> Caching | None:
     return Caching(key=key, options=options, retention=retention)
 
 
-def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_caching(caching: Caching, request: Request, out: Outgoing) -> dict[str, Json]:
     """The same back. Automatic caching is the default here; options of Responses alone are dropped."""
-    caching = request.caching
-    if caching is None:
-        return {}
     lose_lifetime(request, out.ledger)
     known = out.native or out.profile.openai_fields
     body: dict[str, Json] = {}
@@ -226,11 +224,8 @@ def decode_tier(fields: Fields) -> Tier | None:
     return tier
 
 
-def encode_tier(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
     """The tier, or the nearest that Chat has."""
-    tier = request.tier
-    if tier is None:
-        return {}
     path = request.where("tier")
     if not (out.native or out.profile.openai_fields):
         if tier is not Tier.AUTO:
@@ -263,6 +258,9 @@ def encode_identity(request: Request, out: Outgoing) -> dict[str, Json]:
     elif request.store:
         out.ledger.add("store.ignored", request.where("store"))
     return body
+
+
+USER_FIELDS = ("safety_identifier", "user")
 
 
 def decode_user(fields: Fields, paths: Paths) -> str | None:

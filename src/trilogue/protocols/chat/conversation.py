@@ -128,6 +128,9 @@ def _foreign_messages(request: Request, out: Outgoing) -> list[dict[str, Json]]:
     return conversation.end()
 
 
+_ROLES = {**{role: role.value for role in Role}, Role.TOOL: "user"}
+
+
 class Conversation:
     """Regroups turns into messages."""
 
@@ -144,10 +147,12 @@ class Conversation:
         if turn.phase is not None:
             self._out.ledger.add("phase", turn.path)
         if turn.role is Role.ASSISTANT:
-            self._flush_media()
+            if self._media:
+                self._flush_media()
             self._assistant.append(turn)
             return
-        self._flush_assistant()
+        if self._assistant:
+            self._flush_assistant()
         rest: list[Block] = []
         for block in turn.blocks:
             if type(block) is ToolResult:
@@ -155,13 +160,16 @@ class Conversation:
             else:
                 rest.append(block)
         if rest:
-            self._flush_media()
+            if self._media:
+                self._flush_media()
             self._prompt(turn, rest)
 
     def end(self) -> list[dict[str, Json]]:
         """All messages."""
-        self._flush_assistant()
-        self._flush_media()
+        if self._assistant:
+            self._flush_assistant()
+        if self._media:
+            self._flush_media()
         return self._messages
 
     def _prompt(self, turn: Turn, blocks: list[Block]) -> None:
@@ -180,7 +188,7 @@ class Conversation:
         if turn.role is Role.DEVELOPER and not developer:
             self._out.ledger.add("role.developer_merged", turn.path)
             return "system"
-        return turn.role.value if turn.role is not Role.TOOL else "user"
+        return _ROLES[turn.role]
 
     def _result(self, result: ToolResult) -> None:
         call_id = safe_call_id(result.call_id, MAX_CALL_ID)
@@ -219,13 +227,10 @@ class Conversation:
 
     def _flush_media(self) -> None:
         """Pictures and files of tool results, in one message after all of them: tool messages take text only."""
-        if self._media:
-            self._messages.append({"role": "user", "content": self._media})
-            self._media = []
+        self._messages.append({"role": "user", "content": self._media})
+        self._media = []
 
     def _flush_assistant(self) -> None:
-        if not self._assistant:
-            return
         blocks = [block for turn in self._assistant for block in turn.blocks]
         names = [turn.name for turn in self._assistant if turn.name is not None]
         self._assistant = []

@@ -7,7 +7,6 @@ functions are read as tools: the ids that their calls and results lack are minte
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from trilogue.errors import BadRequest
 from trilogue.model import (
@@ -20,12 +19,16 @@ from trilogue.model import (
     Request,
     Role,
     Text,
+    Tier,
     ToolCall,
     ToolResult,
     Turn,
 )
-from trilogue.protocols.chat.choice import decode_choice
+from trilogue.protocols.chat.choice import CHOICE_FIELDS, decode_choice
 from trilogue.protocols.chat.controls import (
+    CACHING_FIELDS,
+    SAMPLING_FIELDS,
+    USER_FIELDS,
     Paths,
     decode_caching,
     decode_format,
@@ -35,61 +38,71 @@ from trilogue.protocols.chat.controls import (
 )
 from trilogue.protocols.chat.decode_content import decode_content
 from trilogue.protocols.chat.reasoning import read_reasoning
-from trilogue.protocols.chat.thinking import decode_thinking
-from trilogue.protocols.chat.tools import decode_tools
+from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
+from trilogue.protocols.chat.tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.settings import Settings, field
 
 _PLAIN_MESSAGE = {"role", "content"}
 _PLAIN_ASSISTANT = {"role", "content", "tool_calls"}
 _PLAIN_RESULT = {"role", "content", "tool_call_id"}
 _PLAIN_CALL = {"id", "type", "function"}
 _PLAIN_FUNCTION = {"name", "arguments"}
-_T = TypeVar("_T")
 
 
 def decode_request(body: dict[str, Json]) -> Request:
     """The neutral request; raises `BadRequest` for what no Chat server would take."""
     fields = Fields(body)
     paths: Paths = {}
-    stream_options = fields.fields("stream_options") or Fields({})
-    request = Request(
-        protocol=PROTOCOL,
-        model=fields.text("model") or "",
-        turns=_decode_messages(fields),
-        tools=decode_tools(fields),
-        tool_choice=decode_choice(fields),
-        parallel_tools=_renamed(paths, "parallel_tools", "parallel_tool_calls", fields.flag("parallel_tool_calls")),
-        sampling=decode_sampling(fields, paths),
-        thinking=decode_thinking(fields, paths),
-        format=decode_format(fields),
-        verbosity=fields.text("verbosity"),
-        caching=decode_caching(fields, paths),
-        tier=_renamed(paths, "tier", "service_tier", decode_tier(fields)),
-        user=decode_user(fields, paths),
-        metadata=fields.mapping("metadata"),
-        moderation=fields.mapping("moderation"),
-        store=fields.flag("store"),
-        stream=fields.flag("stream") or False,
-        include_usage=stream_options.flag("include_usage"),
-        obfuscation=stream_options.flag("include_obfuscation"),
-        paths=paths,
-        extras=_rest(fields, stream_options),
-    )
-    return request
+    options = fields.fields("stream_options") if "stream_options" in body else None
+    model, turns = fields.text("model") or "", _decode_messages(fields)
+    settings = _SETTINGS.read(fields, paths)
+    if options is not None:
+        settings["include_usage"] = options.flag("include_usage")
+        settings["obfuscation"] = options.flag("include_obfuscation")
+        fields.keep("stream_options", options)
+    return Request(protocol=PROTOCOL, model=model, turns=turns, paths=paths, extras=fields.rest(), **settings)
 
 
-def _renamed(paths: Paths, name: str, wire: str, value: _T | None) -> _T | None:
+def _parallel(fields: Fields, paths: Paths) -> bool | None:
+    value = fields.flag("parallel_tool_calls")
     if value is not None:
-        paths[name] = wire
+        paths["parallel_tools"] = "parallel_tool_calls"
     return value
 
 
-def _rest(fields: Fields, stream_options: Fields) -> Extras:
-    fields.keep("stream_options", stream_options)
-    return fields.rest()
+def _tier(fields: Fields, paths: Paths) -> Tier | None:
+    tier = decode_tier(fields)
+    if tier is not None:
+        paths["tier"] = "service_tier"
+    return tier
+
+
+def _stream(fields: Fields, _: Paths) -> bool:
+    return fields.flag("stream") or False
+
+
+_SETTINGS = Settings(
+    {
+        "tools": (decode_tools, TOOL_FIELDS),
+        "tool_choice": (decode_choice, CHOICE_FIELDS),
+        "parallel_tools": (_parallel, ("parallel_tool_calls",)),
+        "sampling": (decode_sampling, SAMPLING_FIELDS),
+        "thinking": (decode_thinking, THINKING_FIELDS),
+        "format": (decode_format, ("response_format",)),
+        "verbosity": field(Fields.text, "verbosity"),
+        "caching": (decode_caching, CACHING_FIELDS),
+        "tier": (_tier, ("service_tier",)),
+        "user": (decode_user, USER_FIELDS),
+        "metadata": field(Fields.mapping, "metadata"),
+        "moderation": field(Fields.mapping, "moderation"),
+        "store": field(Fields.flag, "store"),
+        "stream": (_stream, ("stream",)),
+    }
+)
 
 
 def _decode_messages(fields: Fields) -> tuple[Turn, ...]:
@@ -106,16 +119,16 @@ class _Messages:
         self._minted: dict[str, str] = {}
 
     def read(self, messages: list[Json]) -> tuple[Turn, ...]:
-        return tuple(self._message(message, f"messages[{index}]") for index, message in enumerate(messages))
+        return tuple([self._message(message, f"messages[{index}]") for index, message in enumerate(messages)])
 
     def _message(self, message: Json, path: str) -> Turn:
         if not isinstance(message, dict):
             raise BadRequest(f"{path} must be an object", path=path)
         wire_role = message.get("role")
-        role = ROLES.get(wire_role) if isinstance(wire_role, str) else None
-        if role is None or not isinstance(wire_role, str):
+        role = ROLES.get(wire_role) if type(wire_role) is str else None
+        if role is None or wire_role is None:
             raise BadRequest(f"{path}.role must be one of {', '.join(ROLES)}", path=f"{path}.role")
-        turn = _SHORT.get(role, _short_prompt)(message, role, path)
+        turn = _SHORT[role](message, role, path)
         if turn is not None:
             return turn
         fields = Fields(message, path)
@@ -198,7 +211,7 @@ def _short_result(message: dict[str, Json], role: Role, path: str) -> Turn | Non
     return Turn(role=role, blocks=(ToolResult(call_id=call_id, content=content, plain=True, path=path),), path=path)
 
 
-_SHORT = {Role.ASSISTANT: _short_assistant, Role.TOOL: _short_result}
+_SHORT = {**dict.fromkeys(Role, _short_prompt), Role.ASSISTANT: _short_assistant, Role.TOOL: _short_result}
 
 
 def _result(fields: Fields, role: Role, call_id: str) -> Turn:

@@ -7,13 +7,7 @@ one message with its calls last, tool results are messages of their own before t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from trilogue.model import (
-    Json,
-    Ledger,
-    Request,
-)
+from trilogue.model import Json, Ledger, Request
 from trilogue.protocols.chat.controls import (
     encode_caching,
     encode_format,
@@ -29,24 +23,25 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.outgoing import Outgoing
 
-_SECTIONS: tuple[Callable[[Request, Outgoing], dict[str, Json]], ...] = (
-    encode_tools,
-    encode_sampling,
-    encode_thinking,
-    encode_format,
-    encode_caching,
-    encode_tier,
-    encode_identity,
-)
-
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
     out = Outgoing.of(request, target, ledger)
     body: dict[str, Json] = {"model": target.model, "messages": encode_turns(request, out)}
-    for section in _SECTIONS:
-        body.update(section(request, out))
-    body.update(_stream(request, out))
+    if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
+        body |= encode_tools(request, out)
+    body |= encode_sampling(request, out)
+    if request.thinking is not None:
+        body |= encode_thinking(request.thinking, request, out)
+    if request.format is not None:
+        body |= encode_format(request.format, out)
+    if request.caching is not None:
+        body |= encode_caching(request.caching, request, out)
+    if request.tier is not None:
+        body |= encode_tier(request.tier, request, out)
+    body |= encode_identity(request, out)
+    if request.stream or out.native:
+        body |= _stream(request, out)
     if out.native and request.extras:
         restore_extras(body, request.extras, NESTED)
     return body

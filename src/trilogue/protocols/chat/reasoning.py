@@ -20,6 +20,7 @@ from trilogue.protocols.reply import Reply
 
 REASONING_TEXTS = ("reasoning_content", "reasoning", "thinking")
 _SPELLINGS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
+_SPELLED = frozenset(_SPELLINGS)
 
 _SEPARATOR = "\n\n"
 
@@ -31,6 +32,8 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 
 def read_reasoning(message: Fields, keep: str | None) -> list[Reasoning]:
     """Reasoning beside the content, in any of its spellings. `keep`: the extra to remember the spelling under."""
+    if _SPELLED.isdisjoint(message.left):
+        return []
     taken = {name: value for name in _SPELLINGS if (value := message.any(name)) is not None}
     blocks = _reasoning_blocks(taken, message.path) if taken else []
     if not blocks:

@@ -55,35 +55,32 @@ def decode_response(body: dict[str, Json]) -> Response:
     if not choices or not isinstance(choices[0], dict):
         raise UpstreamProtocolError("the answer has no choices")
     choice = LooseFields(choices[0])
-    error = choice.any("error")
+    error, said, delta, logprobs, _ = choice.take("error", "message", "delta", "logprobs", "index")
     if error:
         raise UpstreamFailure(decode_failure({"error": error}))
     answer_id = fields.text("id") or ""
-    said = choice.any("message") or choice.any("delta")
     # A server that completes texts has no message.
-    message = LooseFields(said or {"content": choice.any("text")}, "choices[0].message")
-    logprobs = choice.any("logprobs")
-    blocks = _with_logprobs(tuple(_message_blocks(message, answer_id)), logprobs, choice)
-    for name in ("index", "delta"):
-        choice.any(name)
+    message = LooseFields(said or delta or {"content": choice.any("text")}, "choices[0].message")
+    blocks = _message_blocks(message, answer_id)
+    if logprobs is not None:
+        _add_logprobs(blocks, logprobs, choice)
     reason = _finish_reason(choice)
-    calls = any(isinstance(block, ToolCall) for block in blocks)
+    calls = ToolCall in {type(block) for block in blocks}
     return Response(
         protocol=PROTOCOL,
         id=answer_id,
         model=fields.text("model") or "",
         created=fields.integer("created"),
-        blocks=blocks,
+        blocks=tuple(blocks),
         stop=decode_stop(reason, calls, choice.rest()),
         usage=decode_usage(fields.any("usage")),
-        tier=decode_tier(fields),
+        tier=decode_tier(fields) if "service_tier" in body else None,
         extras=_answer_extras(fields, choices[1:], message),
     )
 
 
 def _answer_extras(fields: Fields, further: list[Json], message: Fields) -> dict[str, Json] | None:
-    for name in NOISE:
-        fields.any(name)
+    fields.take(*NOISE)
     if further:
         fields.put_back("choices", further)
     rest = message.rest()
@@ -94,31 +91,42 @@ def _answer_extras(fields: Fields, further: list[Json], message: Fields) -> dict
 
 def _finish_reason(choice: Fields) -> str | None:
     reason = choice.text("finish_reason")
-    details = choice.any("finish_details")
-    if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
-        return str(details["type"])
+    if "finish_details" in choice.left:
+        details = choice.any("finish_details")
+        if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
+            return str(details["type"])
     return reason
 
 
-def _message_blocks(message: Fields, answer_id: str) -> Iterator[Block]:
+def _message_blocks(message: Fields, answer_id: str) -> list[Block]:
     """What a message says, in the order in which Chat means it: reasoning, text, refusal, sound, calls."""
-    message.any("role")
-    yield from read_reasoning(message, None)
-    citations = read_annotations(message)
-    for block in content_blocks(message.any("content"), message.at("content")):
+    blocks: list[Block] = list(read_reasoning(message, None))
+    content, annotations, _ = message.take("content", "annotations", "role")
+    texts = content_blocks(content, f"{message.path}.content")
+    if annotations:
+        _cite(texts, annotations, message)
+    blocks += texts
+    if "refusal" in message.left and (refusal := message.text("refusal")):
+        blocks.append(Refusal(text=refusal, path=message.at("refusal")))
+    if "audio" in message.left and (audio := read_audio(message.any("audio"), message.at("audio"))) is not None:
+        blocks.append(audio)
+    if "tool_calls" in message.left or "function_call" in message.left:
+        blocks += _calls(message, answer_id)
+    return blocks
+
+
+def _cite(blocks: list[Block], annotations: Json, message: Fields) -> None:
+    """Citations belong to the first text; where there is none they stay as they came."""
+    citations = [citation_of(entry) for entry in entries(annotations)]
+    for position, block in enumerate(blocks):
         if citations and isinstance(block, Text):
-            yield replace(block, citations=tuple(citations))
-            citations = []
-        else:
-            yield block
+            blocks[position] = replace(block, citations=tuple(citations))
+            return
     if citations:
         message.put_back("annotations", [citation.native for citation in citations])
-    refusal = message.text("refusal")
-    if refusal:
-        yield Refusal(text=refusal, path=message.at("refusal"))
-    audio = read_audio(message.any("audio"), message.at("audio"))
-    if audio is not None:
-        yield audio
+
+
+def _calls(message: Fields, answer_id: str) -> Iterator[Block]:
     calls = message.items("tool_calls") or []
     legacy = message.any("function_call")
     if isinstance(legacy, dict):
@@ -136,16 +144,13 @@ def _message_blocks(message: Fields, answer_id: str) -> Iterator[Block]:
             ids.add(read.id)
 
 
-def content_blocks(content: Json, path: str) -> Iterator[Block]:
+def content_blocks(content: Json, path: str) -> list[Block]:
     """Content as text, as parts, or as the very object that was asked for in JSON mode."""
     if isinstance(content, str):
-        if content:
-            yield Text(text=content, path=path)
-    elif isinstance(content, list):
-        for index, part in enumerate(content):
-            yield _part_block(part, f"{path}[{index}]")
-    elif content is not None:
-        yield Text(text=dump_text(content), path=path)
+        return [Text(text=content, path=path)] if content else []
+    if isinstance(content, list):
+        return [_part_block(part, f"{path}[{index}]") for index, part in enumerate(content)]
+    return [] if content is None else [Text(text=dump_text(content), path=path)]
 
 
 def _part_block(part: Json, path: str) -> Block:
@@ -162,12 +167,6 @@ def _part_block(part: Json, path: str) -> Block:
     if kind == "refusal" and isinstance(part.get("refusal"), str):
         return Refusal(text=part["refusal"], path=path)
     return Native(type=kind, data=part if isinstance(part, dict) else {"value": part}, path=path)
-
-
-def read_annotations(message: Fields) -> list[Citation]:
-    """Annotations as citations of the text they point into."""
-    value = message.any("annotations")
-    return [citation_of(entry) for entry in entries(value)]
 
 
 def citation_of(entry: dict[str, Json], offset: int = 0) -> Citation:
@@ -195,16 +194,16 @@ def read_audio(value: Json, path: str) -> Audio | None:
     return Audio(id=audio_id, source=source, transcript=transcript, path=path, extras=fields.rest())
 
 
-def _with_logprobs(blocks: tuple[Block, ...], logprobs: Json, choice: Fields) -> tuple[Block, ...]:
+def _add_logprobs(blocks: list[Block], logprobs: Json, choice: Fields) -> None:
     """Token entries belong to the first text; what does not fit stays with the choice."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    text = next((block for block in blocks if isinstance(block, Text)), None)
-    if not isinstance(content, list) or text is None:
-        choice.put_back("logprobs", logprobs)
-        return blocks
-    rest = {name: value for name, value in logprobs.items() if name != "content" and value is not None}
-    choice.put_back("logprobs", rest or None)
-    return tuple(replace(text, logprobs=content) if block is text else block for block in blocks)
+    rest = logprobs
+    for position, block in enumerate(blocks):
+        if isinstance(content, list) and isinstance(block, Text):
+            blocks[position] = replace(block, logprobs=content)
+            rest = {name: value for name, value in logprobs.items() if name != "content" and value is not None} or None
+            break
+    choice.put_back("logprobs", rest)
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
@@ -212,29 +211,37 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     message = _MessageWriter(reply)
     for block in response.blocks:
         message.add(block)
-    native = reply.source is PROTOCOL
-    extras = dict(response.extras or {}) if native else {}
     choice: dict[str, Json] = {
         "index": 0,
-        "message": {**message.body(refusal_text(response.stop, message.refused)), **extras.pop("message", {})},
+        "message": message.body(refusal_text(response.stop, message.refused)),
         "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
         "finish_reason": encode_stop(response.stop, bool(message.calls), reply),
     }
-    if native and response.stop.extras:
-        choice = {**response.stop.extras, **{name: value for name, value in choice.items() if value is not None}}
     body: dict[str, Json] = {
         "id": answer_id(response.id, reply),
         "object": "chat.completion",
         "created": response.created if response.created is not None else reply.created,
         "model": reply.model or response.model,
-        "choices": [choice, *entries(extras.pop("choices", None))],
+        "choices": [choice],
     }
     if response.usage is not None:
         body["usage"] = encode_usage(response.usage, reply)
-    body.update(encode_tier(response.tier, reply))
-    metadata = reply.body.get("metadata")
-    if metadata and not native:
-        body["metadata"] = metadata
+    if response.tier is not None:
+        body |= encode_tier(response.tier, reply)
+    if reply.source is PROTOCOL:
+        return _restored(body, choice, response)
+    if reply.body.get("metadata"):
+        body["metadata"] = reply.body["metadata"]
+    return body
+
+
+def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response) -> dict[str, Json]:
+    """An answer of this protocol with what only it knows."""
+    extras = dict(response.extras or {})
+    choice["message"] = {**choice["message"], **extras.pop("message", {})}
+    if response.stop.extras:
+        choice = {**response.stop.extras, **{name: value for name, value in choice.items() if value is not None}}
+    body["choices"] = [choice, *entries(extras.pop("choices", None))]
     return {**body, **extras}
 
 
@@ -346,13 +353,15 @@ class _MessageWriter:
 
     def _text(self, block: Text) -> None:
         if block.text:
-            declare_order(block.path, len(self._texts), len(self.calls), self._reply)
+            if self._texts or self.calls:
+                declare_order(block.path, len(self._texts), len(self.calls), self._reply)
             self._texts.append(block.text)
         for citation in block.citations:
             annotation = annotation_of(citation, block.path, self._length, len(block.text), self._reply)
             if annotation is not None:
                 self._annotations.append(annotation)
-        self.logprobs += block.logprobs or []
+        if block.logprobs:
+            self.logprobs += block.logprobs
         self._length += len(block.text)
 
     def body(self, refusal: str | None) -> dict[str, Json]:
@@ -364,11 +373,14 @@ class _MessageWriter:
             "content": "".join(self._texts) if spoken else None,
             "refusal": refused or None,
         }
-        optional = {
-            "reasoning_content": "".join(self._thoughts),
-            "reasoning_details": self._details,
-            "tool_calls": self.calls,
-            "annotations": self._annotations,
-            "audio": self._audio,
-        }
-        return message | {name: value for name, value in optional.items() if value}
+        optional = (
+            ("reasoning_content", "".join(self._thoughts)),
+            ("reasoning_details", self._details),
+            ("tool_calls", self.calls),
+            ("annotations", self._annotations),
+            ("audio", self._audio),
+        )
+        for name, value in optional:
+            if value:
+                message[name] = value
+        return message

@@ -25,7 +25,7 @@ _Read = tuple[Thinking | None, Fields | None]
 def decode_thinking(fields: Fields, paths: Paths) -> Thinking | None:
     """Reasoning controls, in the first of their spellings that is there."""
     for name, reader in _THINKING_READERS.items():
-        value = fields.any(name)
+        value = fields.any(name) if name in fields.left else None
         if value is None:
             continue
         thinking, rest = reader(value)
@@ -98,11 +98,11 @@ _THINKING_READERS: dict[str, Callable[[Json], _Read]] = {
 }
 
 
-def encode_thinking(request: Request, out: Outgoing) -> dict[str, Json]:
+THINKING_FIELDS = tuple(_THINKING_READERS)
+
+
+def encode_thinking(thinking: Thinking, request: Request, out: Outgoing) -> dict[str, Json]:
     """Reasoning controls: in their own spelling, or as the nearest `reasoning_effort`."""
-    thinking = request.thinking
-    if thinking is None:
-        return {}
     if out.native:
         name = request.where("thinking")
         return {name: _THINKING_WRITERS[name](thinking)}

@@ -6,7 +6,7 @@ protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from trilogue.errors import BadRequest, Unsupported
 from trilogue.model import (
@@ -33,13 +33,16 @@ from trilogue.protocols.outgoing import Outgoing
 WEB_SEARCH = "web_search_options"
 
 
-def decode_tools(fields: Fields) -> tuple[Tool, ...]:
+TOOL_FIELDS = ("tools", "functions", WEB_SEARCH)
+
+
+def decode_tools(fields: Fields, _: object) -> tuple[Tool, ...]:
     """All tools of a request, wherever it lists them."""
     tools = [_decode_tool(tool, f"tools[{index}]") for index, tool in enumerate(fields.items("tools") or ())]
-    for index, function in enumerate(fields.items("functions") or ()):
-        tools.append(_function(Fields(function, f"functions[{index}]"), Fields({}, f"functions[{index}]")))
-    search = fields.mapping(WEB_SEARCH)
-    if search is not None:
+    if "functions" in fields.left:
+        for index, function in enumerate(fields.items("functions") or ()):
+            tools.append(_function(Fields(function, f"functions[{index}]"), Fields({}, f"functions[{index}]")))
+    if WEB_SEARCH in fields.left and (search := fields.mapping(WEB_SEARCH)) is not None:
         tools.append(_web_search(search))
     return tuple(tools)
 
@@ -125,14 +128,15 @@ def _web_search(options: dict[str, Json]) -> HostedTool:
 def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
     """The fields that offer tools: `tools`, `web_search_options`, `tool_choice`, `parallel_tool_calls`."""
     offered = _filtered(request, out)
-    searches = [tool for tool in offered if isinstance(tool, HostedTool) and tool.kind is HostedKind.WEB_SEARCH]
+    searches = [tool for tool in offered if type(tool) is HostedTool and tool.kind is HostedKind.WEB_SEARCH]
     body: dict[str, Json] = {}
-    tools = [wire for tool in offered for wire in _encode_tool(tool, out)]
+    tools = [wire for tool in offered if (wire := _encode_tool(tool, out)) is not None]
     if tools:
         body["tools"] = tools
     if searches:
         body.update(_encode_search(searches[0], bool(tools), out))
-    body.update(encode_choice(request.tool_choice, bool(tools), out))
+    if request.tool_choice is not None:
+        body |= encode_choice(request.tool_choice, bool(tools), out)
     # OpenAI answers 400 to this field without tools.
     if request.parallel_tools is not None and (tools or out.native):
         body["parallel_tool_calls"] = request.parallel_tools
@@ -151,18 +155,17 @@ def _filtered(request: Request, out: Outgoing) -> tuple[Tool, ...]:
     )
 
 
-def _encode_tool(tool: Tool, out: Outgoing) -> Iterator[dict[str, Json]]:
+def _encode_tool(tool: Tool, out: Outgoing) -> dict[str, Json] | None:
     if isinstance(tool, HostedTool):
         if tool.kind is HostedKind.WEB_SEARCH and (not out.native or tool.type == WEB_SEARCH):
-            return
+            return None
         if out.native:
-            yield tool.native
-        else:
-            out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
-        return
+            return tool.native
+        out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
+        return None
     if not out.native:
         _declare(tool, out)
-    yield _ENCODERS[type(tool)](tool, out)
+    return _ENCODERS[type(tool)](tool, out)
 
 
 def _declare(tool: Tool, out: Outgoing) -> None:

@@ -71,6 +71,8 @@ def decode_usage(value: Json) -> Usage | None:
     left = value.copy()
     total = _take(left, "total_tokens")
     prompt, completion = _totals(left, total)
+    if not left:
+        return Usage(fresh=prompt, output=completion)
     input_details, output_details = _details(left, "prompt_tokens_details"), _details(left, "completion_tokens_details")
     read = _first(input_details, "cached_tokens", left, _CACHE_READ)
     write = _first(input_details, "cache_write_tokens", left, _CACHE_WRITE)
@@ -116,7 +118,7 @@ def _take(left: dict[str, Json], name: str) -> int | None:
     if type(value) is not int:
         return None
     del left[name]
-    return max(0, value)
+    return value if value > 0 else 0
 
 
 def _details(left: dict[str, Json], name: str) -> dict[str, Json]:
@@ -135,7 +137,7 @@ def _first(details: dict[str, Json], own: str, left: dict[str, Json], others: tu
 
 
 def _rest(left: dict[str, Json]) -> dict[str, Json] | None:
-    return {name: value for name, value in left.items() if value is not None} or None
+    return {name: value for name, value in left.items() if value is not None} or None if left else None
 
 
 def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
@@ -149,7 +151,7 @@ def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
         "completion_tokens": output,
         "total_tokens": prompt + output,
         "prompt_tokens_details": input_details,
-        "completion_tokens_details": {"reasoning_tokens": min(usage.reasoning or 0, output)},
+        "completion_tokens_details": {"reasoning_tokens": min(usage.reasoning, output) if usage.reasoning else 0},
     }
     if reply.source is PROTOCOL:
         add_extras(body, usage.extras or {})
@@ -187,11 +189,10 @@ def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:
     if name in ("stop", "tool_calls"):
         name = "tool_calls" if calls else "stop"
     if reply.source is not PROTOCOL:
-        path = reply.stop_path(stop)
         if loss is not None:
-            reply.ledger.add(loss, path, stop.reason.value)
+            reply.ledger.add(loss, reply.stop_path(stop), stop.reason.value)
         if stop.category is not None:
-            reply.ledger.add("refusal.category", path, stop.category)
+            reply.ledger.add("refusal.category", reply.stop_path(stop), stop.category)
         if stop.detail is not None:
-            reply.ledger.add("stop.detail", path, stop.detail)
+            reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
     return name

@@ -20,7 +20,7 @@ from trilogue.model import (
     Tier,
 )
 from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.fields import Fields, Readers
 from trilogue.protocols.ids import short_user
 from trilogue.protocols.messages.wire import (
     CACHE_TTLS,
@@ -57,18 +57,26 @@ def take_enum(fields: Fields, name: str, table: dict[str, V]) -> V | None:
     return table.get(value or "")
 
 
-def decode_sampling(fields: Fields) -> Sampling:
+def decode_sampling(fields: Fields, _: object) -> Sampling:
     """Limits and randomness."""
-    stops = fields.items("stop_sequences") or []
+    return Sampling(**fields.given(_SAMPLING))
+
+
+def _stop(fields: Fields, name: str) -> tuple[str, ...]:
+    stops = fields.items(name) or []
     if not all(isinstance(stop, str) for stop in stops):
         raise BadRequest("stop_sequences must be an array of strings", path="stop_sequences")
-    return Sampling(
-        max_tokens=fields.integer("max_tokens"),
-        temperature=fields.number("temperature"),
-        top_p=fields.number("top_p"),
-        top_k=fields.integer("top_k"),
-        stop=tuple(stops),
-    )
+    return tuple(stops)
+
+
+_SAMPLING: Readers = {
+    "stop_sequences": ("stop", _stop),
+    "max_tokens": ("max_tokens", Fields.integer),
+    "temperature": ("temperature", Fields.number),
+    "top_p": ("top_p", Fields.number),
+    "top_k": ("top_k", Fields.integer),
+}
+SAMPLING_FIELDS = tuple(_SAMPLING)
 
 
 def decode_format(fields: Fields, config: Fields | None) -> OutputFormat | None:
@@ -148,14 +156,6 @@ def encode_format(request: Request, out: Outgoing) -> tuple[Wire | None, str | N
     return {"type": "json_schema", "schema": wanted.schema if wanted.schema is not None else {}}, None
 
 
-_REFUSED = {
-    "logprobs": "the target gives no token probabilities",
-    "top_logprobs": "the target gives no token probabilities",
-    "choices": "the target gives one answer per request",
-}
-_DROPPED = ("frequency_penalty", "presence_penalty", "logit_bias", "max_tool_calls")
-
-
 def encode_sampling(request: Request, thinks: bool, out: Outgoing) -> Wire:
     """Sampling parameters and stop sequences. `thinks`: thinking is on, which fixes the temperature."""
     sampling = request.sampling
@@ -163,20 +163,32 @@ def encode_sampling(request: Request, thinks: bool, out: Outgoing) -> Wire:
         names = ("temperature", "top_p", "top_k")
         given: Wire = {name: value for name in names if (value := getattr(sampling, name)) is not None}
         return {**given, "stop_sequences": list(sampling.stop)} if sampling.stop else given
-    _refuse_sampling(request)
-    for name in _DROPPED:
-        if getattr(sampling, name):
-            out.ledger.add("param.dropped", request.where(name))
-    if sampling.seed is not None:
-        out.ledger.add("param.dropped", request.where("seed"))
-    return {**_randomness(request, thinks, out), **_stops(request, out)}
+    _declare_sampling(request, out)
+    wire = _randomness(request, thinks, out)
+    return wire | _stops(request, out) if sampling.stop else wire
 
 
-def _refuse_sampling(request: Request) -> None:
-    for name, reason in _REFUSED.items():
-        value = getattr(request.sampling, name)
-        if value and not (name == "choices" and value == 1):
+def _declare_sampling(request: Request, out: Outgoing) -> None:
+    """What the protocol has no field for."""
+    given = request.sampling
+    refused: tuple[tuple[str, Json, str], ...] = (
+        ("logprobs", given.logprobs, "the target gives no token probabilities"),
+        ("top_logprobs", given.top_logprobs, "the target gives no token probabilities"),
+        ("choices", given.choices != 1 and given.choices, "the target gives one answer per request"),
+    )
+    dropped: tuple[tuple[str, Json], ...] = (
+        ("frequency_penalty", given.frequency_penalty),
+        ("presence_penalty", given.presence_penalty),
+        ("logit_bias", given.logit_bias),
+        ("max_tool_calls", given.max_tool_calls),
+        ("seed", given.seed is not None),
+    )
+    for name, value, reason in refused:
+        if value:
             raise Unsupported(request.where(name), reason)
+    for name, value in dropped:
+        if value:
+            out.ledger.add("param.dropped", request.where(name))
 
 
 def _randomness(request: Request, thinks: bool, out: Outgoing) -> Wire:
@@ -190,7 +202,7 @@ def _randomness(request: Request, thinks: bool, out: Outgoing) -> Wire:
             wire[name] = value
         elif value != 1 or name == "top_k":  # 1 is the default of the other two
             out.ledger.add("sampling.dropped", request.where(name))
-    if wire.get("temperature", 0) > 1:
+    if "temperature" in wire and wire["temperature"] > 1:
         out.ledger.add("temperature.clamped", request.where("temperature"))
         wire["temperature"] = 1
     return wire
@@ -213,11 +225,8 @@ _TIERS: dict[Tier, Wire] = {
 _EXACT_TIERS = (Tier.AUTO, Tier.DEFAULT)
 
 
-def encode_tier(request: Request, out: Outgoing) -> Wire:
+def encode_tier(tier: Tier, request: Request, out: Outgoing) -> Wire:
     """`service_tier` or `speed`."""
-    tier = request.tier
-    if tier is None:
-        return {}
     if out.native:
         return {"service_tier": "auto"} if tier is Tier.AUTO else _TIERS.get(tier, {})
     if tier not in _EXACT_TIERS:
@@ -225,13 +234,11 @@ def encode_tier(request: Request, out: Outgoing) -> Wire:
     return _TIERS.get(tier, {})
 
 
-def encode_identity(request: Request, out: Outgoing) -> Wire:
+def encode_identity(user: str, request: Request, out: Outgoing) -> Wire:
     """`metadata`: the end user."""
-    if request.user is None:
-        return {}
     if out.native:
-        return {"metadata": {"user_id": request.user}}
-    return {"metadata": {"user_id": short_user(request.user, MAX_USER_LENGTH, request.where("user"), out.ledger)}}
+        return {"metadata": {"user_id": user}}
+    return {"metadata": {"user_id": short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)}}
 
 
 def declare_rest(request: Request, out: Outgoing) -> None:

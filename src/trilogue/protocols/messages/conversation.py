@@ -26,6 +26,8 @@ from trilogue.protocols.messages.controls import Wire
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.outgoing import Outgoing
 
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+
 
 def encode_turns(request: Request, writer: BlockWriter, out: Outgoing) -> Wire:
     """`system` and `messages`."""
@@ -63,7 +65,9 @@ class Conversation:
         self._results: list[Json] = []
         self._spoken: list[tuple[str, list[Json], str]] = []
         """what users and prompts said since the last assistant turn: role, blocks, path"""
-        self._servers = {tool.server_label for tool in request.tools if isinstance(tool, HostedTool)}
+        self._servers: set[str | None] = set()
+        if request.tools:
+            self._servers = {tool.server_label for tool in request.tools if type(tool) is HostedTool}
         self._calls: dict[str, HostedCall] = {}
 
     def write(self) -> Wire:
@@ -103,7 +107,7 @@ class Conversation:
         for block in turn.blocks:
             wire = self._writer.write(block)
             if wire is not None:
-                (self._results if isinstance(block, ToolResult) else others).append(wire)
+                (self._results if type(block) is ToolResult else others).append(wire)
         if others:
             self._say("user", others, turn.path)
 
@@ -174,19 +178,26 @@ class Conversation:
         self._results, self._spoken = [], []
 
     def _check(self) -> None:
-        self._end_with_words()
-        spoken = [turn.path for turn in self._request.turns if turn.role not in (Role.SYSTEM, Role.DEVELOPER)]
+        for message in self._messages:
+            if message["role"] == "assistant" and message["content"][-1]["type"] in _THINKING:
+                self._end_with_words()
+                break
         if not self._messages or self._messages[0]["role"] != "user":
+            spoken = self._spoken_paths()
             path = spoken[0] if spoken else self._request.where("turns")
             raise Unsupported(path, "the conversation must begin with a user turn")
         if self._messages[-1]["role"] == "assistant":
-            raise Unsupported(spoken[-1], "the target would continue an assistant turn at the end", code="prefill")
+            path = self._spoken_paths()[-1]
+            raise Unsupported(path, "the target would continue an assistant turn at the end", code="prefill")
+
+    def _spoken_paths(self) -> list[str]:
+        return [turn.path for turn in self._request.turns if turn.role not in (Role.SYSTEM, Role.DEVELOPER)]
 
     def _end_with_words(self) -> None:
         """An assistant turn may not end with thinking."""
         for message in self._messages:
             content = message["content"]
-            while message["role"] == "assistant" and content and content[-1]["type"].endswith("thinking"):
+            while message["role"] == "assistant" and content and content[-1]["type"] in _THINKING:
                 content.pop()
                 self._ledger.add("reasoning.foreign_dropped", self._request.where("turns"), "last of its turn")
         self._messages = [message for message in self._messages if message["content"]]

@@ -8,10 +8,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
-from trilogue.model import Caching, Json, Native, Request, Role, Text, Tier, Tool, Turn
+from trilogue.model import Caching, Json, Native, OutputFormat, Request, Role, Text, Thinking, Tier, Tool, Turn
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.messages.choice import decode_choice
 from trilogue.protocols.messages.controls import (
+    SAMPLING_FIELDS,
     decode_format,
     decode_sampling,
     decode_tier,
@@ -21,6 +22,7 @@ from trilogue.protocols.messages.decode_content import decode_blocks, decode_con
 from trilogue.protocols.messages.thinking import decode_thinking
 from trilogue.protocols.messages.tools import decode_tool, decode_tools
 from trilogue.protocols.messages.wire import PATHS, PROTOCOL
+from trilogue.protocols.settings import Settings
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _FAST_PATHS = {**PATHS, "tier": "speed"}
@@ -30,45 +32,86 @@ def decode_request(body: dict[str, Json]) -> Request:
     """The neutral form of a Messages request."""
     fields = Fields(body)
     turns = _turns(fields)
-    servers = fields.items("mcp_servers")
-    tools = decode_tools(fields.items("tools"), servers) + _added_tools(turns)
-    choice, parallel = decode_choice(fields, tools)
-    config = fields.fields("output_config")
-    thinking = decode_thinking(fields, config)
-    output = decode_format(fields, config)
-    fields.keep("output_config", config)
-    automatic = take_cache(fields)
-    tier = decode_tier(fields)
-    fields.put_back("mcp_servers", servers)
-    return Request(
-        protocol=PROTOCOL,
-        model=fields.text("model") or "",
-        turns=turns,
-        tools=tools,
-        tool_choice=choice,
-        parallel_tools=parallel,
-        sampling=decode_sampling(fields),
-        thinking=thinking,
-        format=output,
-        caching=Caching(automatic=automatic) if automatic else None,
-        tier=tier,
-        user=_user(fields),
-        stream=fields.flag("stream") or False,
-        paths=_FAST_PATHS if tier is Tier.FAST else PATHS,
-        extras=fields.rest(),
-    )
+    tools = _tools(fields, turns)
+    settings = {"model": "", "paths": PATHS, **_SETTINGS.read(fields, tools)}
+    return Request(protocol=PROTOCOL, turns=turns, tools=tools, extras=fields.rest(), **settings)
 
 
 def _turns(fields: Fields) -> tuple[Turn, ...]:
     turns: list[Turn] = []
-    blocks, plain = decode_content(fields, "system")
-    if blocks:
-        turns.append(Turn(role=Role.SYSTEM, blocks=blocks, path="system", plain=plain, leading=True))
+    if "system" in fields.left:
+        blocks, plain = decode_content(fields, "system")
+        if blocks:
+            turns.append(Turn(role=Role.SYSTEM, blocks=blocks, path="system", plain=plain, leading=True))
     messages = fields.items("messages")
     if messages is None:
         raise fields.require("messages")
-    turns.extend(_turn(message, f"messages[{index}]") for index, message in enumerate(messages))
+    turns += [_turn(message, f"messages[{index}]") for index, message in enumerate(messages)]
     return tuple(turns)
+
+
+def _tools(fields: Fields, turns: tuple[Turn, ...]) -> tuple[Tool, ...]:
+    servers = fields.items("mcp_servers") if "mcp_servers" in fields.left else None
+    tools = decode_tools(fields.items("tools"), servers) if servers or "tools" in fields.left else ()
+    if servers is not None:
+        fields.put_back("mcp_servers", servers)
+    return tools + _added_tools(turns)
+
+
+def _how(fields: Fields, _: object) -> tuple[Thinking | None, OutputFormat | None]:
+    config = fields.fields("output_config")
+    thinking = decode_thinking(fields, config)
+    output = decode_format(fields, config)
+    fields.keep("output_config", config)
+    return thinking, output
+
+
+def _caching(fields: Fields, _: object) -> Caching | None:
+    automatic = take_cache(fields)
+    return Caching(automatic=automatic) if automatic else None
+
+
+def _tier(fields: Fields, _: object) -> tuple[Tier | None, dict[str, str]]:
+    tier = decode_tier(fields)
+    return tier, _FAST_PATHS if tier is Tier.FAST else PATHS
+
+
+def _servers(fields: Fields, _: object) -> tuple[()]:
+    """They were read with the tools, and are extras for their own protocol."""
+    fields.put_back("mcp_servers", fields.any("mcp_servers"))
+    return ()
+
+
+def _model(fields: Fields, _: object) -> str:
+    return fields.text("model") or ""
+
+
+def _user(fields: Fields, _: object) -> str | None:
+    metadata = fields.fields("metadata")
+    if metadata is None:
+        return None
+    user = metadata.text("user_id")
+    fields.keep("metadata", metadata)
+    return user
+
+
+def _stream(fields: Fields, _: object) -> bool:
+    return fields.flag("stream") or False
+
+
+_SETTINGS = Settings(
+    {
+        ("tool_choice", "parallel_tools"): (decode_choice, ("tool_choice",)),
+        ("thinking", "format"): (_how, ("output_config", "thinking", "output_format")),
+        "caching": (_caching, ("cache_control",)),
+        ("tier", "paths"): (_tier, ("speed", "service_tier")),
+        (): (_servers, ("mcp_servers",)),
+        "model": (_model, ("model",)),
+        "sampling": (decode_sampling, SAMPLING_FIELDS),
+        "user": (_user, ("metadata",)),
+        "stream": (_stream, ("stream",)),
+    }
+)
 
 
 def _turn(message: Json, path: str) -> Turn:
@@ -112,12 +155,3 @@ def _added_tools(turns: tuple[Turn, ...]) -> tuple[Tool, ...]:
 
 def _is_definition(tool: Json) -> bool:
     return isinstance(tool, dict) and tool.get("type") == "tool_definition"
-
-
-def _user(fields: Fields) -> str | None:
-    metadata = fields.fields("metadata")
-    if metadata is None:
-        return None
-    user = metadata.text("user_id")
-    fields.keep("metadata", metadata)
-    return user

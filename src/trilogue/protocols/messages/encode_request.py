@@ -30,7 +30,8 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     out = Outgoing.of(request, target, ledger)
     marks = Marks(out)
     body: Wire = {"model": target.model, **_limit(request, out)}
-    tools = encode_tools(request, marks, out)
+    offers = request.tools or request.tool_choice is not None or request.parallel_tools is not None
+    tools = encode_tools(request, marks, out) if offers else {}
     if not out.native:
         controls.declare_rest(request, out)
     body |= encode_turns(request, BlockWriter(out, marks), out)
@@ -59,6 +60,18 @@ def _limit(request: Request, out: Outgoing) -> Wire:
 
 def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
     """Everything that is neither turns nor tools."""
+    wire = _how(request, body, out) if request.thinking is not None or request.format is not None else {}
+    thinks = "thinking" in wire and wire["thinking"].get("type") != "disabled"
+    wire |= controls.encode_sampling(request, thinks, out)
+    if request.tier is not None:
+        wire |= controls.encode_tier(request.tier, request, out)
+    if request.user is not None:
+        wire |= controls.encode_identity(request.user, request, out)
+    return wire
+
+
+def _how(request: Request, body: Wire, out: Outgoing) -> Wire:
+    """How much to think, and the form of the answer."""
     wire: Wire = {}
     thinking, config = encode_thinking(request, body.get("max_tokens", 0), out)
     if thinking is not None and not out.native:
@@ -72,9 +85,7 @@ def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
         wire["system"] = [*body.get("system", ()), {"type": "text", "text": instruction}]
     if config:
         wire["output_config"] = config
-    thinks = thinking is not None and thinking.get("type") != "disabled"
-    wire |= controls.encode_sampling(request, thinks, out)
-    return wire | controls.encode_tier(request, out) | controls.encode_identity(request, out)
+    return wire
 
 
 def _possible(thinking: Wire, request: Request, messages: list[Json], out: Outgoing) -> Wire | None:

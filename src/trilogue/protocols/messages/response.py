@@ -55,12 +55,12 @@ def decode_response(body: dict[str, Json]) -> Response:
     content = fields.items("content")
     if content is None:
         raise UpstreamProtocolError("the upstream's answer has no content")
-    fields.any("type"), fields.any("role")
     blocks = decode_blocks(content, "content", LooseFields)
-    stop = decode_stop(
-        fields.any("stop_reason"), fields.any("stop_sequence"), fields.any("stop_details"), has_calls(blocks)
+    reason, sequence, details, figures, *_ = fields.take(
+        "stop_reason", "stop_sequence", "stop_details", "usage", "type", "role"
     )
-    usage, tier = split_tier(decode_usage(fields.any("usage")))
+    stop = decode_stop(reason, sequence, details, has_calls(blocks))
+    usage, tier = split_tier(decode_usage(figures))
     return Response(
         protocol=PROTOCOL,
         id=fields.text("id") or "",
@@ -75,7 +75,8 @@ def decode_response(body: dict[str, Json]) -> Response:
 
 def has_calls(blocks: tuple[Block, ...]) -> bool:
     """Whether the client is asked to run something. Calls from inside code execution end the turn by themselves."""
-    return any(isinstance(block, ToolCall) and is_direct(block.extras) for block in blocks)
+    calls = [block for block in blocks if type(block) is ToolCall]
+    return bool(calls) and any(is_direct(call.extras) for call in calls)
 
 
 def is_direct(extras: Extras) -> bool:
@@ -159,8 +160,10 @@ class AnswerWriter:
         wire: Wire = {"type": "text", "text": block.text}
         if block.logprobs:
             self.ledger.add("logprobs.dropped", block.path)
-        cited = [written for citation in block.citations if (written := self.citation(citation, block.path))]
-        return {**wire, "citations": cited} if cited else wire
+        if block.citations:
+            cited = [written for citation in block.citations if (written := self.citation(citation, block.path))]
+            return {**wire, "citations": cited} if cited else wire
+        return wire
 
     def citation(self, citation: Citation, path: str) -> Wire | None:
         """One citation. Those of other protocols are links; without the token that the API demands they stay out."""
@@ -271,7 +274,7 @@ def _wants_thinking(request: dict[str, Json]) -> tuple[bool, bool]:
     Where its request is not known, it may get both. A client that says nothing about thinking gets what there is to
     read; blocks with nothing in them would only be in the way of clients that look at the first one.
     """
-    mode = LooseFields(request.get("thinking")).text("type")
+    mode = LooseFields(request["thinking"]).text("type") if "thinking" in request else None
     return mode != "disabled", not request or mode in _THINKING
 
 

@@ -6,7 +6,7 @@ Whether a target model has a tool is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from trilogue.errors import BadRequest, InternalError, TrilogueError, Unsupported, UpstreamProtocolError
@@ -60,10 +60,12 @@ def arguments_of(value: Json, fields: Fields) -> str:
 
 def decode_tools(values: list[Json] | None, servers: list[Json] | None) -> tuple[Tool, ...]:
     """`tools` and `mcp_servers`, in that order."""
-    known = {name: server for server in servers or () if (name := LooseFields(server).text("name"))}
+    known = {name: server for server in servers if (name := LooseFields(server).text("name"))} if servers else {}
     tools = [decode_tool(value, f"tools[{index}]", known) for index, value in enumerate(values or ())]
+    if not servers:
+        return tuple(tools)
     used = {tool.server_label for tool in tools if isinstance(tool, HostedTool)}
-    for index, server in enumerate(servers or ()):
+    for index, server in enumerate(servers):
         fields = Fields(server, f"mcp_servers[{index}]")
         if fields.text("name") not in used:
             tools.append(_mcp_server(server, fields.path))
@@ -198,10 +200,9 @@ def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Jso
 
 
 def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
-    searchable = out.native or any(_is_server_search(tool) for tool in request.tools)
     written: list[Json] = []
     for tool in _offered(request, out):
-        if isinstance(tool, HostedTool) and out.native:
+        if out.native and isinstance(tool, HostedTool):
             if tool.type != MCP_SERVER and tool.added_at is None:
                 written.append(tool.native)
             continue
@@ -210,14 +211,15 @@ def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
         wire = _write(tool, request, out)
         if wire is None:
             continue
-        if isinstance(tool, FunctionTool) and tool.deferred:
-            if searchable:
+        if type(tool) is FunctionTool and tool.deferred:
+            if out.native or any(_is_server_search(other) for other in request.tools):
                 wire["defer_loading"] = True
             else:
                 out.ledger.add("tool.defer_loading", tool.path)
         if not out.native:
             _declare(tool, out)
-        marks.put(wire, tool.cache, tool.path, tool.extras if out.native else None)
+        if tool.cache is not None or out.native:
+            marks.put(wire, tool.cache, tool.path, tool.extras if out.native else None)
         written.append(wire)
     return written
 
@@ -225,7 +227,7 @@ def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
 def _declare(tool: Tool, out: Outgoing) -> None:
     if tool.added_at is not None:
         out.ledger.add("tool.timing", tool.path)
-    if isinstance(tool, FunctionTool) and tool.strict is None and out.source is Protocol.RESPONSES:
+    if out.source is Protocol.RESPONSES and type(tool) is FunctionTool and tool.strict is None:
         out.ledger.add("tool.strict_default", tool.path)
 
 
@@ -233,11 +235,11 @@ def _is_server_search(tool: Tool) -> bool:
     return isinstance(tool, HostedTool) and tool.kind is HostedKind.TOOL_SEARCH and not tool.runs_on_client
 
 
-def _offered(request: Request, out: Outgoing) -> list[Tool]:
+def _offered(request: Request, out: Outgoing) -> Sequence[Tool]:
     """All tools, or those that the choice is limited to."""
     choice = request.tool_choice
     if choice is None or choice.mode is not ChoiceMode.ALLOWED:
-        return list(request.tools)
+        return request.tools
     out.ledger.add("tool_choice.allowed_filtered", choice.path or "tool_choice")
     names = {ref.name for ref in choice.allowed if ref.hosted is None}
     kinds = {ref.hosted for ref in choice.allowed if ref.hosted is not None}
@@ -352,8 +354,10 @@ def _write(tool: Tool, request: Request, out: Outgoing) -> dict[str, Json] | Non
 
 def _servers(request: Request, tools: list[Json]) -> list[Json]:
     """The `mcp_servers` that the MCP tools of another protocol need."""
-    labels = {tool["mcp_server_name"] for tool in tools if tool.get("type") == "mcp_toolset"}
+    labels = {tool["mcp_server_name"] for tool in tools if "type" in tool and tool["type"] == "mcp_toolset"}
     servers: list[Json] = []
+    if not labels:
+        return servers
     for tool in request.tools:
         if isinstance(tool, HostedTool) and tool.kind is HostedKind.MCP and tool.server_label in labels:
             server = {"type": "url", "name": tool.server_label, "url": tool.server_url}

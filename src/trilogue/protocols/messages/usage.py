@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields import LooseFields, Readers
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, reverse
 from trilogue.protocols.reply import Reply
 
@@ -20,32 +20,32 @@ def decode_usage(value: Json) -> Usage | None:
     if not isinstance(value, dict):
         return None
     fields = LooseFields(value, "usage")
-    write = _count(fields, "cache_creation_input_tokens")
-    searches, fetches = _server_tools(fields)
-    return Usage(
-        fresh=_count(fields, "input_tokens") or 0,
-        cache_read=_count(fields, "cache_read_input_tokens"),
-        cache_write_long=_long_write(fields, write),
-        cache_write=write,
-        output=_count(fields, "output_tokens") or 0,
-        reasoning=_thinking_tokens(fields),
-        searches=searches,
-        fetches=fetches,
-        extras=fields.rest(),
-    )
+    counts = fields.given(_COUNTS)
+    if not _NESTED.isdisjoint(value):
+        counts["searches"], counts["fetches"] = _server_tools(fields)
+        counts["cache_write_long"] = _long_write(fields, counts.get("cache_write"))
+        counts["reasoning"] = _thinking_tokens(fields)
+    return Usage(**counts, extras=fields.rest())
 
 
-def _count(fields: LooseFields, name: str) -> int | None:
-    value = fields.integer(name)
-    return None if value is None else max(value, 0)
+_COUNTS: Readers = {
+    "cache_creation_input_tokens": ("cache_write", LooseFields.count),
+    "input_tokens": ("fresh", LooseFields.total),
+    "cache_read_input_tokens": ("cache_read", LooseFields.count),
+    "output_tokens": ("output", LooseFields.total),
+}
+_NESTED = frozenset({"server_tool_use", "cache_creation", "output_tokens_details"})
+"""figures that are objects"""
 
 
 def _long_write(fields: LooseFields, write: int | None) -> int | None:
     """The split by lifetime, if it adds up; otherwise it stays as it came."""
     given = fields.any("cache_creation")
+    if given is None:
+        return None
     split = LooseFields(given)
     short, long = split.integer("ephemeral_5m_input_tokens"), split.integer("ephemeral_1h_input_tokens")
-    if given is not None and (short is None or long is None or short + long != write or split.rest()):
+    if short is None or long is None or short + long != write or split.rest():
         fields.put_back("cache_creation", given)
         return None if write is None else long
     return long
@@ -53,18 +53,22 @@ def _long_write(fields: LooseFields, write: int | None) -> int | None:
 
 def _thinking_tokens(fields: LooseFields) -> int | None:
     given = fields.any("output_tokens_details")
+    if given is None:
+        return None
     details = LooseFields(given)
     count = details.integer("thinking_tokens")
-    if given is not None and (count is None or details.rest()):
+    if count is None or details.rest():
         fields.put_back("output_tokens_details", given)
     return count
 
 
 def _server_tools(fields: LooseFields) -> tuple[int | None, int | None]:
     given = fields.any("server_tool_use")
+    if given is None:
+        return None, None
     counts = LooseFields(given)
     result = counts.integer("web_search_requests"), counts.integer("web_fetch_requests")
-    if given is not None and (result == (None, None) or counts.rest()):
+    if result == (None, None) or counts.rest():
         fields.put_back("server_tool_use", given)
     return result
 
@@ -121,22 +125,20 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool) -
 
 
 def _cache_counts(usage: Usage, native: bool) -> Wire:
-    counts = {
-        "cache_creation_input_tokens": usage.cache_write,
-        "cache_read_input_tokens": usage.cache_read,
-    }
-    if native:
-        return {name: count for name, count in counts.items() if count is not None}
-    return {name: count or 0 for name, count in counts.items()}
+    write, read = usage.cache_write, usage.cache_read
+    if not native:
+        return {"cache_creation_input_tokens": write or 0, "cache_read_input_tokens": read or 0}
+    counts = {"cache_creation_input_tokens": write, "cache_read_input_tokens": read}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _details(usage: Usage, native: bool) -> Wire:
     wire: Wire = {}
     if usage.reasoning is not None:
         wire["output_tokens_details"] = {"thinking_tokens": min(usage.reasoning, usage.output)}
-    given = {"web_search_requests": usage.searches, "web_fetch_requests": usage.fetches}
-    counts = {name: count for name, count in given.items() if count is not None}
-    if counts:
+    if usage.searches is not None or usage.fetches is not None:
+        given = {"web_search_requests": usage.searches, "web_fetch_requests": usage.fetches}
+        counts = {name: count for name, count in given.items() if count is not None}
         wire["server_tool_use"] = counts if native else {**dict.fromkeys(given, 0), **counts}
     return wire
 
@@ -160,22 +162,23 @@ _LEAKED = {
 
 def decode_stop(reason: Json, sequence: Json, details: Json, has_calls: bool) -> Stop:
     """Why the answer ended. A name we do not know is a natural end with that name as detail."""
-    known = STOPS.get(reason) or _LEAKED.get(reason) if isinstance(reason, str) else None
+    known = STOPS.get(reason) or _LEAKED.get(reason) if type(reason) is str else None
     result = known or StopReason.END
     if has_calls and result is StopReason.END:
         result = StopReason.TOOL_CALLS
-    fields = LooseFields(details)
+    stop = Stop(
+        reason=result,
+        sequence=sequence if type(sequence) is str else None,
+        detail=reason if known is None and type(reason) is str else None,
+    )
+    return stop if details is None else _with_details(stop, LooseFields(details))
+
+
+def _with_details(stop: Stop, fields: LooseFields) -> Stop:
     kind = fields.text("type")
     if kind not in (None, "refusal"):
         fields.put_back("type", kind)
-    return Stop(
-        reason=result,
-        sequence=sequence if isinstance(sequence, str) else None,
-        category=fields.text("category"),
-        explanation=fields.text("explanation"),
-        detail=reason if known is None and isinstance(reason, str) else None,
-        extras=fields.rest(),
-    )
+    return replace(stop, category=fields.text("category"), explanation=fields.text("explanation"), extras=fields.rest())
 
 
 _STOP_NAMES = reverse(STOPS)

@@ -19,29 +19,32 @@ from trilogue.model import (
     Sampling,
     Tier,
 )
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.fields import Fields, Readers
 from trilogue.protocols.ids import short_user
 from trilogue.protocols.openai_cache import lose_lifetime
 from trilogue.protocols.openai_schema import fits_strict
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.usage import TIERS
-from trilogue.protocols.responses.wire import LOGPROBS, MAX_USER_LENGTH, MIN_OUTPUT_TOKENS
+from trilogue.protocols.responses.wire import MAX_USER_LENGTH, MIN_OUTPUT_TOKENS
 
 _FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
 _FOREIGN_FORMAT = "structured_output"
 
 
-def decode_sampling(fields: Fields, include: tuple[str, ...]) -> Sampling:
+def decode_sampling(fields: Fields) -> Sampling:
     """Limits and randomness."""
-    return Sampling(
-        max_tokens=fields.integer("max_output_tokens"),
-        temperature=fields.number("temperature"),
-        top_p=fields.number("top_p"),
-        logprobs=True if LOGPROBS in include else None,
-        top_logprobs=fields.integer("top_logprobs"),
-        max_tool_calls=fields.integer("max_tool_calls"),
-    )
+    return Sampling(**fields.given(_SAMPLING))
+
+
+_SAMPLING: Readers = {
+    "max_output_tokens": ("max_tokens", Fields.integer),
+    "temperature": ("temperature", Fields.number),
+    "top_p": ("top_p", Fields.number),
+    "top_logprobs": ("top_logprobs", Fields.integer),
+    "max_tool_calls": ("max_tool_calls", Fields.integer),
+}
+SAMPLING_FIELDS = tuple(_SAMPLING)
 
 
 def decode_text(fields: Fields) -> tuple[OutputFormat | None, str | None]:
@@ -74,6 +77,9 @@ def _decode_format(text: Fields) -> OutputFormat | None:
     return decoded
 
 
+CACHING_FIELDS = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention")
+
+
 def decode_caching(fields: Fields) -> Caching | None:
     """Prompt caching as a whole; marks are on the parts."""
     key = fields.text("prompt_cache_key")
@@ -92,14 +98,12 @@ def decode_tier(fields: Fields) -> Tier | None:
     return TIERS.get(value or "")
 
 
-def decode_user(fields: Fields, paths: dict[str, str]) -> str | None:
-    """The end user. `safety_identifier` wins; an older `user` beside it stays an extra."""
+def decode_user(fields: Fields) -> tuple[str | None, str]:
+    """The end user, and the field that says it. `safety_identifier` wins; an older `user` beside it stays an extra."""
     identifier = fields.text("safety_identifier")
     if identifier is not None:
-        paths["user"] = "safety_identifier"
-        return identifier
-    paths["user"] = "user"
-    return fields.text("user")
+        return identifier, "safety_identifier"
+    return fields.text("user"), "user"
 
 
 def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
@@ -107,18 +111,22 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     sampling = request.sampling
     if not out.native:
         _declare_sampling(request, out)
-    body: dict[str, Json] = {
-        "max_output_tokens": _limit(request, out),
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_logprobs": sampling.top_logprobs,
-        "max_tool_calls": sampling.max_tool_calls,
-    }
+    settings = (
+        ("max_output_tokens", _limit(request, out)),
+        ("temperature", sampling.temperature),
+        ("top_p", sampling.top_p),
+        ("top_logprobs", sampling.top_logprobs),
+        ("max_tool_calls", sampling.max_tool_calls),
+    )
+    body: dict[str, Json] = {}
+    for name, value in settings:
+        if value is not None:
+            body[name] = value
     if not out.profile.sampling:
         for name in ("temperature", "top_p"):
-            if body.pop(name) is not None:
+            if body.pop(name, None) is not None:
                 out.ledger.add("sampling.dropped", request.where(name))
-    return given(body)
+    return body
 
 
 def _limit(request: Request, out: Outgoing) -> int | None:
@@ -135,11 +143,16 @@ def _declare_sampling(request: Request, out: Outgoing) -> None:
     sampling = request.sampling
     if sampling.choices is not None and sampling.choices > 1:
         raise Unsupported(request.where("choices"), "the Responses protocol gives one answer")
-    for name in ("top_k", "frequency_penalty", "presence_penalty", "logit_bias"):
-        if getattr(sampling, name):
+    dropped = (
+        ("top_k", sampling.top_k),
+        ("frequency_penalty", sampling.frequency_penalty),
+        ("presence_penalty", sampling.presence_penalty),
+        ("logit_bias", sampling.logit_bias),
+        ("seed", sampling.seed is not None),
+    )
+    for name, value in dropped:
+        if value:
             out.ledger.add("param.dropped", request.where(name))
-    if sampling.seed is not None:
-        out.ledger.add("param.dropped", request.where("seed"))
     if sampling.stop:
         out.ledger.add("stop.emulated", request.where("stop"))
 
@@ -172,33 +185,29 @@ def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
 
 def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
     """Cache key, options and retention. A Messages request for no output is one that warms the cache."""
-    caching = request.caching or Caching()
+    warms = request.protocol is Protocol.MESSAGES and request.sampling.max_tokens == 0
+    if request.caching is None:
+        return {"prompt_cache_options": {"prewarm": True}} if warms else {}
+    caching = request.caching
     lose_lifetime(request, out.ledger)
     body = {
         "prompt_cache_key": caching.key,
-        "prompt_cache_options": caching.options,
+        "prompt_cache_options": {"prewarm": True} if warms else caching.options,
         "prompt_cache_retention": caching.retention,
     }
-    if request.protocol is Protocol.MESSAGES and request.sampling.max_tokens == 0:
-        body["prompt_cache_options"] = {"prewarm": True}
     return given(body)
 
 
-def encode_tier(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
     """The service tier."""
-    if request.tier is None:
+    if tier.value not in TIERS:
+        out.ledger.add("tier", request.where("tier"), tier.value)
         return {}
-    if request.tier.value not in TIERS:
-        out.ledger.add("tier", request.where("tier"), request.tier.value)
-        return {}
-    return {"service_tier": request.tier.value}
+    return {"service_tier": tier.value}
 
 
-def encode_user(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_user(user: str, request: Request, out: Outgoing) -> dict[str, Json]:
     """The end user, hashed where the id is longer than the protocol allows."""
-    user = request.user
-    if user is None:
-        return {}
     if out.native:
         return {request.where("user"): user}
     return {"safety_identifier": short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)}

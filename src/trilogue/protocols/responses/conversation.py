@@ -7,6 +7,7 @@ a message can hold are gathered into one message as long as nothing stands betwe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from trilogue.model import (
@@ -40,31 +41,42 @@ HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """Hosted tools of other protocols whose calls can stand in the input."""
 
 
+_NOBODY = Turn(role=Role.USER, blocks=())
+_ROLES = {role: role.value for role in Role}
+
+
 class Conversation:
     """Writes the turns of one request."""
 
     def __init__(self, request: Request, out: Outgoing) -> None:
+        self._request = request
+        self._out = out
         self._native = out.native
         self._ledger = out.ledger
         self._takes_raw = out.profile.raw_reasoning
         self._parts = PartWriter(out)
-        self._tools = ToolWriter(out, request.namespaces)
-        self._custom = _custom_calls(request)
-        self._turn = Turn(role=Role.USER, blocks=())
+        self._turn = _NOBODY
+
+    @cached_property
+    def _custom(self) -> frozenset[str]:
+        return _custom_calls(self._request)
 
     def is_plain_prompt(self, turn: Turn) -> bool:
         """Whether a leading prompt can be `instructions`, which is one string without cache marks."""
-        return all(isinstance(block, Text) and block.cache is None for block in turn.blocks)
+        return not [block for block in turn.blocks if type(block) is not Text or block.cache is not None]
 
     def texts(self, turn: Turn) -> list[str]:
         """The texts of a turn that consists of text."""
-        texts = [block for block in turn.blocks if isinstance(block, Text)]
-        for block in texts:
-            self._parts.uncited(block)
-        return [block.text for block in texts]
+        texts: list[str] = []
+        for block in turn.blocks:
+            if type(block) is Text:
+                self._parts.uncited(block)
+                texts.append(block.text)
+        return texts
 
     def additional_tools(self, tools: list[Tool]) -> Iterator[Json]:
         """The items that bring tools in mid-conversation; a tool with an item id starts a new one."""
+        writer = ToolWriter(self._out, self._request.namespaces)
         groups: list[list[Tool]] = []
         for tool in tools:
             if not groups or "item_id" in (tool.extras or {}):
@@ -74,7 +86,7 @@ class Conversation:
             item: dict[str, Json] = {"type": "additional_tools", "role": "developer"}
             if item_id := (group[0].extras or {}).get("item_id"):
                 item["id"] = item_id
-            yield {**item, "tools": self._tools.write(group)}
+            yield {**item, "tools": writer.write(group)}
 
     def items(self, turn: Turn) -> list[Json]:
         """The items of one turn."""
@@ -88,18 +100,21 @@ class Conversation:
             if write is None or (self._native and isinstance(block, Native) and _is_part(block)):
                 run.append(block)
                 continue
-            if run:
-                items.append(self._message(run))
-                run = []
-            items.append(write(self, block))
+            if run and (message := self._message(run)) is not None:
+                items.append(message)
+            run = []
+            if (item := write(self, block)) is not None:
+                items.append(item)
         if run or (self._native and not items):
-            items.append(self._message(run))
-        return [item for item in items if item is not None]
+            message = self._message(run)
+            if message is not None:
+                items.append(message)
+        return items
 
     def _message(self, blocks: list[Block]) -> dict[str, Json] | None:
         turn = self._turn
         role = Role.DEVELOPER if turn.leading else Role.USER if turn.role is Role.TOOL else turn.role
-        item: dict[str, Json] = {"type": "message", "role": role.value}
+        item: dict[str, Json] = {"type": "message", "role": _ROLES[role]}
         if role is Role.ASSISTANT and not self._native:
             # Output messages need an id and a status; an empty one would be an error.
             blocks = [block for block in blocks if type(block) is not Text or block.text]
@@ -109,21 +124,20 @@ class Conversation:
             item["content"] = self._parts.write_output(blocks)
         else:
             write = self._parts.write_output if role is Role.ASSISTANT else self._parts.write
-            plain = self._plain(blocks)
+            plain = self._plain(blocks) if turn.plain else None
             item["content"] = write(blocks) if plain is None else plain
-        item |= self._marks(turn)
+        if self._native:
+            item |= self._marks(turn)
+        elif turn.phase is not None:
+            item["phase"] = turn.phase
         return item
 
     def _plain(self, blocks: list[Block]) -> str | None:
         """The content as a bare string, if it came as one."""
-        if not self._turn.plain or len(blocks) != 1:
-            return None
-        block = blocks[0]
-        return block.text if isinstance(block, Text) and block.cache is None else None
+        block = blocks[0] if len(blocks) == 1 else None
+        return block.text if type(block) is Text and block.cache is None else None
 
     def _marks(self, turn: Turn) -> dict[str, Json]:
-        if not self._native:
-            return {} if turn.phase is None else {"phase": turn.phase}
         given = {"id": turn.id, "status": turn.status, "phase": turn.phase, **(turn.extras or {})}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -286,7 +300,8 @@ def _items(turns: list[Turn], offset: int, added: dict[int, list[Tool]], convers
         if position in added:
             items += conversation.additional_tools(added[position])
         items += conversation.items(turn)
-    items += conversation.additional_tools(added.get(offset + len(turns), []))
+    if added:
+        items += conversation.additional_tools(added.get(offset + len(turns), []))
     return items
 
 

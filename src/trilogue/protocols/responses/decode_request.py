@@ -6,16 +6,27 @@ A body that does not follow the protocol is a `BadRequest` with the path of the 
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from trilogue.errors import BadRequest
-from trilogue.model import Block, Json, Request, Role, Text, ToolResult, Turn
+from trilogue.model import Block, Json, Request, Role, Sampling, Text, ToolChoice, ToolResult, Turn
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.responses.choice import decode_choice
-from trilogue.protocols.responses.controls import decode_caching, decode_sampling, decode_text, decode_tier, decode_user
+from trilogue.protocols.responses.controls import (
+    CACHING_FIELDS,
+    SAMPLING_FIELDS,
+    decode_caching,
+    decode_sampling,
+    decode_text,
+    decode_tier,
+    decode_user,
+)
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.items import decode_item, short_item
 from trilogue.protocols.responses.thinking import decode_thinking
 from trilogue.protocols.responses.tools import ToolReader
-from trilogue.protocols.responses.wire import PATHS, PROTOCOL
+from trilogue.protocols.responses.wire import LOGPROBS, PATHS, PROTOCOL
+from trilogue.protocols.settings import Settings, field
 
 _ROLES = {
     "user": Role.USER,
@@ -27,46 +38,49 @@ _EASY = {"role", "content"}
 _EASY_TYPED = {"type", "role", "content"}
 _TEXT_TYPES = {role: "output_text" if role is Role.ASSISTANT else "input_text" for role in Role}
 _RESULTS = ("_output", "_response")
+_PATHS = {**PATHS, "user": "user"}
 
 
 def decode_request(body: dict[str, Json]) -> Request:
     """The neutral form of a request body."""
     fields = Fields(body)
-    paths = dict(PATHS)
     tools = ToolReader()
-    include = tuple(name for name in fields.items("include") or () if isinstance(name, str))
-    tools.read(fields.items("tools") or (), "tools")
+    include: tuple[str, ...] = ()
+    if "include" in body:
+        include = tuple([name for name in fields.items("include") or () if isinstance(name, str)])
+    if "tools" in body:
+        tools.read(fields.items("tools") or (), "tools")
     turns = _instructions(fields)
     _input(fields, turns, tools)
-    form, verbosity = decode_text(fields)
-    thinking = decode_thinking(fields)
-    obfuscation = _stream_options(fields)
-    tier = decode_tier(fields)
+    settings = {"model": "", "sampling": Sampling(), "paths": _PATHS, **_SETTINGS.read(fields)}
+    if LOGPROBS in include:
+        settings["sampling"] = replace(settings["sampling"], logprobs=True)
     return Request(
         protocol=PROTOCOL,
-        model=fields.text("model") or "",
         turns=tuple(turns),
         tools=tuple(tools.tools),
         namespaces=tools.namespaces or None,
-        tool_choice=decode_choice(fields.any("tool_choice")),
-        parallel_tools=fields.flag("parallel_tool_calls"),
-        sampling=decode_sampling(fields, include),
-        thinking=thinking,
-        format=form,
-        verbosity=verbosity,
-        caching=decode_caching(fields),
-        tier=tier,
-        user=decode_user(fields, paths),
-        metadata=fields.mapping("metadata"),
-        moderation=fields.mapping("moderation"),
-        store=fields.flag("store"),
-        previous_response=fields.text("previous_response_id"),
         include=include,
-        stream=fields.flag("stream") or False,
-        obfuscation=obfuscation,
-        paths=paths,
         extras=fields.rest(),
+        **settings,
     )
+
+
+def _model(fields: Fields) -> str:
+    return fields.text("model") or ""
+
+
+def _choice(fields: Fields) -> ToolChoice | None:
+    return decode_choice(fields.any("tool_choice"))
+
+
+def _user(fields: Fields) -> tuple[str | None, dict[str, str]]:
+    user, path = decode_user(fields)
+    return user, {**PATHS, "user": path}
+
+
+def _stream(fields: Fields) -> bool:
+    return fields.flag("stream") or False
 
 
 def _stream_options(fields: Fields) -> bool | None:
@@ -78,8 +92,29 @@ def _stream_options(fields: Fields) -> bool | None:
     return obfuscation
 
 
+_SETTINGS = Settings(
+    {
+        ("format", "verbosity"): (decode_text, ("text",)),
+        "thinking": (decode_thinking, ("reasoning",)),
+        "obfuscation": (_stream_options, ("stream_options",)),
+        "tier": (decode_tier, ("service_tier",)),
+        "model": (_model, ("model",)),
+        "tool_choice": (_choice, ("tool_choice",)),
+        "parallel_tools": field(Fields.flag, "parallel_tool_calls"),
+        "sampling": (decode_sampling, SAMPLING_FIELDS),
+        "caching": (decode_caching, CACHING_FIELDS),
+        ("user", "paths"): (_user, ("safety_identifier", "user")),
+        "metadata": field(Fields.mapping, "metadata"),
+        "moderation": field(Fields.mapping, "moderation"),
+        "store": field(Fields.flag, "store"),
+        "previous_response": field(Fields.text, "previous_response_id"),
+        "stream": (_stream, ("stream",)),
+    }
+)
+
+
 def _instructions(fields: Fields) -> list[Turn]:
-    text = fields.text("instructions")
+    text = fields.text("instructions") if "instructions" in fields.left else None
     if text is None:
         return []
     return [_plain(Role.SYSTEM, text, "instructions", leading=True)]
@@ -163,7 +198,7 @@ def _message(item: dict[str, Json], path: str) -> Turn:
 
 
 def _role(value: Json, path: str) -> Role:
-    role = _ROLES.get(value) if isinstance(value, str) else None
+    role = _ROLES.get(value) if type(value) is str else None
     if role is None:
         raise BadRequest(f"{path}.role must be one of {', '.join(_ROLES)}", path=f"{path}.role")
     return role

@@ -6,8 +6,6 @@ extras, natives and ids; requests of other protocols are written in the forms th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from trilogue.errors import Unsupported
 from trilogue.model import Json, Ledger, Protocol, Request, Role
 from trilogue.protocols.codec import Target
@@ -19,16 +17,28 @@ from trilogue.protocols.responses.thinking import encode_thinking
 from trilogue.protocols.responses.tools import encode_tools
 from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED
 
-_Section = Callable[[Request, Outgoing], dict[str, Json]]
-
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
     out = Outgoing.of(request, target, ledger)
     _refuse_prefill(request)
     body: dict[str, Json] = {"model": target.model} if target.model else {}
-    for section in _SECTIONS:
-        body |= section(request, out)
+    body |= encode_turns(request, out)
+    body |= encode_sampling(request, out)
+    if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
+        body |= encode_tools(request, out)
+    if request.thinking is not None:
+        body |= encode_thinking(request.thinking, request, out)
+    if request.format is not None or request.verbosity is not None:
+        body |= encode_text(request, out)
+    body |= encode_caching(request, out)
+    if request.tier is not None:
+        body |= encode_tier(request.tier, request, out)
+    if request.user is not None:
+        body |= encode_user(request.user, request, out)
+    body |= _state(request, out)
+    body |= _include(request, out)
+    body |= _stream(request, out)
     if out.native and request.extras:
         restore_extras(body, request.extras, NESTED)
     return body
@@ -42,14 +52,18 @@ def _refuse_prefill(request: Request) -> None:
 
 def _state(request: Request, out: Outgoing) -> dict[str, Json]:
     """Storage and identity. Other protocols keep nothing by default, so keeping is switched off."""
-    store = request.store if out.native else request.store is True
-    given = {
-        "metadata": request.metadata,
-        "moderation": request.moderation,
-        "store": store,
-        "previous_response_id": request.previous_response if out.native else None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    body: dict[str, Json] = {}
+    if request.metadata is not None:
+        body["metadata"] = request.metadata
+    if request.moderation is not None:
+        body["moderation"] = request.moderation
+    if not out.native:
+        body["store"] = request.store is True
+    elif request.store is not None:
+        body["store"] = request.store
+    if request.previous_response is not None and out.native:
+        body["previous_response_id"] = request.previous_response
+    return body
 
 
 def _include(request: Request, out: Outgoing) -> dict[str, Json]:
@@ -65,18 +79,3 @@ def _stream(request: Request, out: Outgoing) -> dict[str, Json]:
     if request.obfuscation is not None and (request.stream or out.native):
         body["stream_options"] = {"include_obfuscation": request.obfuscation}
     return body
-
-
-_SECTIONS: tuple[_Section, ...] = (
-    encode_turns,
-    encode_sampling,
-    encode_tools,
-    encode_thinking,
-    encode_text,
-    encode_caching,
-    encode_tier,
-    encode_user,
-    _state,
-    _include,
-    _stream,
-)

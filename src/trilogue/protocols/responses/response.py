@@ -6,19 +6,19 @@ cut into events, so that the streamed and the whole form of an answer cannot dif
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.model import Block, Extras, Json, Native, Response, Tier, Usage, events_of
+from trilogue.model import Block, Delta, Extras, Json, Native, Response, Tier, Usage, events_of
 from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.jsontext import dump
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.items import decode_item
+from trilogue.protocols.responses.output_items import OutputItem
 from trilogue.protocols.responses.usage import awaits_client, decode_stop, decode_tier, decode_usage
 from trilogue.protocols.responses.wire import PROTOCOL
 
@@ -47,23 +47,23 @@ class Envelope(Struct, frozen=True, kw_only=True):
 def read_envelope(body: Json) -> Envelope:
     """Everything around the output of a response object."""
     fields = LooseFields(body)
-    fields.any("object")
-    fields.any("error")
+    incomplete, usage, tool_usage, tier_name, *_ = fields.take(
+        "incomplete_details", "usage", "tool_usage", "service_tier", "object", "error"
+    )
     created = fields.number("created_at")
-    tier_name = fields.any("service_tier")
     tier = decode_tier(tier_name)
-    if tier is None:
+    if tier is None and tier_name is not None:
         fields.put_back("service_tier", tier_name)
-    tool_usage = fields.any("tool_usage")
-    fields.put_back("tool_usage", tool_usage)
+    if tool_usage is not None:
+        fields.put_back("tool_usage", tool_usage)
     return Envelope(
         id=fields.text("id") or "",
         model=fields.text("model") or "",
         created=None if created is None else int(created),
         status=fields.text("status"),
-        incomplete=fields.any("incomplete_details"),
+        incomplete=incomplete,
         output=fields.items("output"),
-        usage=decode_usage(fields.any("usage"), tool_usage),
+        usage=decode_usage(usage, tool_usage),
         tier=tier,
         extras=fields.rest(),
     )
@@ -76,8 +76,8 @@ def decode_response(body: dict[str, Json]) -> Response:
         raise UpstreamFailure(failure_of_response(body))
     if envelope.output is None:
         raise UpstreamProtocolError("the upstream sent a response without output")
-    blocks = tuple(_blocks(envelope.output))
-    calls = any(awaits_client(block) for block in blocks)
+    blocks = _blocks(envelope.output)
+    calls = any(map(awaits_client, blocks))
     return Response(
         protocol=PROTOCOL,
         id=envelope.id,
@@ -91,10 +91,12 @@ def decode_response(body: dict[str, Json]) -> Response:
     )
 
 
-def _blocks(output: list[Json]) -> Iterator[Block]:
+def _blocks(output: list[Json]) -> tuple[Block, ...]:
+    blocks: list[Block] = []
     for n, item in enumerate(output):
         if isinstance(item, dict):
-            yield from decode_output_item(item, f"output[{n}]")
+            blocks += decode_output_item(item, f"output[{n}]")
+    return tuple(blocks)
 
 
 def decode_output_item(item: dict[str, Json], path: str) -> tuple[Block, ...]:
@@ -119,20 +121,41 @@ def decode_message(item: dict[str, Json], path: str) -> tuple[Block, ...]:
         marks["item_status"] = status
     if not marks:
         return parts
-    return tuple(replace(part, extras={**(part.extras or {}), **marks}) for part in parts)
+    return tuple([replace(part, extras={**(part.extras or {}), **marks}) for part in parts])
 
 
 def message_marks(item: dict[str, Json]) -> dict[str, Json]:
     """What a block must know of its message so that it can be put together again: id, phase, and unknown fields."""
     fields = LooseFields(item)
-    for known in ("type", "role", "status", "content"):
-        fields.any(known)
-    marks = {"item_id": fields.text("id"), "phase": fields.text("phase"), "item": fields.rest()}
-    return {name: value for name, value in marks.items() if value is not None}
+    fields.take("type", "role", "status", "content")
+    marks: dict[str, Json] = {}
+    if (item_id := fields.text("id")) is not None:
+        marks["item_id"] = item_id
+    if (phase := fields.text("phase")) is not None:
+        marks["phase"] = phase
+    if (rest := fields.rest()) is not None:
+        marks["item"] = rest
+    return marks
+
+
+class _SnapshotEncoder(ResponsesStreamEncoder):
+    """Writes no events, only the snapshot at the end."""
+
+    def on_delta(self, event: Delta) -> None:
+        """More text."""
+        if self._item is not None:
+            self._item.open.texts.append(event.text)
+
+    def event(self, kind: str, fields: dict[str, Json]) -> None:
+        """Nobody listens."""
+
+    def send(self, item: OutputItem, text: str) -> None:
+        """Nobody listens."""
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     """The whole answer as the client's protocol has it."""
-    encoder = ResponsesStreamEncoder(reply)
+    encoder = _SnapshotEncoder(reply)
     encoder.encode(events_of(response))
+    dump(encoder.snapshot)  # raises for what no JSON text can hold, as the events of a stream do
     return encoder.snapshot

@@ -7,7 +7,6 @@ events and whole answers share. The output items are made elsewhere.
 from __future__ import annotations
 
 from trilogue.model import Extras, Json, Tier, Usage
-from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.usage import encode_tier
 from trilogue.protocols.responses.wire import PROTOCOL
@@ -61,12 +60,20 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
     if reply.source is PROTOCOL:
         return {**_EXPECTED, **(extras or {})}
     body = reply.body
-    echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
-    echoed |= {name: body[name] for name in _ONLY_IF_SENT if body.get(name) is not None}
-    echoed["reasoning"] = {**_REASONING, **(LooseFields(body).mapping("reasoning") or {})}
-    echoed["text"] = {**_TEXT, **(LooseFields(body).mapping("text") or {})}
+    echoed = _ECHOED | {name: value for name, value in body.items() if name in _ECHOED and value is not None}
+    for name in _ONLY_IF_SENT:
+        if name in body and body[name] is not None:
+            echoed[name] = body[name]
+    echoed["reasoning"] = _object(body, "reasoning", _REASONING)
+    echoed["text"] = _object(body, "text", _TEXT)
     # What was not kept cannot be fetched again, whatever the client asked for.
-    return {**echoed, "store": False}
+    echoed["store"] = False
+    return echoed
+
+
+def _object(body: dict[str, Json], name: str, default: dict[str, Json]) -> dict[str, Json]:
+    value = body.get(name)
+    return {**default, **value} if type(value) is dict else {**default}
 
 
 def service_tier(tier: Tier | None, fixed: dict[str, Json], reply: Reply) -> dict[str, Json]:

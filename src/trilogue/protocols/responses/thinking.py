@@ -34,11 +34,8 @@ def decode_thinking(fields: Fields) -> Thinking | None:
     return thinking
 
 
-def encode_thinking(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_thinking(thinking: Thinking, request: Request, out: Outgoing) -> dict[str, Json]:
     """The `reasoning` object."""
-    thinking = request.thinking
-    if thinking is None:
-        return {}
     if out.native:
         reasoning = {"effort": thinking.effort and thinking.effort.value, "summary": thinking.visibility}
         return {"reasoning": given(reasoning)}

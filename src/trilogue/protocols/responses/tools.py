@@ -44,7 +44,11 @@ class ToolReader:
         """Take a list of tools. `item_id` marks the first of an item, so that writing it back restores the item."""
         start = len(self.tools)
         for n, value in enumerate(values):
-            self._tool(Fields(value, f"{path}[{n}]"), value, added_at)
+            short = _short_function(value, f"{path}[{n}]", added_at)
+            if short is not None:
+                self.tools.append(short)
+            else:
+                self._tool(Fields(value, f"{path}[{n}]"), value, added_at)
         if item_id is not None and len(self.tools) > start:
             first = self.tools[start]
             self.tools[start] = _with_extras(first, {"item_id": item_id})
@@ -78,6 +82,21 @@ def _only_client_tools(value: Json) -> bool:
     if not isinstance(value, list):
         return False
     return all((LooseFields(tool).text("type") or "function") in _CLIENT_TOOLS for tool in value)
+
+
+_PLAIN = {"type", "name", "description", "parameters", "strict"}
+
+
+def _short_function(value: Json, path: str, added_at: int | None) -> Tool | None:
+    """The short way for a function in its usual form; None if there is more to it."""
+    if type(value) is not dict or value.keys() != _PLAIN or value["type"] != "function":
+        return None
+    name, description, schema, strict = value["name"], value["description"], value["parameters"], value["strict"]
+    if not name or not (type(name) is type(description) is str) or type(schema) is not dict or type(strict) is not bool:
+        return None
+    return FunctionTool(
+        name=name, description=description, parameters=schema, strict=strict, added_at=added_at, path=path
+    )
 
 
 def _function(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:
@@ -217,10 +236,10 @@ class ToolWriter:
         written: list[dict[str, Json]] = []
         groups: dict[str, dict[str, Json]] = {}
         tools = tuple(tools)
-        self._searched = any(isinstance(tool, HostedTool) and tool.kind is HostedKind.TOOL_SEARCH for tool in tools)
+        self._searched = HostedKind.TOOL_SEARCH in {tool.kind for tool in tools if type(tool) is HostedTool}
         for tool in tools:
             entry = self._tool(tool)
-            namespace = getattr(tool, "namespace", None)
+            namespace = None if type(tool) is HostedTool else getattr(tool, "namespace", None)
             if entry is None:
                 continue
             if namespace is None:
@@ -349,7 +368,7 @@ def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
         for tool in offered:
             if tool.added_at is not None:
                 out.ledger.add("tool.timing", tool.path)
-    written = ToolWriter(out, request.namespaces).write(offered)
+    written = ToolWriter(out, request.namespaces).write(offered) if offered else []
     if written:
         body["tools"] = written
     if request.tool_choice is not None:
@@ -363,7 +382,9 @@ def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
 
 def _search_limit(request: Request, out: Outgoing) -> dict[str, Json]:
     """A limit on searches becomes the limit on all hosted calls, if search is the only hosted tool."""
-    hosted = [tool for tool in request.tools if isinstance(tool, HostedTool) and not tool.runs_on_client]
+    hosted = [tool for tool in request.tools if type(tool) is HostedTool and not tool.runs_on_client]
+    if not hosted:
+        return {}
     limited = [tool for tool in hosted if tool.max_uses is not None]
     if len(hosted) == 1 and limited and hosted[0].kind is HostedKind.WEB_SEARCH:
         out.ledger.add("web_search.params", f"{hosted[0].path}.max_uses", "limits all hosted calls")

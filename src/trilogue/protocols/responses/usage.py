@@ -40,7 +40,7 @@ TIERS = {tier.value: tier for tier in Tier if tier is not Tier.BATCH}
 
 def awaits_client(block: Block) -> bool:
     """Whether the turn ended so that the client can act on this block."""
-    return isinstance(block, ToolCall) or (isinstance(block, Native) and block.awaits_client)
+    return type(block) is ToolCall or (type(block) is Native and block.awaits_client)
 
 
 def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
@@ -65,13 +65,12 @@ def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
     status, reason, loss = _STATUS[stop.reason]
     if native and stop.detail and (status == "incomplete" or stop.detail in _ENDED_EARLY):
         return "incomplete", {"reason": stop.detail}
-    ledger, path = reply.ledger, reply.stop_path(stop)
     if loss:
-        ledger.add(loss, path, stop.sequence or stop.reason.value)
+        reply.ledger.add(loss, reply.stop_path(stop), stop.sequence or stop.reason.value)
     elif stop.detail and not native:
-        ledger.add("stop.detail", path, stop.detail)
+        reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
     if stop.category is not None:
-        ledger.add("refusal.category", path, stop.category)
+        reply.ledger.add("refusal.category", reply.stop_path(stop), stop.category)
     return status, {"reason": reason} if reason else None
 
 
@@ -93,45 +92,45 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     if not isinstance(value, dict):
         return None
     fields = LooseFields(value)
-    total_in = _count(fields, "input_tokens") or 0
-    output = _count(fields, "output_tokens") or 0
-    fields.any("total_tokens")
-    read, write, long, input_rest = _input_details(fields, total_in)
-    details = LooseFields(fields.any("output_tokens_details"))
-    reasoning = _count(details, "reasoning_tokens")
+    total_in, output = fields.total("input_tokens"), fields.total("output_tokens")
+    input_given, output_given, _ = fields.take("input_tokens_details", "output_tokens_details", "total_tokens")
     rest = fields.rest() or {}
-    if input_rest:
-        rest["input_tokens_details"] = input_rest
-    if output_rest := details.rest():
-        rest["output_tokens_details"] = output_rest
-    searches = LooseFields(LooseFields(tool_usage).mapping("web_search"))
+    read, write, long = _input_details(input_given, total_in, rest) if input_given else (None, None, None)
     return Usage(
         fresh=total_in - (read or 0) - (write or 0),
         cache_read=read,
         cache_write=write,
         cache_write_long=long,
         output=output,
-        reasoning=reasoning if reasoning is None else min(reasoning, output),
-        searches=_count(searches, "num_requests"),
+        reasoning=_reasoning(output_given, output, rest) if output_given else None,
+        searches=_searches(tool_usage) if tool_usage else None,
         extras=rest or None,
     )
 
 
-def _input_details(fields: LooseFields, total: int) -> tuple[int | None, int | None, int | None, Json]:
-    details = LooseFields(fields.any("input_tokens_details"))
-    read = _count(details, "cached_tokens")
-    write = _count(details, "cache_write_tokens")
-    long = _count(LooseFields(details.mapping("cache_write_tokens_details")), "ttl_12h_tokens")
+def _input_details(given: Json, total: int, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:
+    details = LooseFields(given)
+    read, write = details.count("cached_tokens"), details.count("cache_write_tokens")
+    lifetimes = details.mapping("cache_write_tokens_details")
     if read is not None:
         read = min(read, total)
     if write is not None:
         write = min(write, total - (read or 0))
-    return read, write, long, details.rest()
+    if left := details.rest():
+        rest["input_tokens_details"] = left
+    return read, write, LooseFields(lifetimes).count("ttl_12h_tokens") if lifetimes else None
 
 
-def _count(fields: LooseFields, name: str) -> int | None:
-    value = fields.integer(name)
-    return None if value is None else max(value, 0)
+def _reasoning(given: Json, output: int, rest: dict[str, Json]) -> int | None:
+    details = LooseFields(given)
+    count = details.count("reasoning_tokens")
+    if left := details.rest():
+        rest["output_tokens_details"] = left
+    return None if count is None else min(count, output)
+
+
+def _searches(tool_usage: Json) -> int | None:
+    return LooseFields(LooseFields(tool_usage).mapping("web_search")).count("num_requests")
 
 
 def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str, Json] | None:
