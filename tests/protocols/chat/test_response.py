@@ -113,6 +113,14 @@ def test_further_choices_come_back_in_chat() -> None:
     assert CODEC.encode_response(response, Reply(source=Protocol.CHAT))["choices"][1] == other
 
 
+def test_a_stray_message_beside_the_choices_comes_back() -> None:
+    """A server that adds a remark of its own to the answer."""
+    wire = {**body({"content": "a"}), "message": "success"}
+    written = CODEC.encode_response(CODEC.decode_response(wire), Reply(source=Protocol.CHAT))
+    assert written["message"] == "success"
+    assert written["choices"][0]["message"]["content"] == "a"
+
+
 def test_written_answer() -> None:
     """All that the official type demands."""
     written, losses = write(foreign(Text(text="a"), usage=Usage(fresh=2, output=1), tier=Tier.PRIORITY), model="mine")

@@ -238,7 +238,8 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
 def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response) -> dict[str, Json]:
     """An answer of this protocol with what only it knows."""
     extras = dict(response.extras or {})
-    choice["message"] = {**choice["message"], **extras.pop("message", {})}
+    if isinstance(extras.get("message"), dict):  # else it is not of the message, but a stray field of the answer
+        choice["message"] = {**choice["message"], **extras.pop("message")}
     if response.stop.extras:
         choice = {**response.stop.extras, **{name: value for name, value in choice.items() if value is not None}}
     body["choices"] = [choice, *entries(extras.pop("choices", None))]
