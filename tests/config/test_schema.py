@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
+from tests.each import each
 from trilogue.config import Config, parse
 from trilogue.config.profiles import PROFILES
 from trilogue.config.schema import field_docs, json_schema, settings
@@ -20,13 +20,13 @@ def test_the_committed_schema_is_current() -> None:
     assert json.loads((DOCS / "trilogue.schema.json").read_text("utf-8")) == SCHEMA
 
 
-@pytest.mark.parametrize("setting", settings())
+@each("setting", settings())
 def test_every_setting_is_documented(setting: str) -> None:
     """A setting without a row in docs/configuration.md is a setting that nobody knows."""
     assert f"| `{setting}` |" in (DOCS / "configuration.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@each("name", PROFILES)
 def test_every_profile_is_documented(name: str) -> None:
     """So is a dialect."""
     assert f"| `{name}` |" in (DOCS / "configuration.md").read_text("utf-8")
@@ -44,7 +44,7 @@ def structs() -> list[tuple[str, dict[str, Any]]]:
     return [(name, part) for name, part in parts if "properties" in part]
 
 
-@pytest.mark.parametrize(("name", "part"), structs())
+@each(("name", "part"), structs())
 def test_every_setting_is_described_and_nothing_else_allowed(name: str, part: dict[str, Any]) -> None:
     """Editors show the text, and mark what is unknown."""
     assert part["additionalProperties"] is False

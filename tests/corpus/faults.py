@@ -5,10 +5,11 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from tests.corpus.cases import MESSAGES, Verdict, rule_problems, said, translate_stream
-from tests.corpus.load import Recording
+from tests.corpus.load import Recording, load
 from tests.judges import compare, meaning, sdk, sse
 from tests.judges.answers import Answer, error_of
 from trilogue import Protocol, lint
@@ -108,23 +109,31 @@ def numbers(seed: str) -> Iterator[int]:
         yield int.from_bytes(hashlib.sha256(f"{seed} {round_number}".encode()).digest()[:8], "big")
 
 
+@lru_cache(64)
+def said_until(name: str, offset: int) -> Answer:
+    """What the first part of a recorded stream means. The same places are cut for all targets."""
+    recording = load(name)
+    assert recording.stream is not None
+    return meaning.of_stream(recording.protocol, recording.stream[:offset])
+
+
 def judge_cut(recording: Recording, target: Protocol, offset: int) -> list[str]:
     """A stream that ends early: the complete answer if all of it was there, else an error; never a quiet success."""
     stream = recording.stream
     assert stream is not None
     whole = said(recording.id)
-    arrived = meaning.of_stream(recording.protocol, stream[:offset])
+    arrived = said_until(recording.id, offset)
     out, losses = translate_stream(recording, target, [stream[:offset]])
     after = meaning.of_stream(target, out)
     problems = rule_problems(recording, target, out, arrived)
     if after.error is not None:
         # The end of an event that is cut in two may have been anything, so there an error is right as well.
         whole_events = offset in (0, len(stream), *sse.boundaries(stream))
-        finished = whole_events and arrived.complete and arrived.error is None and arrived.stop is not None
+        finished = whole_events and has_all(arrived)
         return [*problems, f"a complete answer became the error {after.error}"] if finished else problems
     if not after.complete:
         return [*problems, "neither an end nor an error"]
-    if not _may_succeed(recording.protocol, arrived):
+    if not may_succeed(recording.protocol, arrived):
         return [*problems, "a cut stream became a success"]
     codes = frozenset(loss.code for loss in losses) | {"usage.estimated"}
     # An error may have come after the end.
@@ -132,7 +141,12 @@ def judge_cut(recording: Recording, target: Protocol, offset: int) -> list[str]:
     return problems + compare.answers(compare.Pair(recording.protocol, target, before, after, codes))
 
 
-def _may_succeed(protocol: Protocol, arrived: Answer) -> bool:
+def has_all(arrived: Answer) -> bool:
+    """The upstream has said everything, and no error is among it."""
+    return arrived.complete and arrived.error is None and arrived.stop is not None
+
+
+def may_succeed(protocol: Protocol, arrived: Answer) -> bool:
     """The upstream said why it stopped. A Messages stream that lacks only its last, empty event may pass."""
     if protocol is Protocol.CHAT:
         return arrived.stop is not None or arrived.complete

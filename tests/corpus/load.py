@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from tests.judges import sse
@@ -53,7 +53,7 @@ class Recording:
         body = self.data.get("response")
         return body if isinstance(body, dict) else None
 
-    @property
+    @cached_property
     def stream(self) -> bytes | None:
         """The bytes of the stream, as recorded or written anew from its events."""
         if self.status != 200 or not self.data.get("sse"):

@@ -4,12 +4,13 @@ import pytest
 
 from tests.corpus import load
 from tests.corpus.cases import judge_body, judge_stream
+from tests.each import each
 from trilogue import Protocol
 
 TARGETS = [pytest.param(protocol, id=protocol.short) for protocol in Protocol]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each("target", TARGETS)
 @pytest.mark.parametrize("name", load.streams())
 def test_recorded_stream(name: str, target: Protocol) -> None:
     """Legal, readable by the official SDK, and nothing lost that was not declared."""
@@ -17,7 +18,7 @@ def test_recorded_stream(name: str, target: Protocol) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", load.bodies())
+@each("name", load.bodies())
 def test_recorded_body(name: str, target: Protocol) -> None:
     """Legal, readable by the official SDK, and nothing lost that was not declared."""
     assert judge_body(load.load(name), target).problems == []

@@ -8,6 +8,7 @@ import pytest
 import trilogue
 from tests.corpus import load
 from tests.corpus.cases import CHAT, MESSAGES, RESPONSES, others
+from tests.each import each
 from tests.judges import meaning, sdk
 from tests.judges.answers import Answer
 from trilogue import Protocol, Target
@@ -60,7 +61,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "client"), CASES)
+@each(("name", "client"), CASES)
 def test_an_echoed_answer_comes_home(name: str, client: Protocol) -> None:
     """Words, calls and results return in order, and every opaque value to who made it; the SDK's types agree."""
     recording = load.load(name)

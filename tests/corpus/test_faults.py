@@ -4,6 +4,7 @@ import pytest
 
 from tests.corpus import load
 from tests.corpus.faults import cuts, judge_cut, judge_error, numbers, pieces, same_output
+from tests.each import each
 from trilogue import Protocol
 
 TARGETS = [pytest.param(protocol, id=protocol.short) for protocol in Protocol]
@@ -11,7 +12,7 @@ READS = [recording.id for recording in load.everything() if recording.reads and 
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", load.errors())
+@each("name", load.errors())
 def test_recorded_error(name: str, target: Protocol) -> None:
     """The target's SDK raises its typed exception with the provider's words."""
     assert judge_error(load.load(name), target).problems == []
@@ -29,7 +30,7 @@ def test_cut_stream(name: str) -> None:
     assert {place: problems for place, problems in found.items() if problems} == {}
 
 
-@pytest.mark.parametrize("name", READS)
+@each("name", READS)
 def test_network_reads_do_not_matter(name: str) -> None:
     """The reads as they were recorded give the same bytes as the whole stream at once."""
     recording = load.load(name)
@@ -37,7 +38,7 @@ def test_network_reads_do_not_matter(name: str) -> None:
     assert [same_output(recording, target, recording.reads) for target in Protocol] == [True] * len(Protocol)
 
 
-@pytest.mark.parametrize("name", load.streams())
+@each("name", load.streams())
 def test_random_pieces_do_not_matter(name: str) -> None:
     """Single bytes, cut characters and many events at once give the same bytes as the whole stream at once."""
     recording = load.load(name)

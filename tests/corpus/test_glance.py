@@ -2,9 +2,8 @@
 
 import json
 
-import pytest
-
 from tests.corpus import load
+from tests.each import each
 from trilogue.model import Usage
 from trilogue.protocols.registry import codec
 
@@ -13,7 +12,7 @@ def figures(usage: Usage | None) -> tuple[int, int, int] | None:
     return None if usage is None else (usage.input, usage.cache_read or 0, usage.output)
 
 
-@pytest.mark.parametrize("name", load.bodies())
+@each("name", load.bodies())
 def test_a_glance_is_enough(name: str) -> None:
     """Its id, and what it cost. Where it is not enough it says so."""
     recording = load.load(name)

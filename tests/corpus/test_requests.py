@@ -6,6 +6,7 @@ import pytest
 
 from tests.corpus import load
 from tests.corpus.cases import NEWEST, OLDER, judge_request, others
+from tests.each import each
 from trilogue import Protocol
 
 PAIRS = [
@@ -28,7 +29,7 @@ JUSTIFIED = (
 POPULAR = ("claude-agent-sdk", "claude-code", "chatgpt-codex")
 
 
-@pytest.mark.parametrize(("name", "target"), PAIRS)
+@each(("name", "target"), PAIRS)
 @pytest.mark.parametrize("models", [NEWEST, OLDER], ids=["newest", "older"])
 def test_recorded_request(name: str, target: Protocol, models: dict[Protocol, str]) -> None:
     """Accepted by the SDK's types and nothing lost that was not declared, or refused with a reason."""
@@ -42,13 +43,13 @@ def refusals(name: str) -> list[str]:
     return [f"to {target.short}: {verdict.refused}" for target, verdict in verdicts if verdict.refused]
 
 
-@pytest.mark.parametrize("name", [name for name in load.requests() if load.load(name).status == 200])
+@each("name", [name for name in load.requests() if load.load(name).status == 200])
 def test_refusals_are_justified(name: str) -> None:
     """Only what has no equivalent at all may be refused."""
     assert [reason for reason in refusals(name) if not any(re.search(row, reason) for row in JUSTIFIED)] == []
 
 
-@pytest.mark.parametrize("name", [name for name in load.requests() if any(client in name for client in POPULAR)])
+@each("name", [name for name in load.requests() if any(client in name for client in POPULAR)])
 def test_popular_clients_are_never_refused(name: str) -> None:
     """Whatever Claude Code and Codex send by default goes through."""
     assert refusals(name) == []

@@ -20,6 +20,7 @@ from trilogue.model import Protocol
 
 STREAMS = 24
 SLOW = QUICK.replace("total: 2.5", "total: 30")
+PATIENT = SLOW.replace("first_byte: 0.6", "first_byte: 20")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def test_running_streams_finish_or_are_told(tmp_path: Path, up: ScriptedUpstream
 
 def test_whole_answers_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) -> None:
     """An answer that is not streamed and does not come in time: 503 instead of a cut connection."""
-    with started(tmp_path, SLOW.replace("first_byte: 0.6", "first_byte: 20"), up.url) as gateway:
+    with started(tmp_path, PATIENT, up.url) as gateway:
 
         async def main() -> None:
             before = len(up.requests)
@@ -78,7 +79,7 @@ def test_whole_answers_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) ->
 
 def test_a_request_that_is_still_being_sent_is_answered(tmp_path: Path, up: ScriptedUpstream) -> None:
     """SIGTERM while a body arrives: it is let in, as the drain allows."""
-    with started(tmp_path, SLOW, up.url) as gateway:
+    with started(tmp_path, PATIENT, up.url) as gateway:
 
         async def main() -> Answer:
             reader, writer = await asyncio.open_connection(*address(gateway.url))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from itertools import pairwise
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise, product
+from typing import Any
 
 import anthropic
 import openai
@@ -13,7 +15,7 @@ import pytest
 
 from tests.gateway.process import Started, started
 from tests.gateway.running import CLIENT_KEY, CONFIG
-from tests.gateway.wire import address, exchange, outcome, request
+from tests.gateway.wire import Answer, address, exchange, outcome, parse, request
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.http import LAST_CHUNK, Step, chunk, json_answer, stream_head
@@ -21,6 +23,7 @@ from tests.scripted.scenario import TEXT
 from tests.scripted.server import ScriptedUpstream
 from tests.scripted.tokens import Ids
 from tests.scripted.wire import WIRES
+from tests.timing import check_within
 from trilogue.model import Protocol
 
 INTERVAL = 0.2
@@ -28,9 +31,9 @@ LIVELY = (
     "server: {keepalive_seconds: 0.2, timeouts: {connect: 1, first_byte: 1, first_event: 1, between_events: 1}}\n"
     + CONFIG
 )
-EVERY_PAIR = pytest.mark.parametrize(
-    ("client", "upstream"), [(client, upstream) for client in Protocol for upstream in Protocol],
-)  # fmt: skip
+PAIRS = list(product(Protocol, Protocol))
+"""client and upstream; they wait at the same time, as waiting is all that most of these tests do"""
+EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)
 
 
 @pytest.fixture(scope="module")
@@ -64,46 +67,54 @@ async def arrivals(url: str, data: bytes) -> list[tuple[float, bytes]]:
     return found
 
 
-@EVERY_PAIR
-def test_silence_before_the_headers(lively: Started, client: Protocol, upstream: Protocol) -> None:
+def test_silence_before_the_headers(lively: Started) -> None:
     """From the first moment, and the error that comes after it is told inside the stream."""
-    data = request(client, f"{upstream.short}/hang-before-headers", stream=True)
-    found = asyncio.run(arrivals(lively.url, data))
-    times = [0.0, *(when for when, _ in found)]
-    assert max(later - earlier for earlier, later in pairwise(times)) < INTERVAL + 0.15
-    assert len(found) >= 4
-    result = outcome(asyncio.run(exchange(lively.url, data)), client)
-    assert result.how == "stream"
-    assert "first byte" in result.message
+
+    async def main() -> list[list[tuple[float, bytes]]]:
+        asked = [request(client, f"{upstream.short}/hang-before-headers", stream=True) for client, upstream in PAIRS]
+        return await asyncio.gather(*(arrivals(lively.url, data) for data in asked))
+
+    for pair, found in zip(PAIRS, asyncio.run(main()), strict=True):
+        times = [0.0, *(when for when, _ in found)]
+        check_within(max(later - earlier for earlier, later in pairwise(times)), INTERVAL + 0.15)
+        assert len(found) >= 4, pair
+        result = outcome(parse(b"".join(piece for _, piece in found)), pair[0])
+        assert result.how == "stream", pair
+        assert "first byte" in result.message, pair
 
 
-@EVERY_PAIR
-def test_silence_in_the_stream(lively: Started, up: ScriptedUpstream, client: Protocol, upstream: Protocol) -> None:
+async def answers(url: str, upstream: Protocol) -> list[Answer]:
+    """What clients of all protocols get, who ask at the same time."""
+    asked = [request(client, f"{upstream.short}/text", stream=True) for client in Protocol]
+    return await asyncio.gather(*(exchange(url, data) for data in asked))
+
+
+@EVERY_UPSTREAM
+def test_silence_in_the_stream(lively: Started, up: ScriptedUpstream, upstream: Protocol) -> None:
     """A ping that belongs to the message on Messages, a comment elsewhere; then the answer goes on."""
     events = [*map(chunk, frames(upstream))]
-    up.say(stream_head([]), *events[:5], 0.7, *events[5:], LAST_CHUNK)
-    data = request(client, f"{upstream.short}/text", stream=True)
-    answer = asyncio.run(exchange(lively.url, data))
-    assert outcome(answer, client).how == "complete"
-    if client is Protocol.MESSAGES:
-        assert answer.body.count(b"event: ping") >= 3
-    else:
-        assert answer.body.count(b": keepalive\n\n") >= 2
-        assert b"ping" not in answer.body
+    for _ in Protocol:
+        up.say(stream_head([]), *events[:5], 0.7, *events[5:], LAST_CHUNK)
+    for client, answer in zip(Protocol, asyncio.run(answers(lively.url, upstream)), strict=True):
+        assert outcome(answer, client).how == "complete", client
+        if client is Protocol.MESSAGES:
+            assert answer.body.count(b"event: ping") >= 3
+        else:
+            assert answer.body.count(b": keepalive\n\n") >= 2, client
+            assert b"ping" not in answer.body, client
 
 
-@EVERY_PAIR
-def test_an_error_after_a_sign_of_life(
-    lively: Started, up: ScriptedUpstream, client: Protocol, upstream: Protocol
-) -> None:
+@EVERY_UPSTREAM
+def test_an_error_after_a_sign_of_life(lively: Started, up: ScriptedUpstream, upstream: Protocol) -> None:
     """The status is gone by then, the error is not."""
-    up.say(0.5, json_answer(500, [], {"error": {"message": "It broke.", "type": "server_error"}}))
-    result = outcome(asyncio.run(exchange(lively.url, request(client, f"{upstream.short}/text", stream=True))), client)
-    assert result.how == "stream"
-    assert result.message == "It broke."
+    for _ in Protocol:
+        up.say(0.5, json_answer(500, [], {"error": {"message": "It broke.", "type": "server_error"}}))
+    for client, answer in zip(Protocol, asyncio.run(answers(lively.url, upstream)), strict=True):
+        result = outcome(answer, client)
+        assert (result.how, result.message) == ("stream", "It broke."), client
 
 
-@pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)
+@EVERY_UPSTREAM
 def test_official_clients_do_not_notice(lively: Started, up: ScriptedUpstream, upstream: Protocol) -> None:
     """Comments and pings before, in and after the first event."""
     events = [*map(chunk, frames(upstream))]
@@ -111,18 +122,26 @@ def test_official_clients_do_not_notice(lively: Started, up: ScriptedUpstream, u
     model = f"{upstream.short}/text"
     ours = openai.OpenAI(api_key=CLIENT_KEY, base_url=f"{lively.url}/v1", max_retries=0)
     theirs = anthropic.Anthropic(api_key=CLIENT_KEY, base_url=lively.url, max_retries=0)
-    up.say(*steps)
-    with ours.chat.completions.create(model=model, messages=[{"role": "user", "content": "Hi"}], stream=True) as chunks:
-        words = [choice.delta.content or "" for one in chunks for choice in one.choices]
-    assert "".join(words).startswith("Hello from the scripted")
-    up.say(*steps)
-    with ours.responses.stream(model=model, input="Hi") as stream:
-        assert stream.get_final_response().output_text.startswith("Hello from the scripted")
-    up.say(*steps)
-    with theirs.messages.stream(model=model, max_tokens=9, messages=[{"role": "user", "content": "Hi"}]) as messages:
-        assert messages.get_final_text().startswith("Hello from the scripted")
-    ours.close()
-    theirs.close()
+    hi: Any = [{"role": "user", "content": "Hi"}]
+
+    def chat() -> str:
+        with ours.chat.completions.create(model=model, messages=hi, stream=True) as chunks:
+            return "".join(choice.delta.content or "" for one in chunks for choice in one.choices)
+
+    def responses() -> str:
+        with ours.responses.stream(model=model, input="Hi") as stream:
+            return stream.get_final_response().output_text
+
+    def messages() -> str:
+        with theirs.messages.stream(model=model, max_tokens=9, messages=hi) as stream:
+            return stream.get_final_text()
+
+    with ours, theirs, ThreadPoolExecutor() as threads:
+        clients = (chat, responses, messages)
+        for _ in clients:
+            up.say(*steps)
+        for asked in [threads.submit(client) for client in clients]:
+            assert asked.result().startswith("Hello from the scripted")
 
 
 def flood(protocol: Protocol, mebibytes: int) -> list[bytes]:

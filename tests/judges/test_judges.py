@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.corpus import load
+from tests.each import each
 from tests.judges import compare, compare_asks, meaning, sdk
 from tests.judges.answers import Answer, Call, Usage
 from trilogue.model import Protocol
@@ -42,7 +43,7 @@ NOT_TYPED = frozenset(
 NEWER = ("cache_write_tokens: Field required", "web_fetch_requests: Field required", "choices: Field required")
 
 
-@pytest.mark.parametrize("name", OFFICIAL)
+@each("name", OFFICIAL)
 def test_a_stream_means_what_the_sdk_accumulates(name: str) -> None:
     """Two readers that know nothing of each other agree."""
     recording = load.load(name)
@@ -58,7 +59,7 @@ def test_a_stream_means_what_the_sdk_accumulates(name: str) -> None:
         assert getattr(ours, name_of_field) == getattr(theirs, name_of_field)
 
 
-@pytest.mark.parametrize("name", [name for name in OFFICIAL if name not in NOT_TYPED])
+@each("name", [name for name in OFFICIAL if name not in NOT_TYPED])
 def test_official_streams_fit_the_sdk_types(name: str) -> None:
     """What the providers themselves send passes, but for what is newer than the recording."""
     recording = load.load(name)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.each import each
 from tests.lint.cases_chat import CASES as CHAT_CASES
 from tests.lint.cases_messages import CASES as MESSAGES_CASES
 from tests.lint.cases_responses import CASES as RESPONSES_CASES
@@ -20,13 +21,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("protocol", "case"), CASES)
+@each(("protocol", "case"), CASES)
 def test_the_golden_is_clean(protocol: Protocol, case: Case) -> None:
     """The same input without the change, beside the same request, breaks nothing."""
     assert case.lint(protocol, changed=False) == []
 
 
-@pytest.mark.parametrize(("protocol", "case"), CASES)
+@each(("protocol", "case"), CASES)
 def test_the_change_breaks_exactly_its_rule(protocol: Protocol, case: Case) -> None:
     """One fault is one rule: users are sent to the cause, not to its consequences."""
     findings = case.lint(protocol, changed=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
 from trilogue.lint import NOT_VISIBLE, REQUEST_RULES, RULES, rules_table
 from trilogue.lint.messages import ILLEGAL, LIFECYCLE, State
 
@@ -21,7 +22,7 @@ def test_every_invariant_is_visible_or_says_why_not() -> None:
     assert set(RULES) & set(NOT_VISIBLE) == set()
 
 
-@pytest.mark.parametrize("rule", [*RULES.values(), *REQUEST_RULES.values()], ids=lambda rule: str(rule.id))
+@each("rule", [*RULES.values(), *REQUEST_RULES.values()], ids=lambda rule: str(rule.id))
 def test_rules_say_what_and_why_in_one_line(rule: object) -> None:
     """They become rows of a table and lines of a terminal."""
     for text in (getattr(rule, "meaning", ""), getattr(rule, "breaks", "")):

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 import trilogue
+from tests.each import Decorator, each
 from trilogue import Loss, Protocol, RequestTranslation, ResponseTranslation, Target
 
 Body = dict[str, Any]
@@ -196,12 +195,9 @@ class Answer:
         return trilogue.translate_response(self.body, source=upstream, target=client, exchange=exchange)
 
 
-def rows(cases: Iterable[Ask | Answer]) -> pytest.MarkDecorator:
-    """Parametrise a test by rows."""
-    listed = list(cases)
-    return pytest.mark.parametrize(
-        "case", listed, ids=[f"{case.pair}-{case.name}".replace(" ", "_") for case in listed]
-    )
+def rows(cases: Iterable[Ask | Answer]) -> Decorator:
+    """A test of all these rows."""
+    return each("case", cases, ids=lambda case: f"{case.pair}-{case.name}".replace(" ", "_"))
 
 
 def codes(losses: Iterable[Loss]) -> set[str]:

@@ -24,7 +24,7 @@ from tests.mapping import test_s15_stop_reasons as s15
 from tests.mapping import test_s16_usage as s16
 from tests.mapping import test_s18_refusals as s18
 from tests.mapping import test_s22_cannot_map as s22
-from tests.mapping.cases import ABSENT, Answer, Ask, at, pair
+from tests.mapping.cases import ABSENT, Answer, Ask, at, pair, rows
 from trilogue import ClientError, RequestTranslation
 from trilogue.lint import lint_request, lint_response
 
@@ -53,16 +53,12 @@ def translated(case: Ask) -> RequestTranslation | None:
         return None
 
 
-asks = pytest.mark.parametrize("number", range(len(ASKS)), ids=[f"{c.pair}-{c.name}".replace(" ", "_") for c in ASKS])
-answers = pytest.mark.parametrize(
-    "number", range(len(ANSWERS)), ids=[f"{c.pair}-{c.name}".replace(" ", "_") for c in ANSWERS]
-)
+asks, answers = rows(ASKS), rows(ANSWERS)
 
 
 @asks
-def test_the_request_is_valid(number: int) -> None:
+def test_the_request_is_valid(case: Ask) -> None:
     """The official SDK's types and the linter have nothing against what is sent."""
-    case = ASKS[number]
     result = translated(case)
     if result is None:
         return
@@ -72,9 +68,8 @@ def test_the_request_is_valid(number: int) -> None:
 
 
 @asks
-def test_losses_point_into_the_request(number: int) -> None:
+def test_losses_point_into_the_request(case: Ask) -> None:
     """A path that is not in the client's document helps nobody."""
-    case = ASKS[number]
     result = translated(case)
     for loss in result.losses if result else ():
         assert loss.code in trilogue.LOSSES
@@ -83,9 +78,8 @@ def test_losses_point_into_the_request(number: int) -> None:
 
 
 @asks
-def test_strict_refuses_exactly_what_is_lost(number: int) -> None:
+def test_strict_refuses_exactly_what_is_lost(case: Ask) -> None:
     """Strict mode raises if and only if declare mode has something to declare."""
-    case = ASKS[number]
     result = translated(case)
     if result is None or not result.losses:
         if result is not None:
@@ -97,9 +91,8 @@ def test_strict_refuses_exactly_what_is_lost(number: int) -> None:
 
 
 @asks
-def test_the_client_s_document_is_left_as_it_was(number: int) -> None:
+def test_the_client_s_document_is_left_as_it_was(case: Ask) -> None:
     """A caller may use its request again, for another upstream."""
-    case = ASKS[number]
     body, again = case.body, case.body
     with contextlib.suppress(ClientError):
         trilogue.translate_request(body, source=case.source, target=case.target, repair=case.repair)
@@ -107,9 +100,8 @@ def test_the_client_s_document_is_left_as_it_was(number: int) -> None:
 
 
 @answers
-def test_the_answer_is_valid(number: int) -> None:
+def test_the_answer_is_valid(case: Answer) -> None:
     """The official SDK's types and the linter have nothing against what the client gets."""
-    case = ANSWERS[number]
     target = pair(case.pair)[1]
     result = case.run()
     assert not sdk.body_problems(target, result.body)
@@ -120,9 +112,8 @@ def test_the_answer_is_valid(number: int) -> None:
 
 
 @answers
-def test_losses_point_into_the_answer(number: int) -> None:
+def test_losses_point_into_the_answer(case: Answer) -> None:
     """The path is one of the upstream's own document."""
-    case = ANSWERS[number]
     for loss in case.run().losses:
         absent_on_purpose = loss.code == "usage.estimated"
         assert absent_on_purpose or at(case.body, loss.path) is not ABSENT, f"{loss} is not in {case.body}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import trilogue
+from tests.each import each
 from tests.judges import sse
 from tests.mapping.cases import USER, Body, C, M, R, answer, choice, message_item, output_text, request
 from tests.mapping.streams import Block, Habits, write
@@ -419,7 +420,7 @@ BOMBS = (
 )
 
 
-@pytest.mark.parametrize("bomb", BOMBS, ids=range(len(BOMBS)))
+@each("bomb", BOMBS, ids=range(len(BOMBS)))
 @pairs
 def test_bombs(source: Protocol, target: Protocol, bomb: bytes) -> None:
     """Depth, no JSON, no text: refused, not crashed, as a request, an answer, an error and an event."""
@@ -468,7 +469,7 @@ CONTROL = ("\x00", "\x1b[31m", "a\nb", "a\r\nX-Injected: 1", "\u2028", HALF, "ðŸ
 
 
 @pairs
-@pytest.mark.parametrize("odd", CONTROL, ids=range(len(CONTROL)))
+@each("odd", CONTROL, ids=range(len(CONTROL)))
 def test_odd_names_and_ids(source: Protocol, target: Protocol, odd: str) -> None:
     """Control characters in names, ids and models never break a frame or escape into headers."""
     bodies = {

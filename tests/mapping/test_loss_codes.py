@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 import trilogue
+from tests.each import each
 from tests.mapping import test_every_row as every
 from tests.mapping import test_s09_hosted as s09
 from tests.mapping.cases import (
@@ -112,7 +113,7 @@ OF_THE_GATEWAY = frozenset({"count.estimated"})
 """counting tokens is the gateway's: tests/gateway/test_tokens.py"""
 
 
-@pytest.mark.parametrize("code", sorted(set(LOSSES) - OF_THE_GATEWAY))
+@each("code", sorted(set(LOSSES) - OF_THE_GATEWAY))
 def test_a_code_is_produced_by_a_case(code: str) -> None:
     """A code that nothing can produce is a promise that nobody keeps."""
     if code in ROWS:
@@ -133,7 +134,7 @@ OF_THE_GATEWAY = frozenset({"count.estimated"})
 """counting tokens is the gateway's: tests/gateway/test_tokens.py"""
 
 
-@pytest.mark.parametrize("code", sorted(set(LOSSES) - OF_THE_GATEWAY))
+@each("code", sorted(set(LOSSES) - OF_THE_GATEWAY))
 def test_a_code_says_when_and_what_instead(code: str) -> None:
     """The docs' table is made from it."""
     assert LOSSES[code].when

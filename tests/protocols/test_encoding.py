@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.each import each
 from trilogue.errors import InternalError
 from trilogue.model import (
     BlockStart,
@@ -59,7 +60,7 @@ def test_every_event_has_a_column_and_a_sample() -> None:
 
 
 @pytest.mark.parametrize("protocol", list(Protocol), ids=lambda protocol: protocol.short)
-@pytest.mark.parametrize(("state", "event"), CELLS, ids=[f"{s.name}-{e.__name__}" for s, e in CELLS])
+@each(("state", "event"), CELLS, ids=[f"{s.name}-{e.__name__}" for s, e in CELLS])
 def test_cell(protocol: Protocol, state: State, event: type[Event]) -> None:
     """A row in the table leads on; a missing one is the caller's bug, whatever the protocol."""
     encoder = CODECS[protocol].encoder(Reply())

@@ -8,6 +8,7 @@ import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
+from tests.each import each
 from tests.recordings import recordings
 from trilogue.errors import BadRequest, UpstreamFailure
 from trilogue.model import Collector, Event, Failed, Ledger, Protocol, Response, Sequencer, events_of
@@ -94,7 +95,7 @@ def normal_message(message: dict[str, Any]) -> dict[str, Any]:
     return message
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each("name", REQUESTS)
 def test_request_round_trip(name: str) -> None:
     """Nothing of a request is forgotten: written back it is the same JSON, and nothing is declared lost."""
     body = LOADED[name]["request"]
@@ -109,7 +110,7 @@ def test_request_round_trip(name: str) -> None:
     assert ledger.losses == []
 
 
-@pytest.mark.parametrize("name", BODIES)
+@each("name", BODIES)
 def test_body_round_trip(name: str) -> None:
     """A body is an answer or a failure, and an answer survives being written and read again."""
     body = LOADED[name]["response"]
@@ -131,7 +132,7 @@ def test_there_are_recordings() -> None:
     assert len(STREAMS) > 150
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_stream_is_read(name: str) -> None:
     """Every recorded stream ends well, but for those that end with an error; how it is cut makes no difference."""
     data = stream_bytes(LOADED[name])
@@ -140,7 +141,7 @@ def test_stream_is_read(name: str) -> None:
     assert decode(data, 97) == events
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_stream_adds_up(name: str) -> None:
     """The official accumulator takes what we write, and gets the same answer as a client that does not stream."""
     events = decode(stream_bytes(LOADED[name]))

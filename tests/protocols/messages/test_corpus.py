@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.protocols.messages.official import accumulated
 from tests.protocols.messages.wire_samples import native, without_nulls
 from tests.recordings import recordings
@@ -55,7 +56,7 @@ def events_of(recording: dict[str, Any]) -> list[Event]:
     return Sequencer().feed([*events, *decoder.close()])
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each("name", REQUESTS)
 def test_requests_come_back(name: str) -> None:
     """Nothing that a real client sent is lost or changed, and nothing is declared lost."""
     body = RECORDINGS[name]["request"]
@@ -64,7 +65,7 @@ def test_requests_come_back(name: str) -> None:
     assert not losses
 
 
-@pytest.mark.parametrize("name", BODIES)
+@each("name", BODIES)
 def test_bodies_come_back(name: str) -> None:
     """Nothing that a real upstream answered is lost or changed."""
     body = RECORDINGS[name]["response"]
@@ -74,7 +75,7 @@ def test_bodies_come_back(name: str) -> None:
     assert not reply.ledger.losses
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@each("name", ERRORS)
 def test_errors_have_a_kind_and_a_message(name: str) -> None:
     """Real error bodies are understood, and answered with the status that they came with."""
     recording = RECORDINGS[name]
@@ -85,7 +86,7 @@ def test_errors_have_a_kind_and_a_message(name: str) -> None:
     assert CODEC.encode_error(failure, "r").status == recording["status"]
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 @pytest.mark.parametrize("source", [Protocol.MESSAGES, Protocol.CHAT], ids=["native", "foreign"])
 def test_streams_are_what_the_sdk_collects(name: str, source: Protocol) -> None:
     """Written again, every real stream gives the official SDK the object that the whole answer is.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import each
 from tests.judges import sdk
 from tests.protocols.responses.streams import collect, parse
 from tests.recordings import recordings
@@ -59,7 +60,7 @@ def normal_request(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.parametrize("path", having("request"))
+@each("path", having("request"))
 def test_requests_go_back_as_they_came(path: Path) -> None:
     """Same protocol: equal but for the documented normalisation, and nothing to declare."""
     body = load(path)["request"]
@@ -112,7 +113,7 @@ def normal_item(item: dict[str, Any]) -> dict[str, Any]:
     return {**item, "status": "completed" if item.get("status") in (None, "in_progress") else item["status"]}
 
 
-@pytest.mark.parametrize("path", having("response"))
+@each("path", having("response"))
 def test_bodies_go_back_as_they_came(path: Path) -> None:
     """An answer of the same protocol keeps ids, extras, natives and numbers."""
     body = load(path)["response"]
@@ -142,7 +143,7 @@ def texts(output: list[dict[str, Any]]) -> list[str]:
     return [part.get("text") or part.get("refusal") or "" for part in parts]
 
 
-@pytest.mark.parametrize("path", having("sse"))
+@each("path", having("sse"))
 def test_streams_are_read_and_written(path: Path) -> None:
     """Read: what the server streamed. Written: valid for the linter and the SDK, and equal to the whole answer."""
     recording = load(path)
@@ -175,7 +176,7 @@ _WITH_SNAPSHOT = [
 ]
 
 
-@pytest.mark.parametrize("path", _WITH_SNAPSHOT)
+@each("path", _WITH_SNAPSHOT)
 def test_streams_say_what_their_snapshot_says(path: Path) -> None:
     """Deltas, done items and the terminal snapshot are one answer; blobs are encrypted anew each time."""
     recording = load(path)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.each import each
 from tests.protocols.responses.streams import completed, created, sse
 from trilogue.errors import ClientError, UpstreamError
 from trilogue.model import Failed, Finish, Ledger, Protocol, Sequencer
@@ -100,7 +101,7 @@ def _name(place: tuple[Any, ...]) -> str:
     return ".".join(map(str, place))
 
 
-@pytest.mark.parametrize("place", list(places(REQUEST)), ids=_name)
+@each("place", list(places(REQUEST)), ids=_name)
 def test_requests(place: tuple[Any, ...]) -> None:
     """A wrong value anywhere is the client's mistake or none at all, never a crash."""
     target = Target.of(Protocol.RESPONSES, "m")
@@ -114,7 +115,7 @@ def test_requests(place: tuple[Any, ...]) -> None:
         assert request.model in ("m", "x", "")
 
 
-@pytest.mark.parametrize("place", list(places(RESPONSE)), ids=_name)
+@each("place", list(places(RESPONSE)), ids=_name)
 def test_responses(place: tuple[Any, ...]) -> None:
     """A wrong value anywhere is a quirk, and what comes of it can be written."""
     for junk in JUNK:

@@ -1,0 +1,97 @@
+"""Many small cases as one test: pytest takes longer to begin and end a test than most cases take to run."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.timing import with_tries
+
+SEPARATE = os.environ.get("TRILOGUE_CASES") == "1"
+"""Every case is a test of its own after all, to choose one with `-k`."""
+
+Test = Callable[..., None]
+Decorator = Callable[[Test], Any]
+_Parameters = type(pytest.param())
+
+
+class Case(NamedTuple):
+    """The arguments of one case, and what it is called when it fails."""
+
+    id: str
+    arguments: dict[str, Any]
+
+
+Failures = list[tuple[str, str]]
+"""the cases that failed, with where and why"""
+
+
+class CasesFailedError(AssertionError):
+    """Some cases failed. Tells all of them."""
+
+    def __init__(self, failures: Failures, cases: int) -> None:
+        told = [f"{name}\n{why}" for name, why in failures]
+        super().__init__("\n\n".join([f"{len(failures)} of {cases} cases failed", *told]))
+        self.failures = failures
+
+
+def each(names: str | tuple[str, ...], values: Iterable[Any], ids: Any = None) -> Decorator:
+    """As `pytest.mark.parametrize`, but one test, which goes through all cases and then tells all that failed.
+
+    For tests that leave no trace, as all cases share the fixtures. A case must not skip itself: that is a failure.
+    """
+    rows = list(values)
+    if SEPARATE:
+        return pytest.mark.parametrize(names, rows, ids=ids)
+    several = [names] if isinstance(names, str) else list(names)
+    cases = [_case(several, row, ids[number] if isinstance(ids, Sequence) else ids) for number, row in enumerate(rows)]
+    return lambda test: _together(test, several, cases)
+
+
+def _case(names: list[str], row: Any, name: Any) -> Case:
+    """`name` is that of the case, or a function that names its values."""
+    given = [row] if len(names) == 1 else list(row)
+    if isinstance(row, _Parameters):
+        assert not row.marks, "marks are for tests, not for cases"
+        given, name = list(row.values), row.id or name
+    named = "-".join(map(name or str, given)) if name is None or callable(name) else name
+    return Case(str(named), dict(zip(names, given, strict=True)))
+
+
+def _together(test: Test, names: list[str], cases: list[Case]) -> Test:
+    tried, file = with_tries(test), inspect.unwrap(test).__code__.co_filename
+
+    @functools.wraps(test)
+    def all_cases(**fixtures: Any) -> None:
+        __tracebackhide__ = True
+        if not cases:
+            pytest.skip("there are no cases")
+        failures: Failures = []
+        for case in cases:
+            failures += _failures(case.id, functools.partial(tried, **fixtures, **case.arguments), file)
+        if failures:
+            raise CasesFailedError(failures, len(cases))
+
+    parameters = inspect.signature(test).parameters
+    left = [parameter for name, parameter in parameters.items() if name not in names]
+    assert len(left) == len(parameters) - len(names), f"{test.__name__} must take {names}"
+    # For pytest, which goes by it to find the fixtures.
+    all_cases.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+    return all_cases
+
+
+def _failures(name: str, run: Callable[[], None], file: str) -> Failures:
+    """What failed; several if there are cases inside the case."""
+    call = pytest.CallInfo.from_call(run, "call", reraise=(KeyboardInterrupt, pytest.exit.Exception))
+    if call.excinfo is None:
+        return []
+    if isinstance(call.excinfo.value, CasesFailedError):
+        return [(f"{name}-{inner}", why) for inner, why in call.excinfo.value.failures]
+    # Without the steps from here to the test.
+    call.excinfo.traceback = call.excinfo.traceback.cut(path=file)
+    return [(name, str(call.excinfo.getrepr(style="short")))]

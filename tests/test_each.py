@@ -1,0 +1,104 @@
+"""Many cases in one test: every case is run, every failure is told, and fixtures still come."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from tests.each import SEPARATE, CasesFailedError, each
+from tests.timing import TRIES, check_within
+
+pytestmark = pytest.mark.skipif(SEPARATE, reason="every case is a test of its own")
+
+
+def failures(test: Any, **fixtures: Any) -> list[tuple[str, str]]:
+    """What fails of a test with cases."""
+    with pytest.raises(CasesFailedError) as caught:
+        test(**fixtures)
+    assert f"{len(caught.value.failures)} of " in str(caught.value)
+    return caught.value.failures
+
+
+def test_all_cases_run_and_all_failures_are_told() -> None:
+    """Also after the first failure, and whatever it is."""
+    ran = []
+
+    @each("number", [1, 2, 3, 4, 5])
+    def check(number: int) -> None:
+        ran.append(number)
+        assert number != 2, "not two"
+        if number == 4:
+            raise ValueError("four")
+
+    told = failures(check)
+    assert ran == [1, 2, 3, 4, 5]
+    assert [name for name, _ in told] == ["2", "4"]
+    assert "AssertionError: not two" in told[0][1]
+    assert "ValueError: four" in told[1][1]
+    assert "test_each.py" in told[0][1]
+
+
+def test_a_case_that_skips_itself_fails() -> None:
+    """Otherwise all the others would be skipped with it."""
+
+    @each("number", [1, 2])
+    def check(number: int) -> None:
+        pytest.skip("no")
+
+    assert len(failures(check)) == 2
+
+
+def test_no_cases_are_skipped_not_passed() -> None:
+    """As pytest does it: nothing was tested."""
+
+    @each("number", [])
+    def check(number: int) -> None:
+        raise AssertionError
+
+    with pytest.raises(pytest.skip.Exception):
+        check()
+
+
+def test_cases_inside_cases() -> None:
+    """Every combination, each told once."""
+
+    @each("first", ["a", "b"])
+    @each(("second", "third"), [pytest.param(1, 2, id="x"), (3, 4)])
+    def check(first: str, second: int, third: int) -> None:
+        assert (first, second, third) == ("a", 3, 4)
+
+    assert [name for name, _ in failures(check)] == ["a-x", "b-x", "b-3-4"]
+
+
+def test_fixtures_and_other_parameters_are_left_to_pytest() -> None:
+    """They are what is left of the signature, and reach every case."""
+
+    @each("number", [1, 2], ids=lambda number: f"n{number}")
+    def check(place: str, number: int) -> None:
+        assert (place, number) == ("here", 1)
+
+    assert list(inspect.signature(check).parameters) == ["place"]
+    assert [name for name, _ in failures(check, place="here")] == ["n2"]
+
+
+def test_a_case_that_missed_a_limit_is_tried_again() -> None:
+    """That case alone."""
+    tries = {"quick": 0, "slow": 0}
+
+    @each("name", tries, ids=["first", "second"])
+    def check(name: str) -> None:
+        tries[name] += 1
+        check_within(1.0 if name == "slow" else 0.0, 0.5)
+
+    assert [name for name, _ in failures(check)] == ["second"]
+    assert tries == {"quick": 1, "slow": TRIES}
+
+
+def test_a_misspelt_name_is_noticed() -> None:
+    """At once, not when the test runs."""
+    with pytest.raises(AssertionError, match="must take"):
+
+        @each("nubmer", [1])
+        def check(number: int) -> None: ...
