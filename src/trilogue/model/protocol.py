@@ -14,10 +14,8 @@ class Protocol(StrEnum):
     MESSAGES = "anthropic_messages"
     RESPONSES = "openai_responses"
 
-    @property
-    def short(self) -> str:
-        """The name for command lines and log lines: chat, messages, responses."""
-        return _SHORT[self]
+    short: str
+    """The name for command lines and log lines: chat, messages, responses."""
 
     @classmethod
     def parse(cls, name: str) -> Protocol:
@@ -25,8 +23,9 @@ class Protocol(StrEnum):
         return _BY_SHORT.get(name) or cls(name)
 
 
-_SHORT = {Protocol.CHAT: "chat", Protocol.MESSAGES: "messages", Protocol.RESPONSES: "responses"}
-_BY_SHORT = {short: protocol for protocol, short in _SHORT.items()}
+_BY_SHORT = {"chat": Protocol.CHAT, "messages": Protocol.MESSAGES, "responses": Protocol.RESPONSES}
+for _short, _protocol in _BY_SHORT.items():
+    _protocol.short = _short
 
 
 class Provenance(Struct, frozen=True, kw_only=True):
