@@ -155,7 +155,7 @@ def test_notes_are_found_again() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """The oldest goes first."""
+    """The oldest goes first. When nothing that was noted is true any more, all go."""
     known = KnownHeads()
     keys = []
     for number in range(MOST + 10):
@@ -164,3 +164,5 @@ def test_what_is_kept_is_bounded() -> None:
         keys.append(found[0])
         known.keep(found[0], Head("POST", "/", b"", {}))
     assert [known.find(key) is None for key in keys] == [True] * 10 + [False] * MOST
+    known.forget()
+    assert all(known.find(key) is None for key in keys)

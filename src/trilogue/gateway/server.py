@@ -45,6 +45,7 @@ class Worker:
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._siblings: asyncio.Server | None = None
+        self._listeners: list[Listener] = []
         self.admin_socket: socket.socket | None = None
         self.shared_folder: Path | None = None
         """where workers find each other, if there are several"""
@@ -53,7 +54,8 @@ class Worker:
     async def serve(self, sock: socket.socket) -> None:
         """Listen; also for admins, on `admin_socket`, which all workers share: each knows the state of all."""
         self._hear_signals()
-        listeners = [Listener(self.gateway, not_http)]
+        listeners = self._listeners
+        listeners.append(Listener(self.gateway, not_http))
         await listeners[0].open(sock)
         if self.admin_socket is not None:
             admin = Admin(lambda: self.gateway.services, self.shared_folder)
@@ -67,7 +69,7 @@ class Worker:
         while not self._stopped.is_set():
             self._tick()
             await self._pause()
-        await self._drain(listeners)
+        await self._drain()
 
     def stop(self, number: int) -> None:
         """Stop in good order; asked a second time, at once."""
@@ -83,6 +85,8 @@ class Worker:
         if config is None:
             return
         old, self.gateway.services = self.gateway.services, self._build(config)
+        for listener in self._listeners:
+            listener.forget()
         retiring = asyncio.get_running_loop().create_task(self._retire(old))
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
@@ -110,12 +114,12 @@ class Worker:
         except TimeoutError:
             pass
 
-    async def _drain(self, listeners: list[Listener]) -> None:
+    async def _drain(self) -> None:
         """Let running answers finish; those that take too long end with an error of their own, none is cut."""
         running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
         running.draining = True
         asyncio.get_running_loop().call_later(max(0.0, seconds - LAST_WORDS_SECONDS), running.stop_all)
-        await asyncio.gather(*(listener.drain(seconds + 1) for listener in listeners))
+        await asyncio.gather(*(listener.drain(seconds + 1) for listener in self._listeners))
         if self._siblings is not None:
             self._siblings.close()
         await self.gateway.services.aclose()

@@ -38,6 +38,10 @@ class KnownHeads:
         self._heads: dict[Key, Head] = {}
         self.find = self._heads.get
 
+    def forget(self) -> None:
+        """All of them, with what was noted there."""
+        self._heads.clear()
+
     def keep(self, key: Key, head: Head) -> None:
         """Know this one again, with whatever length."""
         if not key[0].lower().endswith(_BEFORE) or not _NOT_AGAIN.isdisjoint(head.headers):

@@ -21,16 +21,21 @@ class Listener:
         self._app = app
         self._refusal = refusal
         self._connections: set[ClientConnection] = set()
+        self._known = KnownHeads()
         self._server: asyncio.Server | None = None
 
     async def open(self, sock: socket.socket) -> None:
         """Take connections from this socket."""
-        loop, known = asyncio.get_running_loop(), KnownHeads()
+        loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: ClientConnection(self._app, self._refusal, self._connections, known, loop),
+            lambda: ClientConnection(self._app, self._refusal, self._connections, self._known, loop),
             sock=sock,
             backlog=BACKLOG,
         )
+
+    def forget(self) -> None:
+        """What the application has noted of its clients is not true any more."""
+        self._known.forget()
 
     async def drain(self, seconds: float) -> None:
         """Take no more requests; give those that are being answered so many seconds."""
