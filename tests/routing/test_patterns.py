@@ -71,7 +71,8 @@ def test_bad_templates_are_refused(template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("match", "kind"), [("", "auto"), ("^(", "regex"), ("^[a", "regex"), ("*", "regex"), ("[[a]x", "regex")]
+    ("match", "kind"),
+    [("", "auto"), ("^(", "regex"), ("^[a", "regex"), ("*", "regex"), ("[[a]x", "regex"), ("[?--]", "glob")],
 )
 def test_bad_patterns_are_refused(match: str, kind: Kind) -> None:
     """What `re` would raise, or only warn about, is one kind of error."""

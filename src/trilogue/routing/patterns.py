@@ -41,11 +41,16 @@ def _compile_exact(match: str) -> re.Pattern[str]:
 def _compile_regex(match: str) -> re.Pattern[str]:
     check_regex(match)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return re.compile(match)
+        return _without_warning(match)
     except (re.error, OverflowError, RecursionError, Warning) as error:
         raise BadPattern(f"is not a regular expression: {error}") from None
+
+
+def _without_warning(expression: str) -> re.Pattern[str]:
+    """What `re` only warns about may mean something else one day."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return re.compile(expression)
 
 
 def _compile_glob(match: str) -> re.Pattern[str]:
@@ -78,8 +83,8 @@ def _glob_sign(sign: str) -> str:
     escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", members)
     text = f"[{'^' if negated else ''}{escaped}]"
     try:
-        re.compile(text)
-    except re.error:
+        _without_warning(text)
+    except (re.error, Warning):
         raise BadPattern("has a [set] that is not right") from None
     return text
 
