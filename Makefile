@@ -23,7 +23,7 @@ run: $(STAMP) ## Start the gateway and print how to connect
 	@$(BIN)/trilogue serve
 
 test: lint ## Lint, check the types and run the tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check .

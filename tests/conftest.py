@@ -1,9 +1,22 @@
+import gc
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.recordings import corpus_directory
 from tests.timing import with_tries
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules, types and recordings stay to the end: looking through them for garbage takes a sixth of all the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
