@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.corpus import load
 from tests.each import each
 from trilogue.model import Usage
@@ -25,6 +27,7 @@ def test_a_glance_is_enough(name: str) -> None:
         assert figures(seen.usage) == figures(answer.usage)
 
 
+@pytest.mark.usefixtures("corpus")
 def test_most_answers_need_no_more() -> None:
     """Otherwise it would be of no use."""
     recordings = [load.load(name) for name in load.bodies()]
