@@ -51,13 +51,15 @@ PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
 }
 """from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
 PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
-    (C, C): 211,
-    (C, M): 383,
-    (C, R): 391,
-    (M, C): 368,
-    (M, R): 391,
-    (R, C): 482,
-    (R, M): 498,
+    (C, C): 209,
+    (C, M): 381,
+    (C, R): 389,
+    (M, C): 366,
+    (M, M): 213,
+    (M, R): 389,
+    (R, C): 480,
+    (R, M): 496,
+    (R, R): 218,
 }
 """of a client and an upstream, from the bytes of the request to those of the answer, without the sockets"""
 

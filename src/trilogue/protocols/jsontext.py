@@ -7,7 +7,7 @@ besides its own errors; none of them may reach a caller.
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from trilogue.errors import BadRequest, InternalError, TrilogueError, UpstreamPr
 from trilogue.model import Json
 
 Typed = TypeVar("Typed")
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""in typed objects: a number of things, not fewer than none"""
 
 DECODE_ERRORS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, OverflowError, ValueError)
 ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RecursionError)

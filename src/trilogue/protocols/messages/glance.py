@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
+from trilogue.model import Usage
 from trilogue.protocols.codec import Glance
-from trilogue.protocols.jsontext import decode_whole
+from trilogue.protocols.jsontext import DECODE_ERRORS, Count, decode_whole
 from trilogue.protocols.messages.usage import decode_usage
+
+
+class _Usage(Struct):
+    """As the official API writes it; other spellings take the longer way. Figures that cost nothing more are left."""
+
+    input_tokens: Count
+    output_tokens: Count
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation: Raw = Raw(b"null")
+    server_tool_use: None = None
 
 
 class _Answer(Struct):
@@ -19,15 +31,28 @@ class _Answer(Struct):
     content: list[Raw]
     stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal"]
     id: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: Raw = Raw(b"null")
     error: None = None
     base_resp: None = None
 
 
 _decoder = msgspec.json.Decoder(_Answer)
+_usage_decoder = msgspec.json.Decoder(_Usage)
 
 
 def glance(body: bytes) -> Glance | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
-    return None if answer is None else Glance(answer.id or "", decode_usage(answer.usage))
+    return None if answer is None else Glance(answer.id or "", _usage(answer.usage))
+
+
+def _usage(raw: Raw) -> Usage | None:
+    try:
+        usage = _usage_decoder.decode(raw)
+    except DECODE_ERRORS:
+        return decode_usage(msgspec.json.decode(raw))
+    write = usage.cache_creation_input_tokens
+    if write:  # how long it is kept has a price
+        return decode_usage(msgspec.json.decode(raw))
+    read = usage.cache_read_input_tokens
+    return Usage(fresh=usage.input_tokens, cache_read=read, cache_write=write, output=usage.output_tokens)

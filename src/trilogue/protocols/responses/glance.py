@@ -7,9 +7,22 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from trilogue.model import Usage
 from trilogue.protocols.codec import Glance
-from trilogue.protocols.jsontext import decode_whole
+from trilogue.protocols.jsontext import DECODE_ERRORS, Count, decode_whole
 from trilogue.protocols.responses.usage import decode_usage
+
+
+class _InputDetails(Struct, forbid_unknown_fields=True):
+    cached_tokens: Count = 0
+
+
+class _Usage(Struct):
+    """As the official API writes it; other spellings take the longer way. Figures that cost nothing more are left."""
+
+    input_tokens: Count
+    output_tokens: Count
+    input_tokens_details: _InputDetails | None = None
 
 
 class _Answer(Struct):
@@ -18,16 +31,28 @@ class _Answer(Struct):
     status: Literal["completed", "incomplete"]
     output: list[Raw]
     id: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: Raw = Raw(b"null")
     tool_usage: dict[str, Any] | None = None
     error: None = None
     base_resp: None = None
 
 
 _decoder = msgspec.json.Decoder(_Answer)
+_usage_decoder = msgspec.json.Decoder(_Usage)
 
 
 def glance(body: bytes) -> Glance | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
-    return None if answer is None else Glance(answer.id or "", decode_usage(answer.usage, answer.tool_usage))
+    return None if answer is None else Glance(answer.id or "", _usage(answer.usage, answer.tool_usage))
+
+
+def _usage(raw: Raw, tool_usage: dict[str, Any] | None) -> Usage | None:
+    try:
+        usage = _usage_decoder.decode(raw)
+    except DECODE_ERRORS:
+        return decode_usage(msgspec.json.decode(raw), tool_usage)
+    read = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else None
+    if tool_usage or (read or 0) > usage.input_tokens:
+        return decode_usage(msgspec.json.decode(raw), tool_usage)
+    return Usage(fresh=usage.input_tokens - (read or 0), cache_read=read, output=usage.output_tokens)
