@@ -17,6 +17,7 @@ import pytest
 
 from tests.pool.making import RATE_LIMITED
 from tests.state.test_keeper import START, attempt, book, states
+from tests.timing import check_within
 from trilogue.state import Keeper, StateError, load_into, write_now
 
 WAIT = 10.0
@@ -95,7 +96,7 @@ def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     for number in range(200):
         assert attempt(keeper, START + 0.1 + number * 0.001, None) is not None
-    assert time.perf_counter() - began < 1.0
+    took = time.perf_counter() - began
     until(lambda: keeper._writer.failing)
     other.execute("COMMIT")
     until(lambda: not keeper._writer.failing)
@@ -103,6 +104,8 @@ def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
     fresh = book()
     load_into(fresh, path, START + 0.2)
     assert [line["state"] for line in fresh.overview(START + 0.2)] == ["cooling", "ready", "ready"]
+    path.unlink()
+    check_within(took, 1.0)
     other.close()
 
 
