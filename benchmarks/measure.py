@@ -61,7 +61,7 @@ class Subject:
     markers: int = EVENTS
     """texts in a stream as the client sees it"""
     plain_us: float = 0
-    """CPU of a request, roughly"""
+    """CPU of a request, roughly at first"""
     stream_us: float = 0
     """CPU of a stream, roughly at first"""
     loaded_us: float = 0
@@ -191,7 +191,10 @@ def plain(bench: Bench, subject: Subject, window: Window) -> Slice:
     """Requests one after the other on 16 connections, as fast as the gateway answers."""
     window = window.at_least(ENOUGH_REQUESTS * subject.plain_us / 1e6)
     load = subject.route.load(PLAIN_ASK, connections=CONNECTIONS)
-    return drive(bench, subject, load, window.warm, window.seconds)
+    taken = drive(bench, subject, load, window.warm, window.seconds)
+    if taken.good and taken.gateway_us > 0:
+        subject.plain_us = taken.gateway_us / taken.good
+    return taken
 
 
 def calm(bench: Bench, subject: Subject, window: Window) -> Slice:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from benchmarks.gateways import PAIRS, Route
+from benchmarks.gateways import DIRECT, NGINX, PAIRS, TRILOGUE, Route
 from benchmarks.measure import CONNECTIONS, Subject, Window
+from benchmarks.rounds import interleaved
 from benchmarks.summary import added, figure, hold, row, taken_by_others
 from tests.benchmarks.sample import MARKERS, NOT_RUNNING, cut, sample_results, sample_row
 
@@ -86,3 +89,22 @@ def test_windows_stretch_within_reason() -> None:
     assert Window(0.1, 1).at_least(0.5).seconds == 1
     assert Window(0.1, 1).at_least(3).seconds == 3
     assert Window(0.1, 1).at_least(300).seconds == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "order"),
+    [
+        ("nnnttttttttt", "ntttntttnttt"),
+        ("nnttt", "nttnt"),
+        ("nntLLd", "ntnLLd"),
+        ("nnn", "nnn"),
+        ("ttLd", "ttLd"),
+    ],
+)
+def test_nginx_is_spread_among_ours(given: str, order: str) -> None:
+    """Whatever the machine's mood, both have it; and nobody is left out."""
+    names = {"n": NGINX, "t": TRILOGUE, "L": "LiteLLM", "d": DIRECT}
+    subjects = [SimpleNamespace(gateway=names[one]) for one in given]
+    found = interleaved(cast(list[Subject], subjects))
+    assert "".join(one for subject in found for one, name in names.items() if name == subject.gateway) == order
+    assert {id(subject) for subject in found} == {id(subject) for subject in subjects}
