@@ -109,8 +109,13 @@ def _replay_missing(messages: list[Json]) -> bool:
     return called and last[0]["type"] not in ("thinking", "redacted_thinking")
 
 
+_WITH_BETAS = frozenset({*FIELD_BETAS, "tools", "output_config", "speed"})
+
+
 def extra_headers(body: dict[str, Json]) -> dict[str, str]:
     """The headers that this body needs beside the usual ones: the betas of the fields and tools in it."""
+    if _WITH_BETAS.isdisjoint(body):
+        return {}
     betas = [beta for field, beta in FIELD_BETAS.items() if body.get(field)]
     tools = body.get("tools") or ()
     betas += [beta for tool in tools if (beta := TOOL_BETAS.get(tool.get("type") or ""))]
