@@ -163,7 +163,7 @@ class Gateway:
         except asyncio.CancelledError as cancelled:
             self._cancelled(visit, cancelled)
         except TrilogueError as error:
-            visit.refuse(failure_from(error, visit.client))
+            visit.refuse(failure_from(error, visit.entry.client))
         except Exception as error:  # the request boundary: whatever it is, the client gets an answer
             log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
             visit.refuse(plain_failure(500, "internal error", "internal_error"))
@@ -188,12 +188,12 @@ def client_of(request: Request, path: str) -> Protocol:
 async def _unknown(visit: Visit) -> None:
     """No such path, or no such method on it."""
     request = visit.request
-    allowed = _METHODS.get(visit.path)
+    allowed = _METHODS.get(visit.entry.path)
     if allowed:
         visit.responder.common.append((b"allow", ", ".join(allowed).encode()))
         visit.refuse(plain_failure(405, f"use {' or '.join(allowed)}", "method_not_allowed"))
         return
-    visit.refuse(plain_failure(404, f"there is no {request.method} {visit.path[:200]} here", "not_found"))
+    visit.refuse(plain_failure(404, f"there is no {request.method} {visit.entry.path[:200]} here", "not_found"))
 
 
 def _json(responder: Responder, status: int, body: bytes) -> None:

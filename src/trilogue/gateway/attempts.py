@@ -42,7 +42,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
     )
     try:
         await _travel(visit, relay, clocks, journey, now)
-    except BaseException:
+    except BaseException:  # also a client that has left: whatever ends the journey, its account is free again
         journey.released(steady_time())
         raise
     finally:
@@ -76,7 +76,7 @@ async def _travel(visit: Visit, relay: Relay, clocks: Clocks, journey: Journey, 
         else:
             _note(journey, answered, relay.call.client)
             return
-        visit.services.sync()
+        visit.entry.services.sync()
         now = steady_time()
     if refusal is not None and journey.failure is None:
         # Nobody was asked at all: the request cannot be said to any of the targets.

@@ -68,7 +68,7 @@ def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
     if visit.responder.started:
         relay.fail_in_band(error)
     else:
-        visit.refuse(failure_from(error, visit.client))
+        visit.refuse(failure_from(error, visit.entry.client))
 
 
 def _cancelled(visit: Visit, relay: Relay, clocks: Clocks, why: str) -> None:

@@ -24,19 +24,19 @@ _EPOCH = "1970-01-01T00:00:00Z"
 async def handle_list(visit: Visit) -> None:
     """The list."""
     with watching(visit):
-        models = await all_models(visit.services)
-    visit.reply(_page(models, visit) if visit.client is Protocol.MESSAGES else _openai_list(models))
+        models = await all_models(visit.entry.services)
+    visit.reply(_page(models, visit) if visit.entry.client is Protocol.MESSAGES else _openai_list(models))
 
 
 async def handle_one(visit: Visit) -> None:
     """One of them, by its name, or by its provider's and its own."""
-    wanted = visit.path.removeprefix("/models/")
+    wanted = visit.entry.path.removeprefix("/models/")
     with watching(visit):
-        model = await _find(visit.services, wanted)
+        model = await _find(visit.entry.services, wanted)
     if model is None:
         visit.refuse(plain_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
     else:
-        visit.reply(_anthropic(model) if visit.client is Protocol.MESSAGES else _openai(model))
+        visit.reply(_anthropic(model) if visit.entry.client is Protocol.MESSAGES else _openai(model))
 
 
 async def all_models(services: Services) -> list[Model]:

@@ -18,9 +18,6 @@ class Running:
         self.draining = False
         """no longer listening: what still comes on open connections is refused"""
 
-    def __len__(self) -> int:
-        return len(self.tasks)
-
     def using(self, resource: object) -> bool:
         """Whether any running request still needs this."""
         return any(used is resource for used in self.tasks.values())

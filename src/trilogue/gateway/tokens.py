@@ -54,11 +54,11 @@ class Count(Struct, frozen=True):
 
 async def handle(visit: Visit) -> None:
     """One count."""
-    body = await visit.request.body(visit.services.limits.max_body_bytes)
+    body = await visit.request.body(visit.entry.services.limits.max_body_bytes)
     model, _ = read_head(body)
     visit.record.model = model
     target = (await targets_of(visit, model))[0]
-    provider = visit.services.providers[target.provider]
+    provider = visit.entry.services.providers[target.provider]
     record = visit.record
     record.provider = provider.name
     record.upstream, record.upstream_model = provider.protocol.short, target.model
@@ -104,8 +104,8 @@ def _weight(value: Json) -> int:
 
 async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) -> Count | None:
     """What the upstream counts; None if it cannot."""
-    if provider.protocol is visit.client:
-        own, losses = own_body(body, visit.client, visit.strict)
+    if provider.protocol is visit.entry.client:
+        own, losses = own_body(body, visit.entry.client, visit.strict)
         wire = own if model == visit.record.model else with_model(own, visit.record.model, model)
     else:
         wire, losses = _translated(visit, body, provider, model)
@@ -126,15 +126,17 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) ->
     count = parse_upstream(answer).get("input_tokens")
     if not isinstance(count, int):
         return None
-    return Count(count, losses, answer if provider.protocol is visit.client else None)
+    return Count(count, losses, answer if provider.protocol is visit.entry.client else None)
 
 
 def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tuple[bytes, list[Loss]]:
     wire = parse_request(body)
-    if visit.client is Protocol.MESSAGES:
+    if visit.entry.client is Protocol.MESSAGES:
         wire = {"max_tokens": 1024, **wire}
     where = Target(protocol=provider.protocol, model=model, profile=provider.profile(model), provider=provider.name)
-    up = translate_request(wire, source=visit.client, target=where, strict=visit.strict, sealer=visit.services.sealer)
+    up = translate_request(
+        wire, source=visit.entry.client, target=where, strict=visit.strict, sealer=visit.entry.services.sealer
+    )
     counted = {name: value for name, value in up.body.items() if name not in _NOT_COUNTED[provider.protocol]}
     return dump(counted), up.losses
 
@@ -142,7 +144,7 @@ def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tu
 def _request(visit: Visit, provider: Provider, account: Account, body: bytes) -> UpstreamRequest:
     url = provider.url(PATHS[provider.protocol])
     headers: dict[str, str] = {}
-    if provider.protocol is visit.client:
+    if provider.protocol is visit.entry.client:
         headers = {**visit.entry.forwarded}
         url = with_query(url, visit.request.query)
     if provider.protocol is Protocol.MESSAGES:
@@ -161,7 +163,7 @@ def _request(visit: Visit, provider: Provider, account: Account, body: bytes) ->
 
 async def _reply(visit: Visit, count: Count) -> None:
     body: dict[str, Json] = {"input_tokens": count.tokens}
-    if visit.client is Protocol.RESPONSES:
+    if visit.entry.client is Protocol.RESPONSES:
         body = {"object": "response.input_tokens", **body}
     visit.record.answered(None, count.losses)
     visit.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))

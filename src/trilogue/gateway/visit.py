@@ -10,8 +10,7 @@ from trilogue.errors import BadRequest, UpstreamError, UpstreamFailure
 from trilogue.gateway.admission import Admission
 from trilogue.gateway.failures import error_reply, raw_headers
 from trilogue.gateway.record import Record
-from trilogue.gateway.services import Services
-from trilogue.model import Failure, Json, Protocol
+from trilogue.model import Failure, Json
 from trilogue.protocols.jsontext import dump
 from trilogue.serving import Request, Responder
 
@@ -29,21 +28,6 @@ class Visit(Struct, kw_only=True, eq=False):
     in_band: Callable[[UpstreamError], None] | None = None
     """how to tell of an error once the answer has begun"""
 
-    @property
-    def services(self) -> Services:
-        """What the request began with: a reload does not change it."""
-        return self.entry.services
-
-    @property
-    def client(self) -> Protocol:
-        """Whose shape the answer has."""
-        return self.entry.client
-
-    @property
-    def path(self) -> str:
-        """Without the version prefix."""
-        return self.entry.path
-
     def reply(self, body: Json, status: int = 200) -> None:
         """A whole JSON answer."""
         self.responder.reply(status, [(b"content-type", b"application/json")], dump(body))
@@ -54,7 +38,7 @@ class Visit(Struct, kw_only=True, eq=False):
             if self.in_band is not None and not self.responder.ended:
                 self.in_band(UpstreamFailure(failure))
             return
-        reply = error_reply(failure, self.client, self.request_id)
+        reply = error_reply(failure, self.entry.client, self.request_id)
         self.record.failed(failure)
         self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))
 
