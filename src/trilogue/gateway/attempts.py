@@ -124,6 +124,7 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> An
     try:
         return await relay.answer(response, provider.protocol, attempt)
     finally:
-        clocks.attempted()
+        if call.stream:
+            clocks.attempted()
         if not response.complete:
             await response.aclose()
