@@ -36,7 +36,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
     journey = services.pools.begin(
         now,
         visit.request_id,
-        [(target.provider, target.model) for target in targets],
+        targets,
         sticky=_conversation(call, services, targets),
         tokens=len(call.body) // BYTES_PER_TOKEN,
     )
