@@ -98,7 +98,7 @@ async def _ask(provider: Provider) -> list[Model]:
 
 
 def _request(provider: Provider, account: Account) -> UpstreamRequest:
-    headers = {"accept": "application/json", **provider.headers, **account.credentials}
+    headers = {"accept": "application/json", **account.headers}
     url = provider.url("/models")
     if provider.protocol is Protocol.MESSAGES:
         headers["anthropic-version"] = "2023-06-01"

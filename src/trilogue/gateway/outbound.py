@@ -123,8 +123,7 @@ def _request(call: Call, provider: Provider, account: Account, headers: dict[str
         **headers,
         "content-type": "application/json",
         "accept": "text/event-stream" if call.stream else "application/json",
-        **provider.headers,
-        **account.credentials,
+        **account.headers,
     }
     clocks = provider.stream_timeouts if call.stream else provider.timeouts
     return UpstreamRequest(method="POST", url=url, headers=list(complete.items()), body=body, timeouts=clocks)

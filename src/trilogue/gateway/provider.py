@@ -28,16 +28,17 @@ TransportFor = Callable[[ProviderConfig, str | None], Transport]
 class Account:
     """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
-    __slots__ = ("blank", "credentials", "name", "ways")
+    __slots__ = ("blank", "headers", "name", "ways")
 
-    def __init__(
-        self, name: str, secret: Secret | None, ways: Sequence[Transport], private: Sequence[str], auth: str
-    ) -> None:
+    def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], config: ProviderConfig) -> None:
+        private = [value.reveal() for value in config.headers.values() if not value.literal]
         self.name = name
         self.blank = Blank([secret.reveal(), *private] if secret else private)
         """for what goes wrong with it: its key and these values are nobody else's business"""
-        self.credentials = _credentials(secret.reveal(), auth) if secret else {}
-        """the one header that carries the key in clear; none if the upstream wants none"""
+        self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
+        """those of every request: of its provider, and the one that carries the key if the upstream wants one"""
+        if secret:
+            self.headers |= _credentials(secret.reveal(), config.auth)
         self.ways = ways
 
     def __repr__(self) -> str:
@@ -59,7 +60,6 @@ class Provider:
         self.stream_timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
         """of streams, whose events have a clock of their own"""
         self.is_demo = config.is_demo
-        self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
         self._config = config
         self._profile = lru_cache(KNOWN_MODELS)(config.profile_for)
         self._pool = pool
@@ -69,10 +69,9 @@ class Provider:
             proxies = own or config.proxies
             return [transport_for(config, proxy.reveal()) for proxy in proxies] or [transport_for(config, None)]
 
-        private = [value.reveal() for value in config.headers.values() if not value.literal]
-        listed = [Account(one.name, one.key, ways(one.proxies), private, config.auth) for one in config.accounts]
+        listed = [Account(one.name, one.key, ways(one.proxies), config) for one in config.accounts]
         if not listed:
-            listed = [Account(name, None, ways(()), private, config.auth)]
+            listed = [Account(name, None, ways(()), config)]
         self.accounts = {account.name: account for account in listed}
         """those that the pool chooses from"""
 

@@ -153,8 +153,7 @@ def _request(visit: Visit, provider: Provider, account: Account, body: bytes) ->
         **headers,
         "content-type": "application/json",
         "accept": "application/json",
-        **provider.headers,
-        **account.credentials,
+        **account.headers,
     }
     return UpstreamRequest(
         method="POST", url=url, headers=list(complete.items()), body=body, timeouts=provider.timeouts
