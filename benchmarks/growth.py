@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from benchmarks.answers import PLAIN_ASK, Ask
 from benchmarks.core import REQUESTS
 from benchmarks.footprint import await_texts
 from benchmarks.gateways import Gateway, NotStarted, Pair, Running, trilogue
-from benchmarks.measure import Bench, Subject, drive, used
+from benchmarks.measure import ANSWERS, Bench, Subject, drive, used
 from benchmarks.plan import Step
 from benchmarks.processes import Cores, rss_kib
 from benchmarks.tools import ToolFailed
@@ -275,17 +274,17 @@ def worker_cores(cores: Cores) -> Cores:
 
 
 def measure_workers(bench: Bench, into: Growth) -> None:
-    """In turns, so that noise hits both alike."""
+    """In turns, so that noise hits both alike; with an upstream that waits as it must on these cores."""
     cores = worker_cores(bench.cores)
-    wide = Bench(replace(bench.kit, cores=cores.tools), bench.upstream, cores, bench.folder)
+    kit = replace(bench.kit, cores=cores)
+    wide = replace(bench, kit=kit, upstream=kit.upstream(bench.folder / ANSWERS))
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
-    os.sched_setaffinity(bench.upstream.process.pid, cores.tools)
     try:
         for _ in range(WORKER_REPEAT):
             for count, taken in found.items():
                 taken.append(with_workers(wide, count))
     finally:
-        os.sched_setaffinity(bench.upstream.process.pid, bench.cores.tools)
+        bench.processes.stop(wide.upstream.process)
     rates = [statistics.median(rate for rate, _ in found[count]) for count in (1, 2)]
     costs = [statistics.median(cost for _, cost in found[count]) for count in (1, 2)]
     into.workers = Workers(cores.apart, (rates[0], rates[1]), (costs[0], costs[1]))

@@ -33,7 +33,7 @@ def test_tools_against_each_other(tmp_path: Path) -> None:
     assert build(tmp_path) == tools
     write_answers(tmp_path / "answers", (EVENTS,))
     with Processes() as processes:
-        kit = Kit(tools, processes, split_cores().tools, tmp_path)
+        kit = Kit(tools, processes, split_cores(), tmp_path)
         upstream = kit.upstream(tmp_path / "answers")
         for pair in SAME:
             check_plain(kit, upstream, pair)
