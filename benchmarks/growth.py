@@ -124,7 +124,7 @@ class Growth:
 
 def steps(bench: Bench, files: int, into: Growth) -> Iterator[Step]:
     """Everything; `files` is how many files a process may open."""
-    gateway = trilogue()
+    gateway = trilogue(bench.python)
     yield from _length_steps(bench, gateway, into)
     yield from _request_steps(bench, gateway, into)
     yield from _open_steps(bench, gateway, files, into)
@@ -292,7 +292,7 @@ def measure_workers(bench: Bench, into: Growth) -> None:
 
 def with_workers(bench: Bench, count: int) -> tuple[float, float]:
     """Requests per second, and µs of CPU per request."""
-    gateway = trilogue(workers=count)
+    gateway = trilogue(bench.python, count)
     running, _ = bench.start(gateway, "workers")
     try:
         subject = bench.subject(gateway, PASSED, running)

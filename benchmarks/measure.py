@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ class Bench:
     kit: Kit
     upstream: Upstream
     folder: Path
+    python: str = sys.executable
+    """the interpreter that runs Trilogue"""
 
     @property
     def cores(self) -> Cores:

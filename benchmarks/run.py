@@ -13,6 +13,7 @@ from benchmarks.answers import EVENTS, write_answers
 from benchmarks.build import build
 from benchmarks.footprint import Footprint, footprint
 from benchmarks.gateways import DIRECT, NGINX, TRILOGUE, Gateway, NotStarted, Pair, Running, direct
+from benchmarks.interpreter import Interpreter
 from benchmarks.measure import ANSWERS, Bench, Subject, probe
 from benchmarks.plan import Progress, Step
 from benchmarks.processes import Processes, on_cores, raise_file_limit, split_cores
@@ -41,6 +42,7 @@ class Order:
     folder: Path
     notes: Sequence[str]
     """why some are missing"""
+    python: Interpreter
     imports: Callable[[], dict[str, float]]
 
     def routes(self, gateway: Gateway) -> list[Pair]:
@@ -54,7 +56,9 @@ class Order:
 
 def run(order: Order, progress: Progress) -> Results:
     """All of it."""
-    results = Results(machine.describe(), order.settings, datetime.datetime.now(datetime.UTC).date().isoformat())
+    results = Results(
+        machine.describe(order.python), order.settings, datetime.datetime.now(datetime.UTC).date().isoformat()
+    )
     results.notes += [*order.notes, *filter(None, [machine.load_notice()])]
     tools = build()
     files = raise_file_limit(FILES)
@@ -66,7 +70,7 @@ def run(order: Order, progress: Progress) -> Results:
         results.notes.append("There is one core only: gateway and tools take time from each other.")
     with Processes() as processes, on_cores(cores.tools):  # we too keep away from the gateway
         kit = Kit(tools, processes, cores, order.folder)
-        bench = Bench(kit, kit.upstream(order.folder / ANSWERS), order.folder)
+        bench = Bench(kit, kit.upstream(order.folder / ANSWERS), order.folder, order.python.program)
         measure_all(bench, order, progress, results)
         if order.grow:
             results.growth = growth.Growth()
