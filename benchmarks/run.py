@@ -67,7 +67,9 @@ def run(order: Order, progress: Progress) -> Results:
     write_answers(order.folder / ANSWERS, {*lengths, growth.OPEN_EVENTS} if order.grow else lengths)
     cores = split_cores()
     if not cores.apart:
-        results.notes.append("There is one core only: gateway and tools take time from each other.")
+        results.notes.append(
+            "There is one core only: gateway and tools take time from each other, and the tools sleep while they wait."
+        )
     with Processes() as processes, on_cores(cores.tools):  # we too keep away from the gateway
         kit = Kit(tools, processes, cores, order.folder)
         bench = Bench(kit, kit.upstream(order.folder / ANSWERS), order.folder, order.python.program)
