@@ -34,7 +34,7 @@ bench: $(STAMP) ## Measure everything beside other gateways, with growth, core, 
 	$(BIN)/python -m benchmarks $(BENCH)
 	$(BIN)/python -m benchmarks.core
 	$(BIN)/python -m benchmarks.pool
-	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.startup $(BENCH)
 
 bench-quick: $(STAMP) ## Measure the gateway beside nginx, in under a minute
 	$(BIN)/python -m benchmarks --quick $(BENCH)

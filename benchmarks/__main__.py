@@ -12,7 +12,9 @@ from typing import NoReturn
 from benchmarks import beside
 from benchmarks.build import NoCompiler
 from benchmarks.gateways import NGINX, PAIRS, TRILOGUE, Pair, trilogue
+from benchmarks.interpreter import NoInterpreter, chosen
 from benchmarks.page import DATA, PICTURE, page
+from benchmarks.peers import NAMES as PEER_NAMES
 from benchmarks.plan import Progress
 from benchmarks.plot import picture
 from benchmarks.results import Results
@@ -28,13 +30,18 @@ examples:
   python -m benchmarks --quick                           everyday: Trilogue and nginx, under a minute
   python -m benchmarks --gateways trilogue,nginx         everything, but no other gateways
   python -m benchmarks --quick --pairs 'chat>messages'   one pair
+  python -m benchmarks --python /usr/bin/python3         Python gateways under another interpreter
   python -m benchmarks --docs                            everything, and write docs/performance.*
 
 Gateways that are not installed are fetched into .bench/ if that is possible, and left out with a notice otherwise.
+So is an environment for another interpreter: what requirements.lock says that Trilogue needs to run, and LiteLLM's own.
+How a Python was built matters: one without profile-guided optimization, as pyenv builds it unless it is told otherwise,
+is a quarter dearer than Debian's. Take the one that you would serve with.
+
 Every figure is the median over rounds; in each round all gateways and pairs have their turn. For quiet figures
-let nothing else run: with two cores one is the gateway's and one the tools'.
+let nothing else run: with two cores one is the gateway's and one the tools', which do not sleep while they wait.
 """
-NAMES = (NGINX, TRILOGUE, *(name for name in beside.NAMES if name != NGINX))
+NAMES = (NGINX, TRILOGUE, *(name for name in PEER_NAMES if name != NGINX))
 
 
 def main() -> None:
@@ -44,7 +51,7 @@ def main() -> None:
     progress = Progress(sys.stderr)
     try:
         results = run(order(options, progress), progress)
-    except (NoCompiler, ToolFailed) as problem:
+    except (NoCompiler, NoInterpreter, ToolFailed) as problem:
         raise SystemExit(f"benchmarks: {problem}") from problem
     except KeyboardInterrupt:
         raise SystemExit("benchmarks: interrupted; everything that was started has been ended") from None
@@ -85,6 +92,12 @@ def parser() -> argparse.ArgumentParser:
         help="client>upstream, such as 'chat>messages,chat>chat' (in quotes)",
     )
     add("--rounds", type=int, metavar="N", help=f"by default {FULL.rounds}, with --quick {QUICK.rounds}")
+    add(
+        "--python",
+        metavar="PATH",
+        help="the interpreter for the gateways that are written in Python, Trilogue and LiteLLM; by default the one "
+        "that runs this",
+    )
     add("--no-growth", action="store_true", help="leave out how costs grow with sizes")
     add(
         "--out",
@@ -122,8 +135,9 @@ def order(options: argparse.Namespace, progress: Progress) -> Order:
     """What the options ask for."""
     settings = replace_rounds(QUICK if options.quick else FULL, options.rounds)
     names = options.gateways or ((NGINX, TRILOGUE) if options.quick else NAMES)
-    found, notes = beside.others(names, progress)
-    own = [trilogue()] if TRILOGUE in names else []
+    python = chosen(options.python, progress)
+    found, notes = beside.others(names, python, progress)
+    own = [trilogue(python.program)] if TRILOGUE in names else []
     return Order(
         gateways=sorted([*found, *own], key=lambda gateway: NAMES.index(gateway.name)),
         notes=notes,
@@ -132,7 +146,8 @@ def order(options: argparse.Namespace, progress: Progress) -> Order:
         grow=not options.quick and not options.no_growth and TRILOGUE in names,
         footprint_pairs=frozenset({"chat>chat"}) if options.quick else None,
         folder=CACHE / "run",
-        imports=lambda: beside.import_ms(3 if options.quick else 10, LITELLM in names),
+        python=python,
+        imports=lambda: beside.import_ms(3 if options.quick else 10, python, LITELLM in names),
     )
 
 

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.gateways import Gateway, NotStarted, Pair, Route, Running, plain_headers
-from benchmarks.peers import LITELLM_VERSION, PEERS, Peer
+from benchmarks.install import environment_python
+from benchmarks.interpreter import Interpreter
+from benchmarks.peers import Peer, litellm_home, peers
 from benchmarks.plan import Progress
 from benchmarks.processes import Processes, on_cores
 from benchmarks.startup import import_seconds
 from benchmarks.where import CACHE
 
-NAMES = tuple(peer.name for peer in PEERS)
 IMPORT_LITELLM = "import os; os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] = 'True'; import litellm"
 """otherwise it fetches a list of prices from the network"""
-LITELLM_PYTHON = CACHE / f"litellm-{LITELLM_VERSION}" / "venv" / "bin" / "python"
 
 
-def others(names: Sequence[str], progress: Progress) -> tuple[list[Gateway], list[str]]:
+def others(names: Sequence[str], interpreter: Interpreter, progress: Progress) -> tuple[list[Gateway], list[str]]:
     """Those of these names that can be had here, and why the others cannot."""
     found, notes = [], []
-    for peer in PEERS:
+    for peer in peers(interpreter):
         if peer.name not in names:
             continue
         progress.say(f"preparing {peer.name}")
@@ -54,10 +54,11 @@ def as_gateway(peer: Peer) -> Gateway:
     return Gateway(peer.name, peer.version(), routes, start)
 
 
-def import_ms(repeat: int, with_litellm: bool) -> dict[str, float]:
+def import_ms(repeat: int, interpreter: Interpreter, with_litellm: bool) -> dict[str, float]:
     """CPU time of importing the library, where there is one."""
-    found = {"trilogue": import_seconds(repeat) * 1e3}
-    if with_litellm and LITELLM_PYTHON.exists():
+    found = {"trilogue": import_seconds(repeat, python=interpreter.program) * 1e3}
+    beside = environment_python(litellm_home(CACHE, interpreter))
+    if with_litellm and beside.exists():
         few = max(1, repeat // 3)
-        found["LiteLLM"] = import_seconds(few, IMPORT_LITELLM, str(LITELLM_PYTHON)) * 1e3
+        found["LiteLLM"] = import_seconds(few, IMPORT_LITELLM, str(beside)) * 1e3
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.answers import MARKER, PATHS, PLAIN_END, STREAM_END, Ask, http_request, question
+from benchmarks.interpreter import own_environ
 from benchmarks.processes import Processes, free_port
 from benchmarks.tools import Load
 from trilogue import Protocol
@@ -140,8 +140,8 @@ def first_answer(running: Running, request: bytes, end: str) -> float:
     raise NotStarted(f"it ended with {running.process.returncode}" if running.process.returncode else str(problem))
 
 
-def trilogue(workers: int = 1) -> Gateway:
-    """The checkout that this file belongs to, with its usual settings."""
+def trilogue(python: str = sys.executable, workers: int = 1) -> Gateway:
+    """The checkout that this file belongs to, with its usual settings, under this interpreter."""
     routes = tuple(
         Route(pair, PATHS[pair.client], f"{pair.upstream.short}/{{model}}", plain_headers(pair.client))
         for pair in PAIRS
@@ -153,7 +153,7 @@ def trilogue(workers: int = 1) -> Gateway:
         config.write_text(trilogue_config(upstream))
         options = ["serve", "--config", str(config), "--port", str(port), "--workers", str(workers), "--quiet"]
         with (folder / "trilogue.log").open("wb") as output:
-            command = [sys.executable, "-m", "trilogue", *options]
+            command = [python, "-m", "trilogue", *options]
             process = processes.start(command, cores, environ=python_environ(folder), output=output)
         return Running(process, port)
 
@@ -172,8 +172,7 @@ def trilogue_config(upstream: int) -> str:
 
 def python_environ(folder: Path) -> dict[str, str]:
     """Bytecode is kept between starts, as an installer writes it; state goes to this folder."""
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return environ | {"PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"), "XDG_STATE_HOME": str(folder)}
+    return own_environ(folder.parent / "bytecode", folder)
 
 
 def direct(upstream: Running) -> Gateway:

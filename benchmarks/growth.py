@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from benchmarks.answers import PLAIN_ASK, Ask
 from benchmarks.core import REQUESTS
 from benchmarks.footprint import await_texts
 from benchmarks.gateways import Gateway, NotStarted, Pair, Running, trilogue
-from benchmarks.measure import Bench, Subject, drive, used
+from benchmarks.measure import ANSWERS, Bench, Subject, drive, used
 from benchmarks.plan import Step
 from benchmarks.processes import Cores, rss_kib
 from benchmarks.tools import ToolFailed
@@ -125,7 +124,7 @@ class Growth:
 
 def steps(bench: Bench, files: int, into: Growth) -> Iterator[Step]:
     """Everything; `files` is how many files a process may open."""
-    gateway = trilogue()
+    gateway = trilogue(bench.python)
     yield from _length_steps(bench, gateway, into)
     yield from _request_steps(bench, gateway, into)
     yield from _open_steps(bench, gateway, files, into)
@@ -275,17 +274,17 @@ def worker_cores(cores: Cores) -> Cores:
 
 
 def measure_workers(bench: Bench, into: Growth) -> None:
-    """In turns, so that noise hits both alike."""
+    """In turns, so that noise hits both alike; with an upstream that waits as it must on these cores."""
     cores = worker_cores(bench.cores)
-    wide = Bench(replace(bench.kit, cores=cores.tools), bench.upstream, cores, bench.folder)
+    kit = replace(bench.kit, cores=cores)
+    wide = replace(bench, kit=kit, upstream=kit.upstream(bench.folder / ANSWERS))
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
-    os.sched_setaffinity(bench.upstream.process.pid, cores.tools)
     try:
         for _ in range(WORKER_REPEAT):
             for count, taken in found.items():
                 taken.append(with_workers(wide, count))
     finally:
-        os.sched_setaffinity(bench.upstream.process.pid, bench.cores.tools)
+        bench.processes.stop(wide.upstream.process)
     rates = [statistics.median(rate for rate, _ in found[count]) for count in (1, 2)]
     costs = [statistics.median(cost for _, cost in found[count]) for count in (1, 2)]
     into.workers = Workers(cores.apart, (rates[0], rates[1]), (costs[0], costs[1]))
@@ -293,7 +292,7 @@ def measure_workers(bench: Bench, into: Growth) -> None:
 
 def with_workers(bench: Bench, count: int) -> tuple[float, float]:
     """Requests per second, and µs of CPU per request."""
-    gateway = trilogue(workers=count)
+    gateway = trilogue(bench.python, count)
     running, _ = bench.start(gateway, "workers")
     try:
         subject = bench.subject(gateway, PASSED, running)

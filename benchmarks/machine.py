@@ -8,13 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import trilogue
+from benchmarks.interpreter import Interpreter
 
 BUSY = 0.3
 """load per core from which on figures are noisy"""
 
 
-def describe() -> dict[str, str]:
-    """What a reader needs to compare."""
+def describe(interpreter: Interpreter) -> dict[str, str]:
+    """What a reader needs to compare; the interpreter is the one that runs the gateways."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = f"{len(os.sched_getaffinity(0))}"
@@ -24,7 +25,7 @@ def describe() -> dict[str, str]:
         "cores": cores + virtual,
         "memory": f"{memory:.0f} GiB",
         "system": f"{distribution()}, Linux {kernel(platform.release())}",
-        "Python": platform.python_version(),
+        "Python": interpreter.description,
         "Trilogue": trilogue.__version__,
     }
 

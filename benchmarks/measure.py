@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from benchmarks.answers import BUNCHED_ASK, EVENTS, GAP_US, MARKER, PLAIN_ASK, PROBE_ASK, STREAM_ASK
 from benchmarks.gateways import DIRECT, Gateway, Pair, Route, Running, ask_once, first_answer
 from benchmarks.processes import Cores, Processes, Usage, tree, usage
-from benchmarks.tools import Client, Kit, Load, Upstream
+from benchmarks.tools import Kit, Load, Upstream
 
 CONNECTIONS = 16
 STREAM_SECONDS = EVENTS * GAP_US / 1e6
@@ -22,6 +23,9 @@ ENOUGH_REQUESTS = 100
 ENOUGH_STREAMS = 30
 LONGEST_SLICE = 6.0
 
+ANSWERS = "answers"
+"""where the upstream's answers are, in the folder of a run"""
+
 
 @dataclass
 class Bench:
@@ -29,8 +33,14 @@ class Bench:
 
     kit: Kit
     upstream: Upstream
-    cores: Cores
     folder: Path
+    python: str = sys.executable
+    """the interpreter that runs Trilogue"""
+
+    @property
+    def cores(self) -> Cores:
+        """Who runs where."""
+        return self.kit.cores
 
     @property
     def processes(self) -> Processes:
@@ -107,6 +117,7 @@ class Slice:
     gateway_waited_us: float
     """ready to run, but its core was taken"""
     upstream_us: float
+    """of work: the tools do not sleep, and what they use while they wait does not count"""
     client_us: float
     connections: int
     rate: float
@@ -121,7 +132,7 @@ class Slice:
 
     @property
     def tools_busy(self) -> float:
-        """Part of a core that upstream and load generator used together."""
+        """Part of a core that upstream and load generator needed together for what they had to do."""
         return (self.upstream_us + self.client_us) / self.us
 
     def as_json(self) -> dict[str, Any]:
@@ -152,22 +163,15 @@ def drive(bench: Bench, subject: Subject, load: Load, warm: float, seconds: floa
     with bench.kit.client(subject.running.port, load) as client:
         time.sleep(warm)
         client.report()
-        before = clocks(bench, subject, client)
+        before, _ = used(subject), bench.upstream.work_us()
         time.sleep(seconds)
         report = client.report()
-        after = clocks(bench, subject, client)
-    gateway, upstream, sender = (end.since(start) for start, end in zip(before, after, strict=True))
+        gateway, upstream = used(subject).since(before), bench.upstream.work_us()
     first = report.first
     return Slice(
-        report.good, report.failed, report.events, report.us, gateway.cpu, gateway.waited, upstream.cpu, sender.cpu,
+        report.good, report.failed, report.events, report.us, gateway.cpu, gateway.waited, upstream, report.work_us,
         load.connections, load.rate, first.count, first.p50, first.p99,
     )  # fmt: skip
-
-
-def clocks(bench: Bench, subject: Subject, client: Client) -> tuple[Usage, Usage, Usage]:
-    """So far: of the gateway, the upstream and the load generator."""
-    upstream, sender = bench.upstream.process.pid, client.process.pid
-    return used(subject), usage([upstream]), usage([sender])
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,10 @@ the average of nginx's pairs.
 {costs}
 
 `requests/s` is on one core, 16 connections, each with the next request as soon as the last one is answered. Where
-`gateway busy` is well below 100 % the gateway could do more than was asked of it.{ceiling} `streams` is how many ran
-at the same time: fewer for gateways that would otherwise fall behind, so that events pile up and look cheaper than
-they are.
+`gateway busy` is well below 100 % the gateway could do more than was asked of it. `tools busy` is the part of one core
+that the upstream and the load generator needed for that; what they use up while they wait is not in it.{ceiling}
+`streams` is how many ran at the same time: fewer for gateways that would otherwise fall behind, so that events pile up
+and look cheaper than they are.
 
 ## Latency
 
@@ -64,11 +65,12 @@ already compiled. The import is CPU time beyond that of a bare interpreter.
 make bench-quick   # under a minute: Trilogue and nginx
 make bench         # everything
 make bench-docs    # everything, and writes this page
+make bench BENCH="--python /usr/bin/python3"   # Python gateways under another interpreter
 ```
 
-`python -m benchmarks --help` tells how to choose gateways, pairs and rounds. A C compiler, nginx and node are used
-if they are there (`apt install gcc nginx nodejs npm`); what is missing is left out with a notice, and a C compiler
-comes from PyPI. Everything that is downloaded or built goes to `.bench/`.
+`python -m benchmarks --help` tells how to choose gateways, pairs, rounds and the interpreter. A C compiler, nginx and
+node are used if they are there (`apt install gcc nginx nodejs npm`); what is missing is left out with a notice, and a C
+compiler comes from PyPI. Everything that is downloaded or built goes to `.bench/`.
 
 ## How it is measured
 
@@ -77,6 +79,12 @@ comes from PyPI. Everything that is downloaded or built goes to `.bench/`.
   An answer without it or with a status other than 200 counts as failed.{failed}
 - The gateway has one core for itself, upstream and load generator share the others. CPU time is read from
   `/proc/PID/task/*/schedstat`.
+- Where upstream and load generator have cores of their own they look again and again instead of sleeping. To wake a
+  program that sleeps is work of the one who writes to it, and in a virtual machine much: 15 µs for each write on a
+  small cloud machine. nginx under full load never finds them asleep, slower gateways would, and over a network nobody
+  pays it.
+- Trilogue and LiteLLM run under the Python of the table above. How it was built matters: profile-guided optimization,
+  which distributions use and which a build from source leaves out unless it is asked for, is worth about a quarter.
 - Every gateway and pair gets a short slice, then all get one again: noise hits all alike. The tables have medians;
   the least of each and all values are in the JSON.
 - Each gateway runs one process, or as many as it starts by itself, with its usual settings. Trilogue writes its
@@ -86,8 +94,8 @@ comes from PyPI. Everything that is downloaded or built goes to `.bench/`.
 
 - Loopback: no TLS, no network, no lost packets. A real upstream takes seconds; what a gateway adds is small beside
   it.
-- CPU time of a streamed event is mostly that of the kernel (wake up, read, write), and in a virtual machine waking
-  up is expensive. This part is the same for all gateways and brings ratios closer to 1.
+- CPU time of a streamed event is mostly that of the kernel: the gateway wakes up, reads and writes, and in a virtual
+  machine waking up is expensive. This part is the same for all gateways and brings ratios closer to 1.
 - Short questions and short answers. What long ones cost is under Growth.
 - Memory that kernels and allocators keep for later counts as used.
 """
@@ -134,9 +142,9 @@ def _growth(results: Results) -> str:
     ]
     if workers and found.workers:
         free = "" if found.workers.cores_free else (
-            "There were no two cores for two workers beside those of the tools, so all shared all cores and requests "
-            "per second say little. By its CPU per request, two workers on two free cores would do "
-            f"{found.workers.expected:.2f} times what one does."
+            "There were no two cores for two workers beside those of the tools, so all shared all cores, the tools "
+            "slept while they waited, and requests per second say little. By its CPU per request, two workers on two "
+            f"free cores would do {found.workers.expected:.2f} times what one does."
         )  # fmt: skip
         parts += [markdown(workers), *filter(None, [free])]
     return "\n\n".join(parts) + "\n\n"

@@ -6,10 +6,10 @@ speed:
 
 - nginx (from the system) only relays bytes: the floor. Response buffering is off for plain answers too, because one
   location serves both, and streams need it off.
-- LiteLLM (PyPI, pinned) gets its own virtual environment. The models of `MODELS` are registered with prices, as real
-  ones are: for a model it does not know, LiteLLM logs a traceback per request and, to a Responses upstream, asks for a
-  plain answer and then plays it back as a stream. Other names go through its wildcards and have both faults. It refuses
-  to start without a master key, so each run makes one up; the routes carry it.
+- LiteLLM (PyPI, pinned) gets its own virtual environment, one for each interpreter. The models of `MODELS` are
+  registered with prices, as real ones are: for a model it does not know, LiteLLM logs a traceback per request and, to a
+  Responses upstream, asks for a plain answer and then plays it back as a stream. Other names go through its wildcards
+  and have both faults. It refuses to start without a master key, so each run makes one up; the routes carry it.
 - Portkey (npm, pinned) is run by node itself. It is told the upstream by header with every request. With the
   `@hono/node-server` that npm would choose every stream is a 500 ("TypeError: immutable", its issue 1389), so an older
   one is pinned, and a preloaded line makes it listen on loopback only.
@@ -29,7 +29,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +36,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.answers import MODELS
+from benchmarks.install import environment, environment_python, install
+from benchmarks.interpreter import Interpreter
 from trilogue.model import Protocol
 
 LITELLM_VERSION = "1.106.2"  # 1.82.7 and 1.82.8 were malicious; later ones ask for a certifi that is not everywhere yet
@@ -46,7 +47,6 @@ NODE_SERVER_VERSION = "1.13.8"
 READY_MODEL = MODELS[0]
 READY_WITHIN = 300.0  # LiteLLM takes 15 to 30 s on a small machine, and once took 117 s
 STOP_WITHIN = 5.0
-INSTALL_WITHIN = 1200.0
 
 PATHS: Mapping[Protocol, str] = {
     Protocol.CHAT: "/v1/chat/completions",
@@ -161,18 +161,6 @@ def fresh(folder: Path, name: str) -> Path:
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     return run
-
-
-def install(command: Sequence[str], folder: Path, what: str) -> str | None:
-    """Run an installer; None, or why it failed. It sees the caller's environment, for mirrors and egress proxies."""
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_WITHIN, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{what} could not be installed: {type(error).__name__}."
-    if done.returncode == 0:
-        return None
-    last = next((line.strip() for line in reversed(done.stderr.splitlines()) if line.strip()), "no message")
-    return f"{what} could not be installed: {last[:300]}"
 
 
 # nginx
@@ -309,26 +297,20 @@ def litellm_config(upstream: str) -> dict[str, object]:
     }
 
 
-def litellm_prepare(folder: Path) -> str | None:
+def litellm_home(folder: Path, interpreter: Interpreter) -> Path:
+    """Where it is installed for this interpreter."""
+    return folder.resolve() / f"litellm-{LITELLM_VERSION}-{interpreter.key}"
+
+
+def litellm_prepare(folder: Path, interpreter: Interpreter) -> str | None:
     """Its own virtual environment, about 750 MB."""
-    home = folder.resolve() / f"litellm-{LITELLM_VERSION}"
-    if (home / "installed").exists():
-        return None
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    pip = [str(home / "venv/bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    what = f"LiteLLM {LITELLM_VERSION}"
-    problem = install([sys.executable, "-m", "venv", "venv"], home, what) or install(
-        [*pip, f"litellm[proxy]=={LITELLM_VERSION}"], home, what
-    )
-    if problem is None:
-        (home / "installed").touch()
-    return problem
+    home, wanted = litellm_home(folder, interpreter), [f"litellm[proxy]=={LITELLM_VERSION}"]
+    return environment(interpreter.program, home, wanted, f"LiteLLM {LITELLM_VERSION}")
 
 
-def litellm_start(folder: Path, upstream: str) -> Started:
+def litellm_start(folder: Path, interpreter: Interpreter, upstream: str) -> Started:
     """One uvicorn worker with uvloop, as its production guide advises."""
-    program = folder.resolve() / f"litellm-{LITELLM_VERSION}/venv/bin/litellm"
+    program = environment_python(litellm_home(folder, interpreter)).with_name("litellm")
     run, port = fresh(folder, "litellm"), free_port()
     (run / "config.yaml").write_text(json.dumps(litellm_config(upstream), indent=1), "utf-8")
     env = clean_environment(
@@ -437,8 +419,22 @@ PORTKEY_ROUTES = {
 }
 
 
-PEERS = (
-    Peer("nginx", nginx_version, nginx_prepare, nginx_start, NGINX_ROUTES),
-    Peer("LiteLLM", lambda: LITELLM_VERSION, litellm_prepare, litellm_start, LITELLM_ROUTES),
-    Peer("Portkey", lambda: PORTKEY_VERSION, portkey_prepare, portkey_start, PORTKEY_ROUTES),
-)
+def litellm(interpreter: Interpreter) -> Peer:
+    """Under this interpreter."""
+    return Peer(
+        "LiteLLM",
+        lambda: LITELLM_VERSION,
+        lambda folder: litellm_prepare(folder, interpreter),
+        lambda folder, upstream: litellm_start(folder, interpreter, upstream),
+        LITELLM_ROUTES,
+    )
+
+
+NGINX = Peer("nginx", nginx_version, nginx_prepare, nginx_start, NGINX_ROUTES)
+PORTKEY = Peer("Portkey", lambda: PORTKEY_VERSION, portkey_prepare, portkey_start, PORTKEY_ROUTES)
+NAMES = ("nginx", "LiteLLM", "Portkey")
+
+
+def peers(interpreter: Interpreter) -> tuple[Peer, ...]:
+    """All of them, in the order of `NAMES`; those written in Python run under this interpreter."""
+    return NGINX, litellm(interpreter), PORTKEY

@@ -69,7 +69,12 @@ class Processes:
         output: IO[bytes] | int = subprocess.DEVNULL,
         talk: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """A program in a process group of its own; `talk` connects its standard input and output with us."""
+        """A program in a process group of its own; `talk` connects its standard input and output with us.
+
+        Others have a session of their own too, as the gateways beside ours have: Linux may share time between sessions
+        first, and tools that do not sleep would take it from a gateway in theirs, and could not yield to each other if
+        each had its own.
+        """
         with on_cores(cores):
             process = subprocess.Popen(
                 command,
@@ -77,7 +82,8 @@ class Processes:
                 stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if talk else output,
                 stderr=None if talk else output,
-                process_group=0,
+                process_group=0 if talk else None,
+                start_new_session=not talk,
             )
         self.running.append(process)
         return process

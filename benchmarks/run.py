@@ -13,9 +13,10 @@ from benchmarks.answers import EVENTS, write_answers
 from benchmarks.build import build
 from benchmarks.footprint import Footprint, footprint
 from benchmarks.gateways import DIRECT, NGINX, TRILOGUE, Gateway, NotStarted, Pair, Running, direct
-from benchmarks.measure import Bench, Subject, probe
+from benchmarks.interpreter import Interpreter
+from benchmarks.measure import ANSWERS, Bench, Subject, probe
 from benchmarks.plan import Progress, Step
-from benchmarks.processes import Processes, raise_file_limit, split_cores
+from benchmarks.processes import Processes, on_cores, raise_file_limit, split_cores
 from benchmarks.results import Results
 from benchmarks.rounds import Settings, rounds
 from benchmarks.summary import hold, row, taken_by_others
@@ -41,6 +42,7 @@ class Order:
     folder: Path
     notes: Sequence[str]
     """why some are missing"""
+    python: Interpreter
     imports: Callable[[], dict[str, float]]
 
     def routes(self, gateway: Gateway) -> list[Pair]:
@@ -54,20 +56,23 @@ class Order:
 
 def run(order: Order, progress: Progress) -> Results:
     """All of it."""
-    results = Results(machine.describe(), order.settings, datetime.datetime.now(datetime.UTC).date().isoformat())
+    results = Results(
+        machine.describe(order.python), order.settings, datetime.datetime.now(datetime.UTC).date().isoformat()
+    )
     results.notes += [*order.notes, *filter(None, [machine.load_notice()])]
     tools = build()
     files = raise_file_limit(FILES)
     shutil.rmtree(order.folder, ignore_errors=True)
     lengths = growth.LENGTHS if order.grow else (EVENTS,)
-    write_answers(order.folder / "answers", {*lengths, growth.OPEN_EVENTS} if order.grow else lengths)
+    write_answers(order.folder / ANSWERS, {*lengths, growth.OPEN_EVENTS} if order.grow else lengths)
     cores = split_cores()
     if not cores.apart:
-        results.notes.append("There is one core only: gateway and tools take time from each other.")
-    with Processes() as processes:
-        kit = Kit(tools, processes, cores.tools, order.folder)
-        upstream = kit.upstream(order.folder / "answers")
-        bench = Bench(kit, upstream, cores, order.folder)
+        results.notes.append(
+            "There is one core only: gateway and tools take time from each other, and the tools sleep while they wait."
+        )
+    with Processes() as processes, on_cores(cores.tools):  # we too keep away from the gateway
+        kit = Kit(tools, processes, cores, order.folder)
+        bench = Bench(kit, kit.upstream(order.folder / ANSWERS), order.folder, order.python.program)
         measure_all(bench, order, progress, results)
         if order.grow:
             results.growth = growth.Growth()

@@ -1,4 +1,4 @@
-"""What starting costs: `python -m benchmarks.startup`.
+"""What starting costs: `python -m benchmarks.startup`, or with `--python PATH` under another interpreter.
 
 Prints the CPU time of imports beyond a bare interpreter, and the wall time from starting `trilogue serve` with a
 configuration file to its first answers: to `/health`, and to a chat request that is translated for the demo model.
@@ -9,6 +9,7 @@ it (PYTHONDONTWRITEBYTECODE), every start would compile the sources anew, which 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import socket
@@ -21,6 +22,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from benchmarks.interpreter import NoInterpreter, chosen, own_environ
+from benchmarks.plan import Progress
 
 REPEAT = 10
 PATIENCE = 30.0
@@ -72,24 +76,18 @@ def import_seconds(repeat: int, code: str = "import trilogue", python: str = sys
     return min(whole for _, whole in times) - min(bare for bare, _ in times)
 
 
-def cold_start_seconds(repeat: int) -> list[float]:
-    """Wall seconds from starting `trilogue serve` to the first translated answer, once per start."""
-    return [start.chat for start in cold_starts(repeat)]
-
-
-def cold_starts(repeat: int) -> list[ColdStart]:
-    """As `cold_start_seconds`, with the time to `/health`."""
+def cold_starts(repeat: int, python: str = sys.executable) -> list[ColdStart]:
+    """Wall seconds from starting `trilogue serve` to its first answers, once per start."""
     with _bytecode() as environ:
-        _cold_start(environ)  # writes the bytecode and the state folder
-        return [_cold_start(environ) for _ in range(repeat)]
+        _cold_start(python, environ)  # writes the bytecode and the state folder
+        return [_cold_start(python, environ) for _ in range(repeat)]
 
 
 @contextmanager
 def _bytecode() -> Iterator[dict[str, str]]:
     """An environment in which bytecode is kept between starts, beside a state folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        yield environ | {"PYTHONPYCACHEPREFIX": f"{folder}/bytecode", "XDG_STATE_HOME": folder}
+        yield own_environ(Path(folder, "bytecode"), Path(folder))
 
 
 def _cpu(python: str, code: str, environ: dict[str, str]) -> float:
@@ -101,13 +99,13 @@ def _cpu(python: str, code: str, environ: dict[str, str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _cold_start(environ: dict[str, str]) -> ColdStart:
+def _cold_start(python: str, environ: dict[str, str]) -> ColdStart:
     file = Path(environ["XDG_STATE_HOME"], "trilogue.yaml")
     file.write_text(CONFIG)
     port = _free_port()
     options = ["serve", "--config", str(file), "--port", str(port), "--quiet"]
     start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-c", ENTRY, *options], env=environ)
+    process = subprocess.Popen([python, "-c", ENTRY, *options], env=environ)
     try:
         with _connected(port, process) as connection:
             _ask(connection, HEALTH, b'{"status":"ok"}')
@@ -146,12 +144,27 @@ def _ask(connection: socket.socket, request: bytes, expected: bytes) -> None:
         answer += data
 
 
+def parser() -> argparse.ArgumentParser:
+    """The option."""
+    found = argparse.ArgumentParser(prog="python -m benchmarks.startup", description="What starting Trilogue costs.")
+    found.add_argument(
+        "--python", metavar="PATH", help="as for python -m benchmarks, whose other options do nothing here"
+    )
+    return found
+
+
 def main() -> None:
     """Run everything."""
+    options, _ = parser().parse_known_args()  # `make bench` gives all of its options
+    try:
+        python = chosen(options.python, Progress(sys.stderr))
+    except NoInterpreter as problem:
+        raise SystemExit(f"benchmarks: {problem}") from problem
+    print(python.description)
     print(f"imports: CPU ms beyond a bare interpreter, best of {REPEAT} (aim for `import trilogue`: under 80)")
     for name, code in IMPORTS.items():
-        print(f"{name:>30} {import_seconds(REPEAT, code) * 1e3:>8.1f}")
-    starts = cold_starts(REPEAT)
+        print(f"{name:>30} {import_seconds(REPEAT, code, python.program) * 1e3:>8.1f}")
+    starts = cold_starts(REPEAT, python.program)
     print(f"\ncold start of `trilogue serve`: wall ms, {REPEAT} starts (aim for the translated answer: under 600)")
     print(f"{'':>30} {'best':>8} {'median':>8}")
     for name, times in (

@@ -41,6 +41,7 @@ class Row:
     plain_busy: float | None = None
     """part of its core that the gateway used for plain requests: 1 unless the tools were slower"""
     plain_tools_busy: float | None = None
+    """part of one core that the tools needed for it; what they use while they wait does not count"""
     calm_us: Figure | None = None
     """of plain requests that come one at a time"""
     stream_us: Figure | None = None

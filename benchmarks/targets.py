@@ -50,22 +50,22 @@ class Outcome:
 
 
 def plain_cost(row: Row) -> float | None:
-    """µs."""
+    """µs of CPU of a plain request under full load."""
     return row.plain_us.median if row.plain_us else None
 
 
 def calm_cost(row: Row) -> float | None:
-    """µs."""
+    """µs of CPU of a plain request that comes alone: the gateway has to wake up for it."""
     return row.calm_us.median if row.calm_us else None
 
 
 def event_cost(row: Row) -> float | None:
-    """µs."""
+    """µs of CPU of an event of streams that do not run in step."""
     return row.event_us.median if row.event_us else None
 
 
 def bunched_cost(row: Row) -> float | None:
-    """µs."""
+    """µs of CPU of an event of streams in step."""
     return row.bunched_event_us.median if row.bunched_event_us else None
 
 
@@ -105,7 +105,7 @@ def _beside_nginx(outcome: Outcome) -> Iterable[Target]:
     yield _ratio("plain request passed through, one at a time, beside nginx", 5, same, nginx, calm_cost)
     yield _ratio("streamed event passed through, CPU beside nginx", 1.8, same, nginx, event_cost)
     yield _ratio("streamed event translated, CPU beside nginx", 2.2, other, nginx, event_cost)
-    # Waking up costs all gateways the same and hides what differs; streams in step need few wake-ups and hide nothing.
+    # To wake up costs all gateways the same and hides what differs; streams in step need few wake-ups and hide nothing.
     yield _ratio("streamed event passed through, streams in step, beside nginx", 1.8, same, nginx, bunched_cost)
     yield _ratio("streamed event translated, streams in step, beside nginx", 2.2, other, nginx, bunched_cost)
     yield _ratio("plain request translated, CPU beside passed through", 2, other, same, plain_cost)

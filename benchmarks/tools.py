@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.build import Tools
-from benchmarks.processes import Processes, pipes
+from benchmarks.processes import Cores, Processes, pipes
 
 
 class ToolFailed(Exception):
@@ -36,6 +36,8 @@ class Report(NamedTuple):
     bytes: int
     open: int
     us: int
+    work_us: int
+    """CPU time, without that of waiting"""
     first: Times
     whole: Times
 
@@ -57,12 +59,20 @@ class Kit:
 
     tools: Tools
     processes: Processes
-    cores: frozenset[int]
+    cores: Cores
     folder: Path
+
+    @property
+    def waiting(self) -> str:
+        """How the tools wait. On cores of their own they spin: waking them would be charged to the gateway that writes
+        to them, and only to one that is slow enough to find them asleep. Elsewhere they would take the gateway's time.
+        """
+        return "spin" if self.cores.apart else "sleep"
 
     def upstream(self, answers: Path) -> Upstream:
         """Start an upstream that answers from this folder."""
-        process = self.processes.start([str(self.tools.upstream), str(answers)], self.cores, talk=True)
+        command = [str(self.tools.upstream), str(answers), self.waiting]
+        process = self.processes.start(command, self.cores.tools, talk=True)
         line = pipes(process)[1].readline()
         if not line.strip().isdigit():
             raise ToolFailed("the scripted upstream did not start")
@@ -72,9 +82,9 @@ class Kit:
         """Start sending."""
         file = self.folder / "request"
         file.write_bytes(load.request)
-        options = [port, file, load.connections, load.rate, load.spread_ms, load.marker, load.end]
+        options = [port, file, load.connections, load.rate, load.spread_ms, load.marker, load.end, self.waiting]
         command = [str(self.tools.client), *map(str, options)]
-        client = Client(self.processes, self.processes.start(command, self.cores, talk=True))
+        client = Client(self.processes, self.processes.start(command, self.cores.tools, talk=True))
         client.report()  # it has read its file, so the next one may have the same name
         return client
 
@@ -85,6 +95,11 @@ class Upstream(NamedTuple):
     process: subprocess.Popen[bytes]
     port: int
 
+    def work_us(self) -> int:
+        """CPU time since it was last asked, without that of waiting."""
+        work: int = said_by(self.process, "the scripted upstream ended")["work_us"]
+        return work
+
 
 class Client:
     """A load generator at work; leaving the context ends it."""
@@ -92,7 +107,6 @@ class Client:
     def __init__(self, processes: Processes, process: subprocess.Popen[bytes]) -> None:
         self.processes = processes
         self.process = process
-        self.input, self.output = pipes(process)
 
     def __enter__(self) -> Client:
         return self
@@ -102,15 +116,22 @@ class Client:
 
     def report(self) -> Report:
         """What happened since the last report."""
-        try:
-            self.input.write(b"\n")
-            self.input.flush()
-            line = self.output.readline()
-        except BrokenPipeError:
-            line = b""
-        if not line:
-            raise ToolFailed("the load generator ended: does the gateway still run?")
-        return as_report(json.loads(line))
+        return as_report(said_by(self.process, "the load generator ended: does the gateway still run?"))
+
+
+def said_by(process: subprocess.Popen[bytes], otherwise: str) -> dict[str, Any]:
+    """What a tool says when it is asked; it has ended if it says nothing."""
+    to_it, from_it = pipes(process)
+    try:
+        to_it.write(b"\n")
+        to_it.flush()
+        line = from_it.readline()
+    except BrokenPipeError:
+        line = b""
+    if not line:
+        raise ToolFailed(otherwise)
+    found: dict[str, Any] = json.loads(line)
+    return found
 
 
 def as_report(said: dict[str, Any]) -> Report:

@@ -1,13 +1,14 @@
 /* The load generator: sends one prepared request over and over and watches what comes back.
  *
- *   client PORT REQUEST CONNECTIONS RATE SPREAD MARKER END
+ *   client PORT REQUEST CONNECTIONS RATE SPREAD MARKER END spin|sleep
  *
  * REQUEST is a file with the bytes of the request. RATE 0 sends the next one as soon as a connection is free, the first
  * ones spread over SPREAD milliseconds so that streams do not run in step. Otherwise RATE requests start per second on
  * average, independently of each other (Poisson) and of the answers, and a late start counts as delay. Connections are
  * made at once, or with a SPREAD when they are first used. An answer is good if its status is 200 and its body holds END;
  * every MARKER in it is an event, the first one the first token. Every line on standard input is answered with one line
- * of JSON: what happened since the last line, and how many answers are awaited (`open`). Runs until standard input ends.
+ * of JSON: what happened since the last line, with the CPU time of it (`work_us`, without waiting), and how many answers
+ * are awaited (`open`). Runs until standard input ends.
  */
 #include "net.h"
 #include <math.h>
@@ -70,8 +71,8 @@ static void print_times(const char *name, Times *times) {
 static void report(void) {
     static int64_t last;
     int64_t now = now_us();
-    printf("{\"good\":%lu,\"failed\":%lu,\"events\":%lu,\"bytes\":%lu,\"open\":%zu,\"us\":%ld", good, failed, events, received,
-           connection_count - idle_count, last ? now - last : 0);
+    printf("{\"good\":%lu,\"failed\":%lu,\"events\":%lu,\"bytes\":%lu,\"open\":%zu,\"us\":%ld,\"work_us\":%ld", good, failed,
+           events, received, connection_count - idle_count, last ? now - last : 0, work_us());
     print_times("first", &first_times);
     print_times("whole", &whole_times);
     printf("}\n");
@@ -284,8 +285,8 @@ static int64_t start_due(double rate, int64_t *next) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 8) {
-        fprintf(stderr, "usage: client PORT REQUEST CONNECTIONS RATE SPREAD MARKER END\n");
+    if (count != 9) {
+        fprintf(stderr, "usage: client PORT REQUEST CONNECTIONS RATE SPREAD MARKER END spin|sleep\n");
         return 2;
     }
     port = atoi(arguments[1]);
@@ -298,6 +299,7 @@ int main(int count, char **arguments) {
     marker = arguments[6], marker_size = strlen(marker);
     end_marker = arguments[7], end_size = strlen(end_marker);
     if (!marker_size || !end_size || marker_size > TAIL || end_size > TAIL) die("markers have 1 to 64 bytes");
+    wait_as(arguments[8]);
     prepare_process();
     epoll_fd = epoll_create1(0);
     connections = calloc(connection_count, sizeof *connections);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ static void watch(int epoll, int operation, int fd, uint32_t events, void *data)
 }
 
 /* epoll_wait with a timeout in microseconds (-1: none), to the millisecond where the kernel is older than 5.11. */
-static int wait_for(int epoll, struct epoll_event *ready, int64_t timeout) {
+static int sleep_for(int epoll, struct epoll_event *ready, int64_t timeout) {
     static int coarse;
 #ifdef SYS_epoll_pwait2
     if (!coarse) {
@@ -72,6 +73,56 @@ static int wait_for(int epoll, struct epoll_event *ready, int64_t timeout) {
     }
 #endif
     return epoll_wait(epoll, ready, BATCH, timeout < 0 ? -1 : (int)((timeout + 999) / 1000));
+}
+
+static int spins;          /* look again and again instead of sleeping, while there is something to do now and then */
+static int64_t in_vain_ns; /* CPU time of looks that found nothing */
+
+/* How this program waits: "spin" or "sleep". Waking a program that sleeps costs the one who writes to it, which is the
+ * gateway that is measured. */
+static void wait_as(const char *how) {
+    spins = strcmp(how, "spin") == 0;
+    if (!spins && strcmp(how, "sleep") != 0) {
+        fprintf(stderr, "say spin or sleep\n");
+        exit(2);
+    }
+}
+
+static int64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* What epoll finds within so many microseconds, without sleeping; the other tools on this core get their turn. */
+static int spin_for(int epoll, struct epoll_event *ready, int64_t timeout) {
+    int found = epoll_wait(epoll, ready, BATCH, 0);
+    if (found || timeout == 0) return found; /* the usual case under load, which needs no clock */
+    int64_t until = now_us() + timeout, from = cpu_ns(), last;
+    do {
+        sched_yield();
+        last = cpu_ns();
+        found = epoll_wait(epoll, ready, BATCH, 0);
+    } while (!found && now_us() < until);
+    in_vain_ns += last - from;
+    return found;
+}
+
+/* As `sleep_for`, in the way that was asked for. When nothing is measured everybody sleeps. */
+static int wait_for(int epoll, struct epoll_event *ready, int64_t timeout) {
+    enum { LONGEST_SPIN = 1000000 };
+    if (!spins) return sleep_for(epoll, ready, timeout);
+    if (timeout >= 0 && timeout <= LONGEST_SPIN) return spin_for(epoll, ready, timeout);
+    int found = spin_for(epoll, ready, LONGEST_SPIN);
+    return found ? found : sleep_for(epoll, ready, timeout < 0 ? timeout : timeout - LONGEST_SPIN);
+}
+
+/* CPU time since the last call without looks that found nothing: what this program had to do. */
+static int64_t work_us(void) {
+    static int64_t before;
+    int64_t work = cpu_ns() - in_vain_ns, since = work - before;
+    before = work;
+    return since / 1000;
 }
 
 /* A number in [0, 1): xorshift, the same row of numbers in every run. */

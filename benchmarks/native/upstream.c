@@ -1,12 +1,14 @@
 /* The scripted upstream: answers all three protocols with what was recorded for it, at the pace that a model name asks.
  *
- *   upstream FOLDER        listens on a free port of 127.0.0.1 and prints it
+ *   upstream FOLDER spin|sleep     listens on a free port of 127.0.0.1 and prints it
  *
  * The path of a request says the protocol (chat, messages, responses); the model `bench-EVENTS-GAP-SPREAD` says how many
  * events a stream has, how many microseconds pass between two of them, and by how many percent of it each gap may be
  * shorter or longer (0 if left out). With a spread, streams do not run in step, so their events do not arrive in bunches.
  * Up to the first text the gap is always exact, so that the time to it can be compared. FOLDER holds `PROTOCOL.json` and
  * `PROTOCOL-EVENTS.sse`. Every event is one chunk and one write; a gap of 0 writes as fast as the reader reads.
+ * Every line on standard input is answered with one line of JSON: the CPU time since the last line (`work_us`, without
+ * waiting). Runs until standard input ends.
  */
 #include "net.h"
 
@@ -282,16 +284,26 @@ static int listen_anywhere(void) {
     return fd;
 }
 
+static void on_line(void) {
+    char line[256];
+    if (read(0, line, sizeof line) <= 0) exit(0);
+    printf("{\"work_us\":%ld}\n", work_us());
+    fflush(stdout);
+}
+
 int main(int count, char **arguments) {
-    if (count != 2) {
-        fprintf(stderr, "usage: upstream FOLDER\n");
+    static Connection input; /* stands for standard input among what epoll finds */
+    if (count != 3) {
+        fprintf(stderr, "usage: upstream FOLDER spin|sleep\n");
         return 2;
     }
     folder = arguments[1];
+    wait_as(arguments[2]);
     prepare_process();
     epoll_fd = epoll_create1(0);
     int listener = listen_anywhere();
     watch(epoll_fd, EPOLL_CTL_ADD, listener, EPOLLIN, NULL);
+    watch(epoll_fd, EPOLL_CTL_ADD, 0, EPOLLIN, &input);
     for (;;) {
         struct epoll_event ready[BATCH];
         int found = wait_for(epoll_fd, ready, due_in_us());
@@ -303,6 +315,7 @@ int main(int count, char **arguments) {
         for (int i = 0; i < found; i++) {
             Connection *one = ready[i].data.ptr;
             if (!one) on_connect(listener);
+            else if (one == &input) on_line();
             else if (ready[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) on_input(one);
             else if (one->answer && one->wants_out && (!push(one) || !serve(one))) shutdown(one->fd, SHUT_RDWR);
         }

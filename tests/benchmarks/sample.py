@@ -7,6 +7,7 @@ import subprocess
 from benchmarks.footprint import Footprint
 from benchmarks.gateways import DIRECT, NGINX, TRILOGUE, Running
 from benchmarks.growth import Growth, Point, Series, Workers
+from benchmarks.interpreter import Interpreter
 from benchmarks.measure import Slice
 from benchmarks.results import Results
 from benchmarks.rounds import FULL
@@ -15,6 +16,8 @@ from benchmarks.summary import Row, hold, row
 MARKERS = 96
 NOT_RUNNING = Running(subprocess.Popen.__new__(subprocess.Popen), 0)
 """a gateway that nobody started"""
+PYTHON = Interpreter("/somewhere/venv/bin/python", "/usr/bin/python3.99", "CPython", "3.99.1", "GCC 1.2", False)
+"""one that nobody has"""
 
 
 def cut(*, plain_us: float = 100, event_us: float = 20, first: float | None = None, failed: int = 0) -> Slice:

@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,7 +16,7 @@ from benchmarks import build as building
 from benchmarks.answers import Ask, stream, write_answers
 from benchmarks.build import COMPILERS, NO_COMPILER, NoCompiler, build
 from benchmarks.gateways import SAME, Pair, Route, Running, ask_once, direct
-from benchmarks.processes import Processes, rss_kib, split_cores, tree, usage
+from benchmarks.processes import Cores, Processes, rss_kib, split_cores, tree, usage
 from benchmarks.tools import Kit, Load, Report, Upstream
 
 EVENTS = 20
@@ -33,7 +34,7 @@ def test_tools_against_each_other(tmp_path: Path) -> None:
     assert build(tmp_path) == tools
     write_answers(tmp_path / "answers", (EVENTS,))
     with Processes() as processes:
-        kit = Kit(tools, processes, split_cores().tools, tmp_path)
+        kit = Kit(tools, processes, split_cores(), tmp_path)
         upstream = kit.upstream(tmp_path / "answers")
         for pair in SAME:
             check_plain(kit, upstream, pair)
@@ -45,6 +46,64 @@ def test_tools_against_each_other(tmp_path: Path) -> None:
         assert tree(os.getpid())[0] == os.getpid()
         assert upstream.process.pid in tree(os.getpid())
     assert upstream.process.returncode is not None
+
+
+APART = Cores(frozenset({-1}), split_cores().tools)
+SHARED = Cores(split_cores().tools, split_cores().tools)
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
+@pytest.mark.parametrize("cores", [APART, SHARED], ids=["spin", "sleep"])
+def test_tools_tell_how_much_they_had_to_do(tmp_path: Path, cores: Cores) -> None:
+    """Beside all CPU time that they used it is little while they only wait, though they do not sleep, and most under
+    load: that they are no bottleneck can be seen.
+    """
+    write_answers(tmp_path / "answers", (EVENTS,))
+    with Processes() as processes:
+        kit = Kit(build(tmp_path), processes, cores, tmp_path)
+        upstream = kit.upstream(tmp_path / "answers")
+        load = route_of(upstream, SAME[0]).load(Ask(stream=False), connections=8)
+        idle, busy = (work(kit, upstream, one) for one in (load._replace(rate=20.0), load))
+    for few, many in zip(idle, busy, strict=True):
+        assert many.work > 5 * few.work
+        assert many.work > 0.3 * many.cpu
+        # A tool that sleeps uses nothing beside its work.
+        assert few.work < 0.3 * few.cpu if cores.apart else few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
+
+
+class Worked(NamedTuple):
+    """µs that a tool says that it worked and that the kernel says that it used."""
+
+    work: float
+    cpu: float
+
+
+def work(kit: Kit, upstream: Upstream, load: Load) -> list[Worked]:
+    """Of the upstream and of the load generator, for a moment."""
+    with kit.client(upstream.port, load) as client:
+        pids = upstream.process.pid, client.process.pid
+        before = [usage([pid]) for pid in pids]
+        upstream.work_us()
+        client.report()
+        time.sleep(0.5)
+        worked = upstream.work_us(), client.report().work_us
+        used = [usage([pid]).since(start).cpu for pid, start in zip(pids, before, strict=True)]
+    return [Worked(*one) for one in zip(worked, used, strict=True)]
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
+def test_nobody_spins_while_nothing_is_measured(tmp_path: Path) -> None:
+    """After a second without anything to do an upstream sleeps until it is asked for something."""
+    write_answers(tmp_path / "answers", (EVENTS,))
+    with Processes() as processes:
+        upstream = Kit(build(tmp_path), processes, APART, tmp_path).upstream(tmp_path / "answers")
+        give_up = time.monotonic() + PATIENCE
+        state = ""
+        while state != "S":
+            assert time.monotonic() < give_up, f"its state is {state}"
+            time.sleep(0.2)
+            state = Path(f"/proc/{upstream.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        check_reading(upstream)
 
 
 def route_of(upstream: Upstream, pair: Pair) -> Route:

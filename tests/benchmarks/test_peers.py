@@ -1,15 +1,18 @@
 """The gateways measured beside: what can be told of them without starting them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import peers
 from benchmarks.answers import MODELS
+from tests.benchmarks.sample import PYTHON
 from trilogue.model import Protocol
 
 UPSTREAM = "http://127.0.0.1:9100"
+PEERS = peers.peers(PYTHON)
 
 
 def nginx_lines(*, root: bool = False) -> list[str]:
@@ -43,7 +46,7 @@ def test_nginx_configuration_is_balanced_and_names_a_user_only_for_root() -> Non
     assert "user root;" in nginx_lines(root=True)
 
 
-@pytest.mark.parametrize("peer", peers.PEERS, ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_every_peer_passes_all_that_it_relays_to_the_path_of_the_client(peer: peers.Peer) -> None:
     assert (Protocol.CHAT, Protocol.CHAT) in peer.routes
     for (client, _), route in peer.routes.items():
@@ -52,8 +55,21 @@ def test_every_peer_passes_all_that_it_relays_to_the_path_of_the_client(peer: pe
         assert not any("{" in value for value in route.headers_for(UPSTREAM).values())
 
 
+def test_names_are_in_the_order_of_the_peers() -> None:
+    assert tuple(peer.name for peer in PEERS) == peers.NAMES
+
+
+def test_every_interpreter_has_a_litellm_of_its_own(tmp_path: Path) -> None:
+    other = replace(PYTHON, path="/opt/python3")
+    homes = {peers.litellm_home(tmp_path, one) for one in (PYTHON, other, replace(PYTHON, version="3.99.0"))}
+    assert len(homes) == 3
+    (peers.litellm_home(tmp_path, PYTHON)).mkdir()
+    (peers.litellm_home(tmp_path, PYTHON) / "installed").touch()
+    assert PEERS[1].prepare(tmp_path) is None
+
+
 def test_pairs_are_those_that_work() -> None:
-    pairs = {peer.name: set(peer.routes) for peer in peers.PEERS}
+    pairs = {peer.name: set(peer.routes) for peer in PEERS}
     same = {(protocol, protocol) for protocol in Protocol}
     assert pairs["nginx"] == same
     assert pairs["LiteLLM"] == {(client, upstream) for client in Protocol for upstream in Protocol}

@@ -23,7 +23,7 @@ from benchmarks.plan import Progress, Step, duration
 from benchmarks.processes import Cores, Processes, split_cores
 from benchmarks.rounds import FULL, QUICK, nothing_measured, replace_rounds, rounds
 from benchmarks.run import Order
-from tests.benchmarks.sample import NOT_RUNNING
+from tests.benchmarks.sample import NOT_RUNNING, PYTHON
 
 
 def subjects() -> list[Subject]:
@@ -63,7 +63,7 @@ def test_quick_is_planned_under_a_minute() -> None:
 def test_a_pair_is_measured_with_what_it_is_compared_with() -> None:
     """The direct way and nginx to the same upstream."""
     pair = next(pair for pair in PAIRS if pair.name == "chat>messages")
-    order = Order([], frozenset({pair}), QUICK, False, None, Path(), (), dict)
+    order = Order([], frozenset({pair}), QUICK, False, None, Path(), (), PYTHON, dict)
     assert order.routes(trilogue()) == [pair]
     assert [found.name for found in order.routes(direct(NOT_RUNNING))] == ["messages>messages"]
 
@@ -86,7 +86,18 @@ def test_progress_says_what_runs_and_what_is_left() -> None:
 def test_options_that_exist() -> None:
     """Help names what can be chosen."""
     shown = parser().format_help()
-    for part in ("--quick", "--gateways", "--pairs", "--rounds", "--out", "--docs", "--check", "examples:", *NAMES):
+    for part in (
+        "--quick",
+        "--gateways",
+        "--pairs",
+        "--rounds",
+        "--python",
+        "--out",
+        "--docs",
+        "--check",
+        "examples:",
+        *NAMES,
+    ):
         assert part in shown
     assert gateway_names("NGINX, trilogue") == ("nginx", "trilogue")
     assert [pair.name for pair in pair_names("chat>messages,chat>chat")] == ["chat>messages", "chat>chat"]
@@ -153,8 +164,9 @@ def test_our_gateway_can_do_all_pairs() -> None:
 
 def test_the_machine_is_described_without_names() -> None:
     """Neither its own nor its owner's."""
-    found = describe()
+    found = describe(PYTHON)
     assert {"processor", "cores", "memory", "system", "Python", "Trilogue"} == set(found)
     assert os.uname().nodename not in " ".join(found.values()).split()
+    assert found["Python"] == "CPython 3.99.1, GCC 1.2, the system's own"
     assert cpu_model("x : y\nmodel name\t: Fast 9000\n") == "Fast 9000"
     assert kernel("6.1.0-18-amd64") == "6.1.0"
