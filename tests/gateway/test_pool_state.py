@@ -225,7 +225,7 @@ def test_every_request_leaves_a_record_without_secrets(pool: Pooled) -> None:
 def _records(pool: Pooled, request_id: str) -> list[dict[str, Any]]:
     """Written just after the answer."""
     whole = [json.loads(line) for line in pool.gateway.log.splitlines(keepends=True) if line.endswith("\n")]
-    return [line for line in whole if line["event"] == "decision" and line["request_id"] == request_id]
+    return [line["decision"] for line in whole if line["event"] == "request" and line["request_id"] == request_id]
 
 
 def _prompt(client: Protocol) -> dict[str, object]:

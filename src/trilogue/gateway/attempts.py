@@ -9,12 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import structlog
-
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.call import Call
 from trilogue.gateway.clocks import Clocks
-from trilogue.gateway.journal import journal
 from trilogue.gateway.outbound import Outbound, outbound, stripped
 from trilogue.gateway.relay import Answered, Relay
 from trilogue.gateway.services import Services
@@ -25,8 +22,6 @@ from trilogue.routing import Upstream
 from trilogue.state import steady_time
 
 BYTES_PER_TOKEN = 4
-
-log = structlog.get_logger("trilogue.pool")
 
 
 async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:
@@ -48,7 +43,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
     finally:
         if services.pools.changes:
             services.sync()
-        journal.write(log, "decision", journey.decision)
+        visit.record.decision = journey.decision
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from trilogue.gateway.journal import journal, sane
 from trilogue.model import Failure, Loss, Usage
+from trilogue.pool import Decision
 
 log = structlog.get_logger("trilogue.access")
 
@@ -38,6 +39,8 @@ class Record(Struct, kw_only=True, eq=False, gc=False):
     input_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    decision: Decision | None = None
+    """to whom it was sent and why, if it came so far"""
 
     def answered(self, usage: Usage | None, losses: list[Loss]) -> None:
         """The answer is complete."""
