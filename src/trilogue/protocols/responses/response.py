@@ -1,7 +1,7 @@
 """A whole Responses answer ↔ `Response`.
 
-In: a parsed body, tolerant of every quirk. Out: its blocks, and back. Writing runs the stream encoder over the answer
-cut into events, so that the streamed and the whole form of an answer cannot differ.
+In: a parsed body, tolerant of every quirk. Out: its blocks, and back. Writing is the stream encoder's, which makes the
+streamed and the whole form of an answer of the same items.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.model import Block, Delta, Extras, Json, Native, Response, Tier, Usage, events_of
+from trilogue.model import Block, Extras, Json, Native, Response, Tier, Usage
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import dump
 from trilogue.protocols.reply import Reply
@@ -18,7 +18,6 @@ from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.items import decode_item
-from trilogue.protocols.responses.output_items import OutputItem
 from trilogue.protocols.responses.usage import awaits_client, decode_stop, decode_tier, decode_usage
 from trilogue.protocols.responses.wire import PROTOCOL
 
@@ -138,24 +137,9 @@ def message_marks(item: dict[str, Json]) -> dict[str, Json]:
     return marks
 
 
-class _SnapshotEncoder(ResponsesStreamEncoder):
-    """Writes no events, only the snapshot at the end."""
-
-    def on_delta(self, event: Delta) -> None:
-        """More text."""
-        if self._item is not None:
-            self._item.open.texts.append(event.text)
-
-    def event(self, kind: str, fields: dict[str, Json]) -> None:
-        """Nobody listens."""
-
-    def send(self, item: OutputItem, text: str) -> None:
-        """Nobody listens."""
-
-
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     """The whole answer as the client's protocol has it."""
-    encoder = _SnapshotEncoder(reply)
-    encoder.encode(events_of(response))
-    dump(encoder.snapshot)  # raises for what no JSON text can hold, as the events of a stream do
-    return encoder.snapshot
+    body = ResponsesStreamEncoder(reply).whole(response)
+    if not reply.parsed:
+        dump(body)  # raises for what no JSON text can hold, as the events of a stream do
+    return body

@@ -79,14 +79,6 @@ def decode_tier(value: Json) -> Tier | None:
     return TIERS.get(value) if isinstance(value, str) else None
 
 
-def encode_tier(tier: Tier | None, reply: Reply) -> str | None:
-    """The tier of an answer."""
-    if tier is Tier.BATCH:
-        reply.ledger.add("tier", reply.tier_path, tier.value)
-        return Tier.DEFAULT.value
-    return None if tier is None else tier.value
-
-
 def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     """Usage, split so that nothing is counted twice. Counts that do not fit each other are cut to fit."""
     if not isinstance(value, dict):
@@ -142,16 +134,17 @@ def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str,
         "cached_tokens": usage.cache_read or 0,
         "cache_write_tokens": usage.cache_write or 0,
     }
-    _add_lifetimes(details, usage, native, ledger)
+    if usage.cache_write_long is not None:
+        _add_lifetimes(details, usage.cache_write or 0, usage.cache_write_long, native, ledger)
     body: dict[str, Json] = {
         "input_tokens": total_in,
         "input_tokens_details": details,
         "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": min(usage.reasoning or 0, usage.output)},
+        "output_tokens_details": {"reasoning_tokens": min(usage.reasoning, usage.output) if usage.reasoning else 0},
         "total_tokens": total_in + usage.output,
     }
-    if native:
-        add_extras(body, usage.extras or {})
+    if native and usage.extras:
+        add_extras(body, usage.extras)
     if usage.fetches:
         ledger.add("usage.detail", "usage", "web fetches")
     if usage.estimated:
@@ -159,11 +152,8 @@ def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str,
     return body
 
 
-def _add_lifetimes(details: dict[str, Json], usage: Usage, native: bool, ledger: Ledger) -> None:
-    if usage.cache_write_long is None:
-        return
+def _add_lifetimes(details: dict[str, Json], write: int, long: int, native: bool, ledger: Ledger) -> None:
     if native:
-        short = max((usage.cache_write or 0) - usage.cache_write_long, 0)
-        details["cache_write_tokens_details"] = {"ttl_30m_tokens": short, "ttl_12h_tokens": usage.cache_write_long}
-    elif usage.cache_write_long:
+        details["cache_write_tokens_details"] = {"ttl_30m_tokens": max(write - long, 0), "ttl_12h_tokens": long}
+    elif long:
         ledger.add("usage.cache_ttl", "usage")
