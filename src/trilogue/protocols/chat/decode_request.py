@@ -142,7 +142,7 @@ class _Messages:
 
     def _assistant(self, fields: Fields, role: Role) -> Turn:
         content = fields.any("content")
-        blocks: list[Block] = list(read_reasoning(fields, REASONING_FIELDS))
+        blocks: list[Block] = list(read_reasoning(fields.left, fields.path, REASONING_FIELDS))
         blocks += decode_content(content, fields.at("content"))
         refusal = fields.text("refusal")
         if refusal:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, Tier, ToolCall, Usage
 from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.wire import PROTOCOL
 
@@ -74,19 +74,13 @@ def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
     return status, {"reason": reason} if reason else None
 
 
-def decode_tier(value: Json) -> Tier | None:
-    """A tier that the protocol names; other servers' own tiers are not one."""
-    return TIERS.get(value) if isinstance(value, str) else None
-
-
 def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     """Usage, split so that nothing is counted twice. Counts that do not fit each other are cut to fit."""
     if not isinstance(value, dict):
         return None
-    fields = LooseFields(value)
-    total_in, output = fields.total("input_tokens"), fields.total("output_tokens")
-    input_given, output_given, _ = fields.take("input_tokens_details", "output_tokens_details", "total_tokens")
-    rest = fields.rest() or {}
+    known, rest = sort_fields(value, _USAGE)
+    total_in, output = known["input_tokens"] or 0, known["output_tokens"] or 0
+    input_given, output_given = known["input_tokens_details"], known["output_tokens_details"]
     read, write, long = _input_details(input_given, total_in, rest) if input_given else (None, None, None)
     return Usage(
         fresh=total_in - (read or 0) - (write or 0),
@@ -100,29 +94,44 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     )
 
 
+_USAGE: Kinds = {
+    "input_tokens": Count,
+    "output_tokens": Count,
+    "input_tokens_details": object,
+    "output_tokens_details": object,
+    "total_tokens": object,
+}
+_INPUT: Kinds = {"cached_tokens": Count, "cache_write_tokens": Count, "cache_write_tokens_details": dict}
+_LIFETIMES: Kinds = {"ttl_12h_tokens": Count}
+_OUTPUT: Kinds = {"reasoning_tokens": Count}
+_TOOL_USAGE: Kinds = {"web_search": dict}
+_SEARCHES: Kinds = {"num_requests": Count}
+
+
 def _input_details(given: Json, total: int, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:
-    details = LooseFields(given)
-    read, write = details.count("cached_tokens"), details.count("cache_write_tokens")
-    lifetimes = details.mapping("cache_write_tokens_details")
+    known, left = sort_fields(given, _INPUT)
+    read, write, lifetimes = known.values()
     if read is not None:
         read = min(read, total)
     if write is not None:
         write = min(write, total - (read or 0))
-    if left := details.rest():
+    if left:
         rest["input_tokens_details"] = left
-    return read, write, LooseFields(lifetimes).count("ttl_12h_tokens") if lifetimes else None
+    return read, write, sort_fields(lifetimes, _LIFETIMES)[0]["ttl_12h_tokens"] if lifetimes else None
 
 
 def _reasoning(given: Json, output: int, rest: dict[str, Json]) -> int | None:
-    details = LooseFields(given)
-    count = details.count("reasoning_tokens")
-    if left := details.rest():
+    known, left = sort_fields(given, _OUTPUT)
+    count: int | None = known["reasoning_tokens"]
+    if left:
         rest["output_tokens_details"] = left
     return None if count is None else min(count, output)
 
 
 def _searches(tool_usage: Json) -> int | None:
-    return LooseFields(LooseFields(tool_usage).mapping("web_search")).count("num_requests")
+    known, _ = sort_fields(tool_usage, _TOOL_USAGE)
+    count: int | None = sort_fields(known["web_search"], _SEARCHES)[0]["num_requests"]
+    return count
 
 
 def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str, Json] | None:
