@@ -29,6 +29,8 @@ class Settings:
 
     def read(self, fields: Fields, *context: Any) -> dict[str, Any]:
         """The settings that have a field in the body."""
+        if not fields.left:
+            return {}
         names_of = self._names_of
         found = {names_of[wire] for wire in fields.left if wire in names_of}
         settings: dict[str, Any] = {}

@@ -7,7 +7,7 @@ one message with its calls last, tool results are messages of their own before t
 
 from __future__ import annotations
 
-from trilogue.model import Json, Ledger, Request
+from trilogue.model import NO_SAMPLING, Json, Ledger, Request
 from trilogue.protocols.chat.controls import (
     encode_caching,
     encode_format,
@@ -30,7 +30,8 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     body: dict[str, Json] = {"model": target.model, "messages": encode_turns(request, out)}
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         body |= encode_tools(request, out)
-    body |= encode_sampling(request, out)
+    if request.sampling is not NO_SAMPLING:
+        body |= encode_sampling(request, out)
     if request.thinking is not None:
         body |= encode_thinking(request.thinking, request, out)
     if request.format is not None:

@@ -239,7 +239,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         message.add(block)
     choice: dict[str, Json] = {
         "index": 0,
-        "message": message.body(refusal_text(response.stop, message.refused)),
+        "message": message.body(response.stop),
         "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
         "finish_reason": encode_stop(response.stop, bool(message.calls), reply),
     }
@@ -345,7 +345,7 @@ class _MessageWriter:
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
-        self._reasoning = ReasoningWriter(reply)
+        self._reasoning: ReasoningWriter | None = None
         self._thoughts: list[str] = []
         self._details: list[Json] = []
         self._texts: list[str] = []
@@ -356,11 +356,6 @@ class _MessageWriter:
         self.calls: list[Json] = []
         self.logprobs: list[Json] = []
 
-    @property
-    def refused(self) -> bool:
-        """The model declined in its own words."""
-        return bool(self._refusals)
-
     def add(self, block: Block) -> None:
         """Take the next block."""
         if isinstance(block, Text):
@@ -368,15 +363,20 @@ class _MessageWriter:
         elif isinstance(block, ToolCall):
             self.calls.append(encode_call(block, self._reply))
         elif isinstance(block, Reasoning):
-            self._reasoning.begin(block)
-            self._thoughts.append(self._reasoning.block(block))
-            self._details += self._reasoning.details(block.opaque)
+            self._reason(block)
         elif isinstance(block, Refusal):
             self._refusals.append(block.text)
         elif isinstance(block, Audio):
             self._audio = audio_of(block)
         else:
             declare_dropped(block, self._reply)
+
+    def _reason(self, block: Reasoning) -> None:
+        if self._reasoning is None:
+            self._reasoning = ReasoningWriter(self._reply)
+        self._reasoning.begin(block)
+        self._thoughts.append(self._reasoning.block(block))
+        self._details += self._reasoning.details(block.opaque)
 
     def _text(self, block: Text) -> None:
         if block.text:
@@ -391,9 +391,11 @@ class _MessageWriter:
             self.logprobs += block.logprobs
         self._length += len(block.text)
 
-    def body(self, refusal: str | None) -> dict[str, Json]:
+    def body(self, stop: Stop) -> dict[str, Json]:
         """The message. Content is null only where something else is said."""
-        refused = "".join(self._refusals) or refusal
+        refused = "".join(self._refusals) if self._refusals else ""
+        if stop.reason is StopReason.REFUSAL:
+            refused = refused or refusal_text(stop, bool(self._refusals)) or ""
         spoken = self._texts or not (self.calls or refused or self._audio)
         message: dict[str, Json] = {
             "role": "assistant",
@@ -401,7 +403,7 @@ class _MessageWriter:
             "refusal": refused or None,
         }
         optional = (
-            ("reasoning_content", "".join(self._thoughts)),
+            ("reasoning_content", "".join(self._thoughts) if self._thoughts else ""),
             ("reasoning_details", self._details),
             ("tool_calls", self.calls),
             ("annotations", self._annotations),

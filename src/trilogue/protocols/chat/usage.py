@@ -169,18 +169,14 @@ def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
     }
     if reply.source is PROTOCOL:
         add_extras(body, usage.extras or {})
-    else:
-        _declare_usage(usage, reply)
-    return body
-
-
-def _declare_usage(usage: Usage, reply: Reply) -> None:
+        return body
     if usage.cache_write_long:
         reply.ledger.add("usage.cache_ttl", "usage")
     if usage.searches or usage.fetches:
         reply.ledger.add("usage.detail", "usage", "server tool counts")
     if usage.estimated:
         reply.ledger.add("usage.estimated", "usage")
+    return body
 
 
 def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None = None) -> Stop:

@@ -99,7 +99,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     answer = AnswerWriter(reply)
     answer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
     content = [wire for block in response.blocks if (wire := answer.write(block)) is not None]
-    stop = answer.stop(response)
+    stop = encode_stop(response.stop, called=answer.called, refused=answer.refused, reply=reply)
     if not content and not answer.native and stop["stop_reason"] == "end_turn":
         content = [{"type": "text", "text": ""}]
     if response.usage is None or response.usage.estimated:

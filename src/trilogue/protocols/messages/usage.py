@@ -204,11 +204,12 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wir
     elif stop.detail is not None:
         reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
     sequence = stop.sequence if reason is StopReason.STOP_SEQUENCE else None
-    return {"stop_reason": name, "stop_sequence": sequence, "stop_details": _stop_details(stop, reason, native)}
+    extras = stop.extras if native else None
+    details = _stop_details(stop, reason, extras or {}) if extras or reason is StopReason.REFUSAL else None
+    return {"stop_reason": name, "stop_sequence": sequence, "stop_details": details}
 
 
-def _stop_details(stop: Stop, reason: StopReason, native: bool) -> Wire | None:
-    extras = (stop.extras or {}) if native else {}
+def _stop_details(stop: Stop, reason: StopReason, extras: Wire) -> Wire:
     if reason is not StopReason.REFUSAL:
-        return extras or None
+        return extras
     return {"type": "refusal", "category": stop.category, "explanation": stop.explanation, **extras}

@@ -84,7 +84,8 @@ class ResponsesStreamEncoder(StreamEncoder):
             if not item.goes_on:
                 self._shelve(False)
         status, incomplete = encode_stop(response.stop, self.reply)
-        if (refusal := self._explanation(response.stop)) is not None:
+        refusal = self._explanation(response.stop) if response.stop.reason is StopReason.REFUSAL else None
+        if refusal is not None:
             self._shelve(False)
             self._item = MessageItem(self, refusal)
             self._item.take(refusal)
@@ -203,7 +204,8 @@ class ResponsesStreamEncoder(StreamEncoder):
     def on_finish(self, event: Finish) -> None:
         """The terminal event, with every item once more."""
         status, incomplete = encode_stop(event.stop, self.reply)
-        if (refusal := self._explanation(event.stop)) is not None:
+        refusal = self._explanation(event.stop) if event.stop.reason is StopReason.REFUSAL else None
+        if refusal is not None:
             self._close(False)
             self._open(item := MessageItem(self, refusal), refusal)
             item.stop(BlockStop(0))
@@ -261,7 +263,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def _explanation(self, stop: Stop) -> Refusal | None:
         """A classifier's words are the refusal, if the model itself said nothing."""
-        if stop.reason is not StopReason.REFUSAL or not stop.explanation or isinstance(self._item, MessageItem):
+        if not stop.explanation or isinstance(self._item, MessageItem):
             return None
         said = any(item.get("type") == "message" for item in self._output)
         return None if said else Refusal(text=stop.explanation)
