@@ -158,7 +158,9 @@ def sort_fields(value: Json, kinds: Kinds) -> tuple[dict[str, Json], dict[str, J
     known: dict[str, Json] = dict.fromkeys(kinds)
     rest: dict[str, Json] = {}
     odd = False
-    for name, item in value.items() if isinstance(value, dict) else ():
+    if type(value) is not dict and not isinstance(value, dict):
+        return known, rest
+    for name, item in value.items():
         if item is None:
             continue
         if name not in kinds:

@@ -17,13 +17,13 @@ from trilogue.protocols.messages.conversation import Conversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.thinking import encode_thinking
 from trilogue.protocols.messages.tools import encode_tools
-from trilogue.protocols.messages.wire import FAST_BETA, FIELD_BETAS, NESTED, TASK_BUDGET_BETA, TOOL_BETAS
+from trilogue.protocols.messages.wire import FAST_BETA, FIELD_BETAS, NESTED, PROTOCOL, TASK_BUDGET_BETA, TOOL_BETAS
 from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Outgoing.of(request, target, ledger)
+    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     marks = Marks(out)
     body: Wire = {"model": target.model, **_limit(request, out)}
     offers = request.tools or request.tool_choice is not None or request.parallel_tools is not None

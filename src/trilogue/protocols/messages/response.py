@@ -55,7 +55,9 @@ def decode_response(body: dict[str, Json]) -> Response:
     if known["content"] is None:
         raise UpstreamProtocolError("the upstream's answer has no content")
     blocks = decode_blocks(known["content"], "content", LooseFields)
-    usage, tier = split_tier(decode_usage(known["usage"]))
+    usage, tier = decode_usage(known["usage"]), None
+    if usage is not None and usage.extras:
+        usage, tier = split_tier(usage)
     return Response(
         protocol=PROTOCOL,
         id=known["id"] or "",

@@ -101,7 +101,8 @@ def encode_usage(usage: Usage | None, tier: Tier | None, native: bool, ledger: L
             wire["cache_creation"] = _split_writes(known.cache_write, known.cache_write_long)
         else:
             ledger.add("usage.cache_ttl", "usage")
-    wire |= _details(known, native)
+    if known.reasoning is not None or known.searches is not None or known.fetches is not None:
+        wire |= _details(known, native)
     if tier is not None:
         wire |= _tier(tier, ledger)
     if native and known.extras:

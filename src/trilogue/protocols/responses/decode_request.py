@@ -123,7 +123,7 @@ def _plain(role: Role, text: str, path: str, leading: bool = False) -> Turn:
 
 
 def _input(fields: Fields, turns: list[Turn], tools: ToolReader) -> None:
-    value = fields.any("input")
+    value = fields.left.pop("input", None)
     if type(value) is str:
         turns.append(_plain(Role.USER, value, "input"))
     elif type(value) is list:

@@ -15,12 +15,12 @@ from trilogue.protocols.responses.controls import encode_caching, encode_samplin
 from trilogue.protocols.responses.conversation import encode_turns
 from trilogue.protocols.responses.thinking import encode_thinking
 from trilogue.protocols.responses.tools import encode_tools
-from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED
+from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED, PROTOCOL
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Outgoing.of(request, target, ledger)
+    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     _refuse_prefill(request)
     body: dict[str, Json] = {"model": target.model} if target.model else {}
     body |= encode_turns(request, out)

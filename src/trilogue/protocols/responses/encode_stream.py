@@ -120,14 +120,15 @@ class ResponsesStreamEncoder(StreamEncoder):
         self, status: str, incomplete: dict[str, Json] | None, end: Finish | Response, later: Extras
     ) -> dict[str, Json]:
         """The answer with every item. `later`: fields that only its end has brought."""
-        fixed = {**self._base, **later} if later else self._base
-        final = {
-            **fixed,
+        final = self._base
+        if later:
+            final |= later
+        final |= {
             "status": status,
             "output": self._output,
             "usage": encode_usage(end.usage, self.native, self.reply.ledger),
             "incomplete_details": incomplete,
-            **service_tier(end.tier, fixed, self.reply),
+            **service_tier(end.tier, final, self.reply),
         }
         if not self.native and end.usage is not None and end.usage.searches:
             final["tool_usage"] = tool_usage(end.usage.searches)

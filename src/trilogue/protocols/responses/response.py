@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.model import Block, Extras, Json, Native, Response, Tier, Usage
+from trilogue.model import Block, Extras, Json, Native, Response, Text, Tier, Usage
 from trilogue.protocols.fields import Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.jsontext import dump
 from trilogue.protocols.reply import Reply
@@ -81,7 +81,9 @@ def decode_response(body: dict[str, Json]) -> Response:
     if envelope.output is None:
         raise UpstreamProtocolError("the upstream sent a response without output")
     blocks = _blocks(envelope.output)
-    calls = any(map(awaits_client, blocks))
+    calls = False
+    for block in blocks:
+        calls = calls or (type(block) is not Text and awaits_client(block))
     return Response(
         protocol=PROTOCOL,
         id=envelope.id,

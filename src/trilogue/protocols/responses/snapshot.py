@@ -38,17 +38,17 @@ _ECHOED: dict[str, Json] = {
 }
 """Echoes of the request, with the protocol's default for what the client left out."""
 
-_OBJECTS: dict[str, dict[str, Json]] = {
-    "reasoning": {"effort": None, "summary": None},
-    "text": {"format": {"type": "text"}},
-}
+_OBJECTS: tuple[tuple[str, dict[str, Json]], ...] = (
+    ("reasoning", {"effort": None, "summary": None}),
+    ("text", {"format": {"type": "text"}}),
+)
 """Echoes that are objects, of which the client may have said some fields."""
 
 _EXPECTED: dict[str, Json] = {
     **_REQUIRED,
     "max_output_tokens": None,
     "previous_response_id": None,
-    **_OBJECTS,
+    **dict(_OBJECTS),
     "truncation": "disabled",
 }
 """What clients read from every snapshot, for upstreams of this protocol that leave some of it out."""
@@ -68,7 +68,7 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
     for name in _ONLY_IF_SENT:
         if name in body and body[name] is not None:
             echoed[name] = body[name]
-    for name, default in _OBJECTS.items():
+    for name, default in _OBJECTS:
         given = body.get(name)
         echoed[name] = {**default, **given} if type(given) is dict else {**default}
     # What was not kept cannot be fetched again, whatever the client asked for.
