@@ -46,11 +46,11 @@ from trilogue.protocols.reply import Reply
 
 def decode_response(body: dict[str, Json]) -> Response:
     """The neutral answer. Raises `UpstreamFailure` if the body is an error, whatever its status was."""
-    failure = find_failure(body)
-    if failure is not None:
-        raise UpstreamFailure(failure)
     answer, extras = sort_fields(body, _ANSWER)
     choices = answer["choices"]
+    is_odd = not choices or answer["object"] == "error" or not _ERRORS.isdisjoint(body)
+    if is_odd and (failure := find_failure(body)) is not None:
+        raise UpstreamFailure(failure)
     if not choices or not isinstance(choices[0], dict):
         raise UpstreamProtocolError("the answer has no choices")
     choice, beside = sort_fields(choices[0], _CHOICE)
@@ -82,6 +82,8 @@ def decode_response(body: dict[str, Json]) -> Response:
     )
 
 
+_ERRORS = frozenset({"error", "type", "base_resp"})
+"""fields that an answer with choices has if it is an error"""
 _ANSWER: Kinds = {
     **dict.fromkeys(NOISE, object),
     "choices": list,

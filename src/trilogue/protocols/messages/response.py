@@ -48,10 +48,10 @@ SEPARATOR = "\n\n"
 
 def decode_response(body: dict[str, Json]) -> Response:
     """An answer's body; raises `UpstreamFailure` if it is an error in disguise."""
-    failure = find_failure(body)
-    if failure is not None:
-        raise UpstreamFailure(failure)
     known, rest = sort_fields(body, _ANSWER)
+    is_odd = known["type"] != "message" or not _ERRORS.isdisjoint(body)
+    if is_odd and (failure := find_failure(body)) is not None:
+        raise UpstreamFailure(failure)
     if known["content"] is None:
         raise UpstreamProtocolError("the upstream's answer has no content")
     blocks = decode_blocks(known["content"], "content", LooseFields)
@@ -70,6 +70,8 @@ def decode_response(body: dict[str, Json]) -> Response:
     )
 
 
+_ERRORS = frozenset({"error", "object"})
+"""fields that an error in disguise has, if it does not say so by its type"""
 _ANSWER: Kinds = {
     "type": object,
     "role": object,

@@ -114,12 +114,12 @@ _SETTINGS = Settings(
 
 def _instructions(fields: Fields) -> list[Turn]:
     text = fields.text("instructions")
-    return [] if text is None else [_plain(Role.SYSTEM, text, "instructions", leading=True)]
+    return [] if text is None else [_plain(Role.SYSTEM, text, "instructions")]
 
 
-def _plain(role: Role, text: str, path: str, leading: bool = False) -> Turn:
-    block = Text(text=text, path=path if path in ("instructions", "input") else f"{path}.content")
-    return Turn(role=role, blocks=(block,), path=path, plain=True, leading=leading)
+def _plain(role: Role, text: str, path: str) -> Turn:
+    """A turn that is no message but a field of the body."""
+    return Turn(role=role, blocks=(Text(text=text, path=path),), path=path, plain=True, leading=role is Role.SYSTEM)
 
 
 def _input(fields: Fields, turns: list[Turn], tools: ToolReader) -> None:
@@ -169,7 +169,7 @@ def _message(item: dict[str, Json], path: str) -> Turn:
         raise BadRequest(f"{path}.role must be one of {', '.join(_ROLES)}", path=f"{path}.role")
     if item.keys() <= _EASY:
         if type(content) is str:
-            return _plain(role, content, path)
+            return Turn(role=role, blocks=(Text(text=content, path=f"{path}.content"),), path=path, plain=True)
         if type(content) is list:
             return Turn(
                 role=role, blocks=decode_parts(content, f"{path}.content", Fields, _TEXT_TYPES[role]), path=path
