@@ -40,11 +40,6 @@ class Fields:
         """The value as it is."""
         return self.left.pop(name, None)
 
-    def take(self, *names: str) -> list[Json]:
-        """The values as they are, in this order."""
-        take = self.left.pop
-        return [take(name, None) for name in names]
-
     def text(self, name: str) -> str | None:
         """A string."""
         value = self.left.pop(name, None)
