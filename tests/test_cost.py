@@ -52,13 +52,13 @@ PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
 """from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
 PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
     (C, C): 209,
-    (C, M): 368,
-    (C, R): 389,
-    (M, C): 366,
+    (C, M): 308,
+    (C, R): 308,
+    (M, C): 304,
     (M, M): 213,
-    (M, R): 389,
-    (R, C): 480,
-    (R, M): 483,
+    (M, R): 319,
+    (R, C): 331,
+    (R, M): 344,
     (R, R): 218,
 }
 """of a client and an upstream, from the bytes of the request to those of the answer, without the sockets"""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.fields import Count, Fields, Kept, Kinds, LooseFields, sort_fields
 
 READERS = ["text", "flag", "integer", "number", "items", "mapping", "fields"]
 RIGHT = {"text": "x", "flag": True, "integer": 1, "number": 1.5, "items": [], "mapping": {}, "fields": {}}
@@ -79,15 +81,58 @@ def test_a_table_reads_what_is_there() -> None:
     assert fields.rest() == {"odd": 1}
 
 
-def test_values_are_taken_in_the_order_asked_for() -> None:
+def test_values_are_sorted_in_the_order_asked_for() -> None:
     """Absent ones are None."""
-    fields = Fields({"a": 1, "b": [2], "c": 3})
-    assert fields.take("b", "x", "a") == [[2], None, 1]
-    assert fields.rest() == {"c": 3}
+    known, rest = sort_fields({"a": 1, "b": [2], "c": 3}, dict.fromkeys(("b", "x", "a"), object))
+    assert list(known.values()) == [[2], None, 1]
+    assert rest == {"c": 3}
 
 
 def test_counts_are_not_negative() -> None:
-    """A total that is not there is nothing; a count that is not there is not known."""
-    fields = LooseFields({"a": -1, "b": 7, "c": "x"})
-    assert (fields.count("a"), fields.count("b"), fields.count("c"), fields.total("d")) == (0, 7, None, 0)
-    assert fields.rest() == {"c": "x"}
+    """A count that is not there is not known."""
+    kinds: Kinds = dict.fromkeys("abcdef", Count)
+    known, rest = sort_fields({"a": -1, "b": 7, "c": "x", "e": 3.0, "f": -3.0}, kinds)
+    assert known == {"a": 0, "b": 7, "c": None, "d": None, "e": 3, "f": 0}
+    assert rest == {"c": "x"}
+
+
+KINDS: Kinds = {"any": object, "tier": {"fast": 1}, "kept": Kept, "text": str, "number": float, "whole": int}
+
+
+def test_fields_are_sorted_by_their_kinds() -> None:
+    """Known ones are by their names, others are the rest; what is null is neither."""
+    given: dict[str, Any] = {
+        "x": 1,
+        "y": None,
+        "text": "a",
+        "whole": 2.0,
+        "number": 3,
+        "any": [],
+        "tier": "fast",
+        "kept": 4,
+    }
+    known, rest = sort_fields(given, KINDS)
+    assert known == {"any": [], "tier": 1, "kept": 4, "text": "a", "number": 3, "whole": 2}
+    assert type(known["whole"]) is int
+    assert rest == {"x": 1, "kept": 4}
+
+
+def test_odd_fields_are_at_the_end_of_the_rest() -> None:
+    """In the order of their kinds, not in their own."""
+    given = {"whole": True, "number": "1", "text": 1, "x": 1, "kept": 4, "tier": "slow", "any": None}
+    known, rest = sort_fields(given, KINDS)
+    assert known == {**dict.fromkeys(KINDS), "kept": 4}
+    assert list(rest.items()) == [
+        ("x", 1),
+        ("tier", "slow"),
+        ("kept", 4),
+        ("text", 1),
+        ("number", "1"),
+        ("whole", True),
+    ]
+
+
+@pytest.mark.parametrize("value", [None, "text", [1], 5])
+def test_what_is_no_object_has_no_fields(value: Any) -> None:
+    """Answers are read whatever they are."""
+    assert sort_fields(value, {"a": object}) == ({"a": None}, {})

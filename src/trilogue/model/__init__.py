@@ -48,6 +48,7 @@ from trilogue.model.failure import Failure, FailureKind
 from trilogue.model.losses import LOSSES, Ledger, Loss, LossRule
 from trilogue.model.protocol import Protocol, Provenance
 from trilogue.model.request import (
+    NO_SAMPLING,
     Caching,
     Effort,
     FormatKind,
@@ -75,6 +76,7 @@ from trilogue.model.tools import (
 
 __all__ = [
     "LOSSES",
+    "NO_SAMPLING",
     "SEAL_PREFIX",
     "Audio",
     "Block",

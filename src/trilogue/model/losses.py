@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trilogue.errors import InternalError, StrictLoss
 
@@ -131,14 +131,11 @@ LOSSES: dict[str, LossRule] = {
 }
 
 
-class Ledger:
+class Ledger(Struct, eq=False):
     """Collects losses in order, each (code, path) once."""
 
-    __slots__ = ("_seen", "losses")
-
-    def __init__(self) -> None:
-        self.losses: list[Loss] = []
-        self._seen: set[tuple[str, str]] = set()
+    losses: list[Loss] = field(default_factory=list)
+    _seen: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, code: str, path: str, detail: str = "") -> None:
         """Record one loss. An unknown code is a bug."""

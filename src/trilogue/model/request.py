@@ -89,6 +89,10 @@ class Sampling(Struct, frozen=True, kw_only=True):
     max_tool_calls: int | None = None
 
 
+NO_SAMPLING = Sampling()
+"""that of a request that says nothing about it"""
+
+
 class FormatKind(StrEnum):
     """What the answer's text must be."""
 
@@ -142,7 +146,7 @@ class Request(Struct, frozen=True, kw_only=True):
     """description of each tool namespace"""
     tool_choice: ToolChoice | None = None
     parallel_tools: bool | None = None
-    sampling: Sampling = Sampling()
+    sampling: Sampling = NO_SAMPLING
     thinking: Thinking | None = None
     format: OutputFormat | None = None
     verbosity: str | None = None

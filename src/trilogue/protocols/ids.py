@@ -7,15 +7,16 @@ from hashlib import blake2b
 
 from trilogue.model import Ledger
 
+_SIZE = 12
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def mint(prefix: str, response_id: str, position: int | str = "") -> str:
     """A new id, always the same for the same answer and position."""
-    return prefix + digest(f"{response_id}/{position}")
+    return prefix + blake2b(f"{response_id}/{position}".encode("utf-8", "replace"), digest_size=_SIZE).hexdigest()
 
 
-def digest(text: str, size: int = 12) -> str:
+def digest(text: str, size: int = _SIZE) -> str:
     """A short hex digest; not for secrets."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
 

@@ -33,10 +33,8 @@ def parse(data: bytes | str, fault: type[TrilogueError]) -> Json:
     """The value of a JSON text; raises `fault` with a message that shows no payload."""
     try:
         return _decode(data)
-    except RecursionError:
-        raise fault("the JSON is nested too deeply") from None
     except DECODE_ERRORS as error:
-        raise fault(f"not valid JSON: {_reason(error)}") from None
+        raise fault(_reason(error)) from None
 
 
 def decode_whole(decoder: msgspec.json.Decoder[Typed], data: bytes) -> Typed | None:
@@ -52,16 +50,22 @@ def decode_whole(decoder: msgspec.json.Decoder[Typed], data: bytes) -> Typed | N
 
 def parse_request(data: bytes | str) -> dict[str, Json]:
     """A client's request body."""
-    body = parse(data, BadRequest)
-    if not isinstance(body, dict):
+    try:
+        body = _decode(data)
+    except DECODE_ERRORS as error:
+        raise BadRequest(_reason(error)) from None
+    if type(body) is not dict:
         raise BadRequest("the request body must be a JSON object")
     return body
 
 
 def parse_upstream(data: bytes | str) -> dict[str, Json]:
     """A JSON object from an upstream."""
-    body = parse(data, UpstreamProtocolError)
-    if not isinstance(body, dict):
+    try:
+        body = _decode(data)
+    except DECODE_ERRORS as error:
+        raise UpstreamProtocolError(_reason(error)) from None
+    if type(body) is not dict:
         raise UpstreamProtocolError("the upstream sent JSON that is not an object")
     return body
 
@@ -101,9 +105,10 @@ def parse_object(text: str) -> dict[str, Json] | None:
 
 
 def _reason(error: Exception) -> str:
-    """The position and kind of a decode error, without the text around it."""
-    text = str(error)
-    return text if isinstance(error, msgspec.DecodeError) else type(error).__name__
+    """What is wrong with a JSON text, and where, without the text around it."""
+    if isinstance(error, RecursionError):
+        return "the JSON is nested too deeply"
+    return f"not valid JSON: {error if isinstance(error, msgspec.DecodeError) else type(error).__name__}"
 
 
 # An escaped pair counts as one token, so that `\\"` does not end a string; all other text is skipped.

@@ -28,6 +28,8 @@ class Reply(Struct, kw_only=True):
     request_id: str = ""
     source: Protocol | None = None
     """the protocol that the answer came from; None = unknown, treated as foreign"""
+    parsed: bool = False
+    """the answer came as JSON text, so that what is made of it can be written as one"""
     ledger: Ledger = field(default_factory=Ledger)
 
     def stop_path(self, stop: Stop) -> str:

@@ -24,15 +24,17 @@ class Settings:
     """A table of neutral settings: who reads each, from which fields. Some readers give several at once."""
 
     def __init__(self, rows: dict[str | tuple[str, ...], Row]) -> None:
-        self._readers = {names: reader for names, (reader, _) in rows.items()}
+        self._readers = tuple((names, reader) for names, (reader, _) in rows.items())
         self._names_of = {wire: names for names, (_, wires) in rows.items() for wire in wires}
 
     def read(self, fields: Fields, *context: Any) -> dict[str, Any]:
         """The settings that have a field in the body."""
+        if not fields.left:
+            return {}
         names_of = self._names_of
         found = {names_of[wire] for wire in fields.left if wire in names_of}
         settings: dict[str, Any] = {}
-        for names, read in self._readers.items():
+        for names, read in self._readers:
             if names not in found:
                 continue
             if type(names) is str:

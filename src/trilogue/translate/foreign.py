@@ -54,7 +54,8 @@ class Foreign(Struct, frozen=True):
             raise Unsupported(
                 request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier answers"
             )
-        self._extras(request.extras, "", DROP)
+        if request.extras is not None:
+            self._extras(request.extras, "", DROP)
         if not request.tools and request.tool_choice is None:
             return request
         if HostedTool in {type(tool) for tool in request.tools}:

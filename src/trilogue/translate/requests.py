@@ -84,7 +84,8 @@ def translate_request(
         body=wire,
         model=request.model,
         names=names,
-        stop=_emulated_stop(request, where),
+        # Responses has no stop sequences: the answer is cut on its way back instead.
+        stop=request.sampling.stop if where.protocol is Protocol.RESPONSES is not source else (),
         sealer=keeper,
     )
     return RequestTranslation(translated, ledger.losses, exchange)
@@ -106,8 +107,3 @@ def _adapt(request: Request, target: Target, sealer: Sealer, ledger: Ledger) -> 
         adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))
         refuse_broken_history(adapted)
     return adapted, names
-
-
-def _emulated_stop(request: Request, target: Target) -> tuple[str, ...]:
-    """Responses has no stop sequences: the answer is cut on its way back instead."""
-    return request.sampling.stop if target.protocol is Protocol.RESPONSES is not request.protocol else ()

@@ -6,12 +6,11 @@ import pytest
 
 from trilogue.model import Opaque, OpaqueKind, Protocol, Reasoning
 from trilogue.protocols.chat.reasoning import ReasoningWriter, details_of, merge_details, read_reasoning
-from trilogue.protocols.fields import Fields
 from trilogue.protocols.reply import Reply
 
 
 def read(**fields: Any) -> list[Reasoning]:
-    return read_reasoning(Fields(fields, "m"), None)
+    return read_reasoning(fields, "m")
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "thinking"])
@@ -40,9 +39,9 @@ def test_thinking_blocks() -> None:
 
 def test_nothing_to_read_stays_with_the_message() -> None:
     """DeepSeek's clients send an empty string, which must go back."""
-    fields = Fields({"reasoning_content": "", "reasoning_details": []})
-    assert read_reasoning(fields, None) == []
-    assert fields.rest() == {"reasoning_content": "", "reasoning_details": []}
+    fields = {"reasoning_content": "", "reasoning_details": []}
+    assert read_reasoning(fields, "m") == []
+    assert fields == {"reasoning_content": "", "reasoning_details": []}
 
 
 @pytest.mark.parametrize("span", [None, [0, 99], [2, 1], "x", [0.5, 1]])

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.corpus.load import GENERATION, Recording
 from tests.each import each
 from tests.judges import sdk
 from tests.protocols.responses.streams import collect, parse
 from tests.recordings import recordings
+from trilogue.errors import UpstreamFailure
 from trilogue.lint import lint_stream
-from trilogue.model import Event, Failed, FailureKind, Ledger, Protocol, Sequencer
+from trilogue.model import Event, Failed, FailureKind, Ledger, Protocol, Sequencer, events_of
 from trilogue.protocols.codec import Target
+from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses import CODEC
 
@@ -161,6 +164,30 @@ def test_streams_are_read_and_written(path: Path) -> None:
     response = collect(events)
     whole = CODEC.encode_response(response, Reply(body=recording["request"] or {}, model="alias", source=None))
     assert whole == parse(sent)[-1]["response"]
+
+
+_ANSWERS = [
+    pytest.param(path, id=path.stem)
+    for path in recordings()
+    if load(path)["status"] == 200 and load(path)["response"] and load(path)["endpoint"] in GENERATION
+]
+
+
+@each("path", _ANSWERS)
+def test_a_whole_answer_is_what_its_stream_ends_with(path: Path) -> None:
+    """Of all protocols, as an answer of its own protocol and as a foreign one, with what each of them lost."""
+    recording = Recording(path.stem, load(path))
+    try:
+        response = CODECS[recording.protocol].decode_response(load(path)["response"])
+    except UpstreamFailure:
+        assert load(path)["response"]["choices"][0]["error"]
+        return
+    body = (recording.request or {}) if recording.protocol is Protocol.RESPONSES else {}
+    for source in (recording.protocol, None):
+        whole_reply, reply = (Reply(body=body, model="alias", created=1, source=source) for _ in range(2))
+        sent = CODEC.encoder(reply).encode(events_of(response))
+        assert CODEC.encode_response(response, whole_reply) == parse(sent)[-1]["response"]
+        assert whole_reply.ledger.losses == reply.ledger.losses
 
 
 def snapshot(recording: dict[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     body: dict[str, Json] = {}
     if sampling.max_tokens is not None:
         name = request.where("max_tokens") if out.native else out.profile.max_tokens_field
-        body[name] = _limit(sampling.max_tokens, request, out)
+        body[name] = sampling.max_tokens
     settings = (
         ("temperature", sampling.temperature),
         ("top_p", sampling.top_p),
@@ -98,16 +98,12 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     return body
 
 
-def _limit(value: int, request: Request, out: Outgoing) -> int:
-    if value < 1 and not out.native:
-        raise Unsupported(request.where("max_tokens"), "Chat Completions cannot only warm a cache")
-    return value
-
-
 def _fit_sampling(request: Request, body: dict[str, Json], out: Outgoing) -> None:
     """What the upstream does not take is refused, or dropped and declared."""
     sampling = request.sampling
-    if len(sampling.stop) > MAX_STOPS:
+    if sampling.max_tokens is not None and sampling.max_tokens < 1:
+        raise Unsupported(request.where("max_tokens"), "Chat Completions cannot only warm a cache")
+    if sampling.stop and len(sampling.stop) > MAX_STOPS:
         raise Unsupported(request.where("stop"), f"Chat Completions takes {MAX_STOPS} stop sequences")
     if sampling.top_logprobs is not None and sampling.logprobs is None:
         body["logprobs"] = True

@@ -44,7 +44,14 @@ def encode_turns(request: Request, out: Outgoing) -> list[dict[str, Json]]:
     """The `messages` of a request."""
     if out.native:
         return [_native_message(turn, out) for turn in request.turns]
-    return _foreign_messages(request, out)
+    if request.turns and request.turns[-1].role is Role.ASSISTANT and request.protocol is Protocol.MESSAGES:
+        raise Unsupported(
+            request.turns[-1].path, "Chat Completions does not continue an assistant message", code="prefill"
+        )
+    conversation = Conversation(out)
+    for turn in request.turns:
+        conversation.add(turn)
+    return conversation.end()
 
 
 def _native_message(turn: Turn, out: Outgoing) -> dict[str, Json]:
@@ -115,17 +122,6 @@ def _call(call: ToolCall, call_id: str, arguments: str) -> dict[str, Json]:
 
 def _of(kind: type[_B], blocks: Iterable[Block]) -> list[_B]:
     return [block for block in blocks if isinstance(block, kind)]
-
-
-def _foreign_messages(request: Request, out: Outgoing) -> list[dict[str, Json]]:
-    if request.turns and request.turns[-1].role is Role.ASSISTANT and request.protocol is Protocol.MESSAGES:
-        raise Unsupported(
-            request.turns[-1].path, "Chat Completions does not continue an assistant message", code="prefill"
-        )
-    conversation = Conversation(out)
-    for turn in request.turns:
-        conversation.add(turn)
-    return conversation.end()
 
 
 _ROLES = {**{role: role.value for role in Role}, Role.TOOL: "user"}

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+from msgspec import field as new
+
 from trilogue.errors import BadRequest
 from trilogue.model import (
     Audio,
@@ -58,7 +61,11 @@ def decode_request(body: dict[str, Json]) -> Request:
     fields = Fields(body)
     paths: Paths = {}
     options = fields.fields("stream_options") if "stream_options" in body else None
-    model, turns = fields.text("model") or "", _decode_messages(fields)
+    model, messages = fields.text("model") or "", fields.items("messages")
+    if messages is None:
+        raise fields.require("messages")
+    reader = _Reader()
+    turns = tuple([reader.message(message, f"messages[{index}]") for index, message in enumerate(messages)])
     settings = _SETTINGS.read(fields, paths)
     if options is not None:
         settings["include_usage"] = options.flag("include_usage")
@@ -105,23 +112,12 @@ _SETTINGS = Settings(
 )
 
 
-def _decode_messages(fields: Fields) -> tuple[Turn, ...]:
-    messages = fields.items("messages")
-    if messages is None:
-        raise fields.require("messages")
-    return _Messages().read(messages)
-
-
-class _Messages:
+class _Reader(Struct):
     """Reads messages in order; remembers the ids it minted for deprecated function calls, for their results."""
 
-    def __init__(self) -> None:
-        self._minted: dict[str, str] = {}
+    minted: dict[str, str] = new(default_factory=dict)
 
-    def read(self, messages: list[Json]) -> tuple[Turn, ...]:
-        return tuple([self._message(message, f"messages[{index}]") for index, message in enumerate(messages)])
-
-    def _message(self, message: Json, path: str) -> Turn:
+    def message(self, message: Json, path: str) -> Turn:
         if not isinstance(message, dict):
             raise BadRequest(f"{path} must be an object", path=path)
         wire_role = message.get("role")
@@ -142,7 +138,7 @@ class _Messages:
 
     def _assistant(self, fields: Fields, role: Role) -> Turn:
         content = fields.any("content")
-        blocks: list[Block] = list(read_reasoning(fields, REASONING_FIELDS))
+        blocks: list[Block] = list(read_reasoning(fields.left, fields.path, REASONING_FIELDS))
         blocks += decode_content(content, fields.at("content"))
         refusal = fields.text("refusal")
         if refusal:
@@ -159,7 +155,7 @@ class _Messages:
         legacy = fields.fields("function_call")
         if legacy is not None:
             call = _function(legacy, legacy, mint("call_", fields.path, "function_call"))
-            self._minted[call.name] = call.id
+            self.minted[call.name] = call.id
             calls.append(call)
         return calls
 
@@ -169,7 +165,7 @@ class _Messages:
     def _function(self, fields: Fields, role: Role) -> Turn:
         """Before tools there was one call at a time, known by its name."""
         name = fields.filled("name")
-        return _result(fields, role, self._minted.get(name) or mint("call_", fields.path, name))
+        return _result(fields, role, self.minted.get(name) or mint("call_", fields.path, name))
 
 
 def _short_prompt(message: dict[str, Json], role: Role, path: str) -> Turn | None:
@@ -269,11 +265,11 @@ def _call_extras(fields: Fields, name: str, inner: Fields) -> Extras:
     return fields.rest()
 
 
-_READERS: dict[str, Callable[[_Messages, Fields, Role], Turn]] = {
-    "system": _Messages._prompt,
-    "developer": _Messages._prompt,
-    "user": _Messages._prompt,
-    "assistant": _Messages._assistant,
-    "tool": _Messages._tool,
-    "function": _Messages._function,
+_READERS: dict[str, Callable[[_Reader, Fields, Role], Turn]] = {
+    "system": _Reader._prompt,
+    "developer": _Reader._prompt,
+    "user": _Reader._prompt,
+    "assistant": _Reader._assistant,
+    "tool": _Reader._tool,
+    "function": _Reader._function,
 }

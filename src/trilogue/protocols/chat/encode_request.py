@@ -7,7 +7,7 @@ one message with its calls last, tool results are messages of their own before t
 
 from __future__ import annotations
 
-from trilogue.model import Json, Ledger, Request
+from trilogue.model import NO_SAMPLING, Json, Ledger, Request
 from trilogue.protocols.chat.controls import (
     encode_caching,
     encode_format,
@@ -18,7 +18,7 @@ from trilogue.protocols.chat.controls import (
 from trilogue.protocols.chat.conversation import encode_turns
 from trilogue.protocols.chat.thinking import encode_thinking
 from trilogue.protocols.chat.tools import encode_tools
-from trilogue.protocols.chat.wire import NESTED
+from trilogue.protocols.chat.wire import NESTED, PROTOCOL
 from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.outgoing import Outgoing
@@ -26,11 +26,12 @@ from trilogue.protocols.outgoing import Outgoing
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Outgoing.of(request, target, ledger)
+    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     body: dict[str, Json] = {"model": target.model, "messages": encode_turns(request, out)}
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         body |= encode_tools(request, out)
-    body |= encode_sampling(request, out)
+    if request.sampling is not NO_SAMPLING:
+        body |= encode_sampling(request, out)
     if request.thinking is not None:
         body |= encode_thinking(request.thinking, request, out)
     if request.format is not None:

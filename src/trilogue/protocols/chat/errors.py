@@ -28,7 +28,7 @@ def find_failure(body: dict[str, Json]) -> Failure | None:
     is_error = bool(body.get("error")) or body.get("object") == "error" or body.get("type") == "error"
     if not is_error and not body.get("choices"):
         is_error = any(body.get(name) for name in _LISTS) or any(isinstance(body.get(name), str) for name in _WORDS)
-    return decode_failure(body) if is_error or has_verdict(body) else None
+    return decode_failure(body) if is_error or ("base_resp" in body and has_verdict(body)) else None
 
 
 _LISTS = ("detail", "errors")

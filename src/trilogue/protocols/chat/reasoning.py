@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import SEAL_PREFIX, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
-from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import dump_text, parse
 from trilogue.protocols.reply import Reply
 
@@ -30,15 +30,17 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 """what Google says to send for a call that Gemini did not sign"""
 
 
-def read_reasoning(message: Fields, keep: str | None) -> list[Reasoning]:
-    """Reasoning beside the content, in any of its spellings. `keep`: the extra to remember the spelling under."""
-    if _SPELLED.isdisjoint(message.left):
+def read_reasoning(message: dict[str, Json], path: str, keep: str | None = None) -> list[Reasoning]:
+    """Take the reasoning beside the content, in any of its spellings, out of what is left of the message at a path.
+
+    `keep`: the extra to remember the spelling under.
+    """
+    if _SPELLED.isdisjoint(message):
         return []
-    taken = {name: value for name in _SPELLINGS if (value := message.any(name)) is not None}
-    blocks = _reasoning_blocks(taken, message.path) if taken else []
+    taken = {name: value for name in _SPELLINGS if (value := message.pop(name, None)) is not None}
+    blocks = _reasoning_blocks(taken, path) if taken else []
     if not blocks:
-        for name, value in taken.items():
-            message.put_back(name, value)
+        message |= taken
     elif keep is not None:
         blocks[0] = replace(blocks[0], extras={keep: taken})
     return blocks

@@ -33,13 +33,12 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.chat.calls import encode_call, read_call
-from trilogue.protocols.chat.controls import decode_tier
 from trilogue.protocols.chat.decode_content import thinking_text
 from trilogue.protocols.chat.errors import decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
-from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL
-from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL, TIERS
+from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.reply import Reply
@@ -47,75 +46,100 @@ from trilogue.protocols.reply import Reply
 
 def decode_response(body: dict[str, Json]) -> Response:
     """The neutral answer. Raises `UpstreamFailure` if the body is an error, whatever its status was."""
-    failure = find_failure(body)
-    if failure is not None:
+    answer, extras = sort_fields(body, _ANSWER)
+    choices = answer["choices"]
+    is_odd = not choices or answer["object"] == "error" or not _ERRORS.isdisjoint(body)
+    if is_odd and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
-    fields = LooseFields(body)
-    choices = fields.items("choices")
     if not choices or not isinstance(choices[0], dict):
         raise UpstreamProtocolError("the answer has no choices")
-    choice = LooseFields(choices[0])
-    error, said, delta, logprobs, _ = choice.take("error", "message", "delta", "logprobs", "index")
-    if error:
-        raise UpstreamFailure(decode_failure({"error": error}))
-    answer_id = fields.text("id") or ""
+    choice, beside = sort_fields(choices[0], _CHOICE)
+    if choice["error"]:
+        raise UpstreamFailure(decode_failure({"error": choice["error"]}))
+    answer_id = answer["id"] or ""
     # A server that completes texts has no message.
-    message = LooseFields(said or delta or {"content": choice.any("text")}, "choices[0].message")
-    blocks = _message_blocks(message, answer_id)
-    if logprobs is not None:
-        _add_logprobs(blocks, logprobs, choice)
-    reason = _finish_reason(choice)
-    calls = ToolCall in {type(block) for block in blocks}
+    said = choice["message"] or choice["delta"] or {"content": beside.pop("text", None)}
+    blocks, unsaid = _message_blocks(said, answer_id)
+    if choice["logprobs"] is not None:
+        _add_logprobs(blocks, choice["logprobs"], beside)
+    tier = TIERS.get(answer["service_tier"] or "")
+    if tier is None and answer["service_tier"]:
+        extras["service_tier"] = answer["service_tier"]
+    if len(choices) > 1:
+        extras["choices"] = choices[1:]
+    if unsaid:
+        extras["message"] = unsaid
     return Response(
         protocol=PROTOCOL,
         id=answer_id,
-        model=fields.text("model") or "",
-        created=fields.integer("created"),
+        model=answer["model"] or "",
+        created=answer["created"],
         blocks=tuple(blocks),
-        stop=decode_stop(reason, calls, choice.rest()),
-        usage=decode_usage(fields.any("usage")),
-        tier=decode_tier(fields) if "service_tier" in body else None,
-        extras=_answer_extras(fields, choices[1:], message),
+        stop=_stop(choice, beside, blocks),
+        usage=decode_usage(answer["usage"]),
+        tier=tier,
+        extras=extras or None,
     )
 
 
-def _answer_extras(fields: Fields, further: list[Json], message: Fields) -> dict[str, Json] | None:
-    fields.take(*NOISE)
-    if further:
-        fields.put_back("choices", further)
-    rest = message.rest()
-    if rest is not None:
-        fields.put_back("message", rest)
-    return fields.rest()
+_ERRORS = frozenset({"error", "type", "base_resp"})
+"""fields that an answer with choices has if it is an error"""
+_ANSWER: Kinds = {
+    **dict.fromkeys(NOISE, object),
+    "choices": list,
+    "id": str,
+    "model": str,
+    "created": int,
+    "usage": object,
+    "service_tier": str,
+}
+_CHOICE: Kinds = dict.fromkeys(
+    ("error", "message", "delta", "logprobs", "index", "finish_reason", "finish_details"), object
+)
+_MESSAGE: Kinds = dict.fromkeys(
+    ("role", "content", "annotations", "refusal", "audio", "tool_calls", "function_call"), object
+)
+_PATH = "choices[0].message"
 
 
-def _finish_reason(choice: Fields) -> str | None:
-    reason = choice.text("finish_reason")
-    if "finish_details" in choice.left:
-        details = choice.any("finish_details")
-        if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
-            return str(details["type"])
-    return reason
+def _stop(choice: dict[str, Json], beside: dict[str, Json], blocks: list[Block]) -> Stop:
+    reason, details = choice["finish_reason"], choice["finish_details"]
+    if reason is not None and type(reason) is not str:
+        beside["finish_reason"] = reason
+        reason = None
+    if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
+        reason = details["type"]
+    calls = False
+    for block in blocks:
+        calls = calls or type(block) is ToolCall
+    return decode_stop(reason, calls, beside or None)
 
 
-def _message_blocks(message: Fields, answer_id: str) -> list[Block]:
-    """What a message says, in the order in which Chat means it: reasoning, text, refusal, sound, calls."""
-    blocks: list[Block] = list(read_reasoning(message, None))
-    content, annotations, _ = message.take("content", "annotations", "role")
-    texts = content_blocks(content, f"{message.path}.content")
-    if annotations:
-        _cite(texts, annotations, message)
+def _message_blocks(said: Json, answer_id: str) -> tuple[list[Block], dict[str, Json]]:
+    """What a message says, and the rest. Chat means this order: reasoning, text, refusal, sound, calls."""
+    message, rest = sort_fields(said, _MESSAGE)
+    blocks: list[Block] = list(read_reasoning(rest, _PATH))
+    texts = content_blocks(message["content"], f"{_PATH}.content")
+    if message["annotations"]:
+        _cite(texts, message["annotations"], rest)
     blocks += texts
-    if "refusal" in message.left and (refusal := message.text("refusal")):
-        blocks.append(Refusal(text=refusal, path=message.at("refusal")))
-    if "audio" in message.left and (audio := read_audio(message.any("audio"), message.at("audio"))) is not None:
+    if message["refusal"] is not None:
+        blocks += _refusal(message["refusal"], rest)
+    if message["audio"] is not None and (audio := read_audio(message["audio"], f"{_PATH}.audio")) is not None:
         blocks.append(audio)
-    if "tool_calls" in message.left or "function_call" in message.left:
-        blocks += _calls(message, answer_id)
-    return blocks
+    if message["tool_calls"] is not None or message["function_call"] is not None:
+        blocks += _calls(message, rest, answer_id)
+    return blocks, rest
 
 
-def _cite(blocks: list[Block], annotations: Json, message: Fields) -> None:
+def _refusal(text: Json, rest: dict[str, Json]) -> list[Block]:
+    if type(text) is not str:
+        rest["refusal"] = text
+        return []
+    return [Refusal(text=text, path=f"{_PATH}.refusal")] if text else []
+
+
+def _cite(blocks: list[Block], annotations: Json, rest: dict[str, Json]) -> None:
     """Citations belong to the first text; where there is none they stay as they came."""
     citations = [citation_of(entry) for entry in entries(annotations)]
     for position, block in enumerate(blocks):
@@ -123,18 +147,21 @@ def _cite(blocks: list[Block], annotations: Json, message: Fields) -> None:
             blocks[position] = replace(block, citations=tuple(citations))
             return
     if citations:
-        message.put_back("annotations", [citation.native for citation in citations])
+        rest["annotations"] = [citation.native for citation in citations]
 
 
-def _calls(message: Fields, answer_id: str) -> Iterator[Block]:
-    calls = message.items("tool_calls") or []
-    legacy = message.any("function_call")
+def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> Iterator[Block]:
+    calls, legacy = message["tool_calls"], message["function_call"]
+    if type(calls) is not list:
+        if calls is not None:
+            rest["tool_calls"] = calls
+        calls = []
     if isinstance(legacy, dict):
         calls = [*calls, {"function": legacy}]
     ids: set[str] = set()
     for position, call in enumerate(calls):
         minted = mint("call_", answer_id, position)
-        read = read_call(call, minted, f"{message.at('tool_calls')}[{position}]")
+        read = read_call(call, minted, f"{_PATH}.tool_calls[{position}]")
         if read is not None:
             # Some servers give two calls the same id: their results could not be told apart.
             call_id = read.id if read.id not in ids else minted
@@ -146,7 +173,7 @@ def _calls(message: Fields, answer_id: str) -> Iterator[Block]:
 
 def content_blocks(content: Json, path: str) -> list[Block]:
     """Content as text, as parts, or as the very object that was asked for in JSON mode."""
-    if isinstance(content, str):
+    if type(content) is str:
         return [Text(text=content, path=path)] if content else []
     if isinstance(content, list):
         return [_part_block(part, f"{path}[{index}]") for index, part in enumerate(content)]
@@ -194,8 +221,8 @@ def read_audio(value: Json, path: str) -> Audio | None:
     return Audio(id=audio_id, source=source, transcript=transcript, path=path, extras=fields.rest())
 
 
-def _add_logprobs(blocks: list[Block], logprobs: Json, choice: Fields) -> None:
-    """Token entries belong to the first text; what does not fit stays with the choice."""
+def _add_logprobs(blocks: list[Block], logprobs: Json, beside: dict[str, Json]) -> None:
+    """Token entries belong to the first text; what does not fit stays beside the message."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     rest = logprobs
     for position, block in enumerate(blocks):
@@ -203,7 +230,8 @@ def _add_logprobs(blocks: list[Block], logprobs: Json, choice: Fields) -> None:
             blocks[position] = replace(block, logprobs=content)
             rest = {name: value for name, value in logprobs.items() if name != "content" and value is not None} or None
             break
-    choice.put_back("logprobs", rest)
+    if rest is not None:
+        beside["logprobs"] = rest
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
@@ -213,7 +241,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         message.add(block)
     choice: dict[str, Json] = {
         "index": 0,
-        "message": message.body(refusal_text(response.stop, message.refused)),
+        "message": message.body(response.stop),
         "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
         "finish_reason": encode_stop(response.stop, bool(message.calls), reply),
     }
@@ -319,7 +347,7 @@ class _MessageWriter:
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
-        self._reasoning = ReasoningWriter(reply)
+        self._reasoning: ReasoningWriter | None = None
         self._thoughts: list[str] = []
         self._details: list[Json] = []
         self._texts: list[str] = []
@@ -330,11 +358,6 @@ class _MessageWriter:
         self.calls: list[Json] = []
         self.logprobs: list[Json] = []
 
-    @property
-    def refused(self) -> bool:
-        """The model declined in its own words."""
-        return bool(self._refusals)
-
     def add(self, block: Block) -> None:
         """Take the next block."""
         if isinstance(block, Text):
@@ -342,15 +365,20 @@ class _MessageWriter:
         elif isinstance(block, ToolCall):
             self.calls.append(encode_call(block, self._reply))
         elif isinstance(block, Reasoning):
-            self._reasoning.begin(block)
-            self._thoughts.append(self._reasoning.block(block))
-            self._details += self._reasoning.details(block.opaque)
+            self._reason(block)
         elif isinstance(block, Refusal):
             self._refusals.append(block.text)
         elif isinstance(block, Audio):
             self._audio = audio_of(block)
         else:
             declare_dropped(block, self._reply)
+
+    def _reason(self, block: Reasoning) -> None:
+        if self._reasoning is None:
+            self._reasoning = ReasoningWriter(self._reply)
+        self._reasoning.begin(block)
+        self._thoughts.append(self._reasoning.block(block))
+        self._details += self._reasoning.details(block.opaque)
 
     def _text(self, block: Text) -> None:
         if block.text:
@@ -365,9 +393,11 @@ class _MessageWriter:
             self.logprobs += block.logprobs
         self._length += len(block.text)
 
-    def body(self, refusal: str | None) -> dict[str, Json]:
+    def body(self, stop: Stop) -> dict[str, Json]:
         """The message. Content is null only where something else is said."""
-        refused = "".join(self._refusals) or refusal
+        refused = "".join(self._refusals) if self._refusals else ""
+        if stop.reason is StopReason.REFUSAL:
+            refused = refused or refusal_text(stop, bool(self._refusals)) or ""
         spoken = self._texts or not (self.calls or refused or self._audio)
         message: dict[str, Json] = {
             "role": "assistant",
@@ -375,7 +405,7 @@ class _MessageWriter:
             "refusal": refused or None,
         }
         optional = (
-            ("reasoning_content", "".join(self._thoughts)),
+            ("reasoning_content", "".join(self._thoughts) if self._thoughts else ""),
             ("reasoning_details", self._details),
             ("tool_calls", self.calls),
             ("annotations", self._annotations),

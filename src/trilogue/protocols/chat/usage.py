@@ -6,6 +6,8 @@ figures never count a token twice, and `model.Stop`; and back, as the official A
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from trilogue.errors import UpstreamFailure
 from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
@@ -18,6 +20,15 @@ _CACHE_WRITE = ("cache_creation_input_tokens", "created_cache_tokens")
 _REASONING = ("reasoning_tokens",)
 _REPEATED = ("prompt_cache_miss_tokens", "total_tokens")
 """figures that follow from the others"""
+_PLAIN = {"prompt_tokens", "completion_tokens", "total_tokens"}
+_COUNTS = (*_PLAIN, *_CACHE_READ, *_CACHE_WRITE, *_REASONING)
+_OTHER_COUNTS = ("input_tokens", "output_tokens")
+_DETAILS = {
+    "prompt_tokens_details": ("cached_tokens", "cache_write_tokens"),
+    "completion_tokens_details": ("reasoning_tokens",),
+}
+
+Figures = dict[str, int | None]
 
 STOPS: dict[str, StopReason] = {
     "stop": StopReason.END,
@@ -68,76 +79,79 @@ def decode_usage(value: Json) -> Usage | None:
     """The figures of a usage object; None if there is none."""
     if not isinstance(value, dict) or not value:
         return None
-    left = value.copy()
-    total = _take(left, "total_tokens")
-    prompt, completion = _totals(left, total)
-    if not left:
+    known, rest = _figures(value, _COUNTS)
+    prompt, completion, total = known["prompt_tokens"], known["completion_tokens"], known["total_tokens"]
+    if prompt is None and completion is None:
+        # Some servers use the names of the other protocols.
+        other, rest = _figures(rest, _OTHER_COUNTS)
+        prompt, completion = other["input_tokens"], other["output_tokens"]
+    # Of three figures two are enough.
+    if prompt is None:
+        prompt = max(0, (total or 0) - (completion or 0))
+    if completion is None:
+        completion = max(0, (total or 0) - prompt)
+    if not rest and value.keys() <= _PLAIN:
         return Usage(fresh=prompt, output=completion)
-    input_details, output_details = _details(left, "prompt_tokens_details"), _details(left, "completion_tokens_details")
-    read = _first(input_details, "cached_tokens", left, _CACHE_READ)
-    write = _first(input_details, "cache_write_tokens", left, _CACHE_WRITE)
-    reasoning = _first(output_details, "reasoning_tokens", left, _REASONING)
-    if reasoning and total == prompt + completion + reasoning:
+    return _detailed(known, rest, prompt, completion)
+
+
+def _detailed(known: Figures, rest: dict[str, Json], prompt: int, completion: int) -> Usage:
+    details: Figures = {}
+    for name, names in _DETAILS.items():
+        details |= _inner(rest, name, names)
+    read = _first(details["cached_tokens"], known, _CACHE_READ)
+    write = _first(details["cache_write_tokens"], known, _CACHE_WRITE)
+    reasoning = _first(details["reasoning_tokens"], known, _REASONING)
+    if reasoning and known["total_tokens"] == prompt + completion + reasoning:
         # xAI counts reasoning beside the completion.
         completion += reasoning
     cached = (read or 0) + (write or 0)
     # Under the name that Messages has for it, what is more than the prompt is counted beside it, as there.
-    beside = cached > prompt and "cache_read_input_tokens" in value
+    beside = cached > prompt and (known["cache_read_input_tokens"] is not None or "cache_read_input_tokens" in rest)
     for name in _REPEATED:
-        left.pop(name, None)
-    for name, details in (("prompt_tokens_details", input_details), ("completion_tokens_details", output_details)):
-        if rest := _rest(details):
-            left[name] = rest
+        rest.pop(name, None)
     return Usage(
         fresh=prompt if beside else max(0, prompt - cached),
         cache_read=read,
         cache_write=write,
         output=completion,
         reasoning=reasoning,
-        extras=_rest(left),
+        extras=rest or None,
     )
 
 
-def _totals(left: dict[str, Json], total: int | None) -> tuple[int, int]:
-    """Prompt and completion. Some servers use the names of the other protocols; of three figures two are enough."""
-    prompt, completion = _take(left, "prompt_tokens"), _take(left, "completion_tokens")
-    if prompt is None and completion is None:
-        prompt, completion = _take(left, "input_tokens"), _take(left, "output_tokens")
-    if prompt is None:
-        prompt = max(0, (total or 0) - (completion or 0))
-    if completion is None:
-        completion = max(0, (total or 0) - prompt)
-    return prompt, completion
+def _figures(value: dict[str, Json], names: Iterable[str]) -> tuple[Figures, dict[str, Json]]:
+    """The counts of these names, None where there is none; and the rest, in which what is no count has its place."""
+    known: Figures = dict.fromkeys(names)
+    rest: dict[str, Json] = {}
+    for name, item in value.items():
+        if name in known and type(item) is int:
+            known[name] = item if item > 0 else 0
+        elif name in known and type(item) is float and item.is_integer():
+            known[name] = int(item) if item > 0 else 0
+        elif item is not None:
+            rest[name] = item
+    return known, rest
 
 
-def _take(left: dict[str, Json], name: str) -> int | None:
-    """A count; what is none stays where it is."""
-    value = left.get(name)
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) is not int:
-        return None
-    del left[name]
-    return value if value > 0 else 0
+def _inner(rest: dict[str, Json], name: str, names: tuple[str, ...]) -> Figures:
+    """The counts of an object among the rest, where what is left of it stays."""
+    value = rest.get(name)
+    if not isinstance(value, dict):
+        return dict.fromkeys(names)
+    del rest[name]
+    known, left = _figures(value, names)
+    if left:
+        rest[name] = left
+    return known
 
 
-def _details(left: dict[str, Json], name: str) -> dict[str, Json]:
-    value = left.get(name)
-    return left.pop(name).copy() if isinstance(value, dict) else {}
-
-
-def _first(details: dict[str, Json], own: str, left: dict[str, Json], others: tuple[str, ...]) -> int | None:
-    """The first figure that is there; all its spellings are taken."""
-    found = _take(details, own)
+def _first(own: int | None, known: Figures, others: tuple[str, ...]) -> int | None:
+    """The first figure that is there, of all its spellings."""
     for name in others:
-        if name in left:
-            other = _take(left, name)
-            found = other if found is None else found
-    return found
-
-
-def _rest(left: dict[str, Json]) -> dict[str, Json] | None:
-    return {name: value for name, value in left.items() if value is not None} or None if left else None
+        if own is None:
+            own = known[name]
+    return own
 
 
 def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
@@ -155,18 +169,14 @@ def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
     }
     if reply.source is PROTOCOL:
         add_extras(body, usage.extras or {})
-    else:
-        _declare_usage(usage, reply)
-    return body
-
-
-def _declare_usage(usage: Usage, reply: Reply) -> None:
+        return body
     if usage.cache_write_long:
         reply.ledger.add("usage.cache_ttl", "usage")
     if usage.searches or usage.fetches:
         reply.ledger.add("usage.detail", "usage", "server tool counts")
     if usage.estimated:
         reply.ledger.add("usage.estimated", "usage")
+    return body
 
 
 def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None = None) -> Stop:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from msgspec import Struct, field
+
 from trilogue.errors import BadRequest, Unsupported
 from trilogue.model import (
     CacheMark,
@@ -101,29 +103,27 @@ def decode_tier(fields: Fields) -> Tier | None:
     return take_enum(fields, "service_tier", REQUEST_TIERS)
 
 
-class Marks:
+class Marks(Struct):
     """Writes cache marks and keeps them within what the protocol allows for one request."""
 
-    def __init__(self, out: Outgoing) -> None:
-        self._accepted = out.profile.cache_marks or out.native
-        self._ledger = out.ledger
-        self._native = out.native
-        self._written: list[tuple[Wire, str]] = []
+    out: Outgoing
+    written: list[tuple[Wire, str]] = field(default_factory=list)
+    """what bears a mark, and its path"""
 
     def put(self, wire: Wire, cache: CacheMark | None, path: str, extras: Extras = None) -> None:
         """Mark a block or tool, and give it back its extras."""
-        if cache is not None and self._accepted:
+        if cache is not None and (self.out.profile.cache_marks or self.out.native):
             wire["cache_control"] = self.control(cache, path)
-            self._written.append((wire, path))
+            self.written.append((wire, path))
         elif cache is not None:
-            self._ledger.add("cache.mark", path)
+            self.out.ledger.add("cache.mark", path)
         if extras:
             restore_extras(wire, extras)
 
     def lost(self, cache: CacheMark | None, path: str) -> None:
         """The block of a mark is not written."""
         if cache is not None:
-            self._ledger.add("cache.mark", path)
+            self.out.ledger.add("cache.mark", path)
 
     def control(self, cache: CacheMark, path: str) -> Wire:
         """A mark as wire object, with the nearest of the two lifetimes."""
@@ -131,15 +131,14 @@ class Marks:
             return {"type": "ephemeral"}
         name = "5m" if cache.ttl <= 1800 else "1h"
         if CACHE_TTLS[name] != cache.ttl:
-            self._ledger.add("cache.ttl", path, name)
+            self.out.ledger.add("cache.ttl", path, name)
         return {"type": "ephemeral", "ttl": name}
 
     def trim(self) -> None:
         """Take off the marks that are too many: the first ones, which stand for the shortest prefixes."""
-        if not self._native:
-            for wire, path in self._written[:-MAX_CACHE_MARKS]:
-                del wire["cache_control"]
-                self._ledger.add("cache.mark", path, f"at most {MAX_CACHE_MARKS} are allowed")
+        for wire, path in self.written[:-MAX_CACHE_MARKS]:
+            del wire["cache_control"]
+            self.out.ledger.add("cache.mark", path, f"at most {MAX_CACHE_MARKS} are allowed")
 
 
 def encode_format(request: Request, out: Outgoing) -> tuple[Wire | None, str | None]:

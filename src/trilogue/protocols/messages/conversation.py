@@ -29,12 +29,8 @@ from trilogue.protocols.outgoing import Outgoing
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
-def encode_turns(request: Request, writer: BlockWriter, out: Outgoing) -> Wire:
-    """`system` and `messages`."""
-    return _native_turns(request, writer) if out.native else Conversation(request, writer, out).write()
-
-
-def _native_turns(request: Request, writer: BlockWriter) -> Wire:
+def native_turns(request: Request, writer: BlockWriter) -> Wire:
+    """`system` and `messages` as they came."""
     body: Wire = {}
     messages: list[Json] = []
     for turn in request.turns:

@@ -115,29 +115,20 @@ _SETTINGS = Settings(
 
 
 def _turn(message: Json, path: str) -> Turn:
-    turn = _short_turn(message, path)
-    if turn is not None:
-        return turn
+    if type(message) is dict and len(message) == 2:
+        # Most messages are a role and its content.
+        name, content = message.get("role"), message.get("content")
+        role = _ROLES.get(name) if type(name) is str else None
+        if role is not None and type(content) is str:
+            return Turn(role=role, blocks=(Text(text=content, path=f"{path}.content"),), path=path, plain=True)
+        if role is not None and type(content) is list:
+            return Turn(role=role, blocks=decode_blocks(content, f"{path}.content"), path=path)
     fields = Fields(message, path)
     role = _ROLES.get(fields.text("role") or "")
     if role is None:
         raise BadRequest(f"{path}.role must be one of {', '.join(_ROLES)}", path=f"{path}.role")
     blocks, plain = decode_content(fields, "content")
     return Turn(role=role, blocks=blocks, path=path, plain=plain, extras=fields.rest())
-
-
-def _short_turn(message: Json, path: str) -> Turn | None:
-    """The short way for a message that is a role and its content; None if there is more to it."""
-    if type(message) is not dict or len(message) != 2:
-        return None
-    role, content = message.get("role"), message.get("content")
-    if type(role) is not str or role not in _ROLES:
-        return None
-    if type(content) is str:
-        return Turn(role=_ROLES[role], blocks=(Text(text=content, path=f"{path}.content"),), path=path, plain=True)
-    if type(content) is list:
-        return Turn(role=_ROLES[role], blocks=decode_blocks(content, f"{path}.content"), path=path)
-    return None
 
 
 def _added_tools(turns: tuple[Turn, ...]) -> tuple[Tool, ...]:

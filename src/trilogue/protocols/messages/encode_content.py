@@ -11,6 +11,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import InternalError, Unsupported
@@ -23,6 +24,7 @@ from trilogue.model import (
     HostedResult,
     Image,
     Json,
+    Ledger,
     Native,
     OpaqueKind,
     Reasoning,
@@ -40,7 +42,6 @@ from trilogue.protocols.media import PDF, image_type, sniffed_type
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Marks, Wire
 from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES
-from trilogue.protocols.outgoing import Outgoing
 
 _SOURCE_TYPES = {kind: (name, field) for name, (kind, field) in SOURCES.items()}
 
@@ -53,13 +54,12 @@ def _write_source(source: Source) -> Wire:
     return {**wire, field: source.value}
 
 
-class BlockWriter:
+class BlockWriter(Struct):
     """Writes the blocks of one request. Those of this protocol go back as they were."""
 
-    def __init__(self, out: Outgoing, marks: Marks) -> None:
-        self.native = out.native
-        self.ledger = out.ledger
-        self.marks = marks
+    native: bool
+    ledger: Ledger
+    marks: Marks
 
     def write_all(self, blocks: Iterable[Block]) -> list[Json]:
         """The wire objects of all blocks that have one."""

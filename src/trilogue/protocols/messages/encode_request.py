@@ -7,41 +7,39 @@ user message.
 
 from __future__ import annotations
 
-from trilogue.model import (
-    Json,
-    Ledger,
-    Request,
-)
+from trilogue.model import NO_SAMPLING, Json, Ledger, Request
 from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.messages import controls
 from trilogue.protocols.messages.choice import is_forced
 from trilogue.protocols.messages.controls import Marks, Wire
-from trilogue.protocols.messages.conversation import encode_turns
+from trilogue.protocols.messages.conversation import Conversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.thinking import encode_thinking
 from trilogue.protocols.messages.tools import encode_tools
-from trilogue.protocols.messages.wire import FAST_BETA, FIELD_BETAS, NESTED, TASK_BUDGET_BETA, TOOL_BETAS
+from trilogue.protocols.messages.wire import FAST_BETA, FIELD_BETAS, NESTED, PROTOCOL, TASK_BUDGET_BETA, TOOL_BETAS
 from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Outgoing.of(request, target, ledger)
+    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     marks = Marks(out)
     body: Wire = {"model": target.model, **_limit(request, out)}
     offers = request.tools or request.tool_choice is not None or request.parallel_tools is not None
     tools = encode_tools(request, marks, out) if offers else {}
     if not out.native:
         controls.declare_rest(request, out)
-    body |= encode_turns(request, BlockWriter(out, marks), out)
+    writer = BlockWriter(out.native, ledger, marks)
+    body |= native_turns(request, writer) if out.native else Conversation(request, writer, out).write()
     body |= _settings(request, body, out)
     body |= tools
     if request.caching is not None and request.caching.automatic is not None:
         body["cache_control"] = marks.control(request.caching.automatic, request.where("caching"))
     if request.stream:
         body["stream"] = True
-    marks.trim()
+    if marks.written and not out.native:
+        marks.trim()
     if out.native and request.extras:
         restore_extras(body, request.extras, NESTED)
     return body
@@ -62,7 +60,8 @@ def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
     """Everything that is neither turns nor tools."""
     wire = _how(request, body, out) if request.thinking is not None or request.format is not None else {}
     thinks = "thinking" in wire and wire["thinking"].get("type") != "disabled"
-    wire |= controls.encode_sampling(request, thinks, out)
+    if request.sampling is not NO_SAMPLING:
+        wire |= controls.encode_sampling(request, thinks, out)
     if request.tier is not None:
         wire |= controls.encode_tier(request.tier, request, out)
     if request.user is not None:

@@ -31,7 +31,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages import hosted
@@ -48,35 +48,49 @@ SEPARATOR = "\n\n"
 
 def decode_response(body: dict[str, Json]) -> Response:
     """An answer's body; raises `UpstreamFailure` if it is an error in disguise."""
-    failure = find_failure(body)
-    if failure is not None:
+    known, rest = sort_fields(body, _ANSWER)
+    is_odd = known["type"] != "message" or not _ERRORS.isdisjoint(body)
+    if is_odd and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
-    fields = LooseFields(body)
-    content = fields.items("content")
-    if content is None:
+    if known["content"] is None:
         raise UpstreamProtocolError("the upstream's answer has no content")
-    blocks = decode_blocks(content, "content", LooseFields)
-    reason, sequence, details, figures, *_ = fields.take(
-        "stop_reason", "stop_sequence", "stop_details", "usage", "type", "role"
-    )
-    stop = decode_stop(reason, sequence, details, has_calls(blocks))
-    usage, tier = split_tier(decode_usage(figures))
+    blocks = decode_blocks(known["content"], "content", LooseFields)
+    usage, tier = decode_usage(known["usage"]), None
+    if usage is not None and usage.extras:
+        usage, tier = split_tier(usage)
     return Response(
         protocol=PROTOCOL,
-        id=fields.text("id") or "",
-        model=fields.text("model") or "",
+        id=known["id"] or "",
+        model=known["model"] or "",
         blocks=blocks,
-        stop=stop,
+        stop=decode_stop(known["stop_reason"], known["stop_sequence"], known["stop_details"], has_calls(blocks)),
         usage=usage,
         tier=tier,
-        extras=fields.rest(),
+        extras=rest or None,
     )
+
+
+_ERRORS = frozenset({"error", "object"})
+"""fields that an error in disguise has, if it does not say so by its type"""
+_ANSWER: Kinds = {
+    "type": object,
+    "role": object,
+    "content": list,
+    "stop_reason": object,
+    "stop_sequence": object,
+    "stop_details": object,
+    "usage": object,
+    "id": str,
+    "model": str,
+}
 
 
 def has_calls(blocks: tuple[Block, ...]) -> bool:
     """Whether the client is asked to run something. Calls from inside code execution end the turn by themselves."""
-    calls = [block for block in blocks if type(block) is ToolCall]
-    return bool(calls) and any(is_direct(call.extras) for call in calls)
+    found = False
+    for block in blocks:
+        found = found or (type(block) is ToolCall and is_direct(block.extras))
+    return found
 
 
 def is_direct(extras: Extras) -> bool:
@@ -89,7 +103,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     answer = AnswerWriter(reply)
     answer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
     content = [wire for block in response.blocks if (wire := answer.write(block)) is not None]
-    stop = answer.stop(response)
+    stop = encode_stop(response.stop, called=answer.called, refused=answer.refused, reply=reply)
     if not content and not answer.native and stop["stop_reason"] == "end_turn":
         content = [{"type": "text", "text": ""}]
     if response.usage is None or response.usage.estimated:

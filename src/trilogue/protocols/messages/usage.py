@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
-from trilogue.protocols.fields import LooseFields, Readers
+from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, reverse
 from trilogue.protocols.reply import Reply
 
@@ -19,58 +19,62 @@ def decode_usage(value: Json) -> Usage | None:
     """A usage object, whole or merged from several events; None if there is none."""
     if not isinstance(value, dict):
         return None
-    fields = LooseFields(value, "usage")
-    counts = fields.given(_COUNTS)
-    if not _NESTED.isdisjoint(value):
-        counts["searches"], counts["fetches"] = _server_tools(fields)
-        counts["cache_write_long"] = _long_write(fields, counts.get("cache_write"))
-        counts["reasoning"] = _thinking_tokens(fields)
-    return Usage(**counts, extras=fields.rest())
+    known, rest = sort_fields(value, _USAGE)
+    tools, split, details = known["server_tool_use"], known["cache_creation"], known["output_tokens_details"]
+    write = known["cache_creation_input_tokens"]
+    searches, fetches = (None, None) if tools is None else _server_tools(tools, rest)
+    return Usage(
+        fresh=known["input_tokens"] or 0,
+        cache_read=known["cache_read_input_tokens"],
+        cache_write=write,
+        cache_write_long=None if split is None else _long_write(split, write, rest),
+        output=known["output_tokens"] or 0,
+        reasoning=None if details is None else _thinking_tokens(details, rest),
+        searches=searches,
+        fetches=fetches,
+        extras=rest or None,
+    )
 
 
-_COUNTS: Readers = {
-    "cache_creation_input_tokens": ("cache_write", LooseFields.count),
-    "input_tokens": ("fresh", LooseFields.total),
-    "cache_read_input_tokens": ("cache_read", LooseFields.count),
-    "output_tokens": ("output", LooseFields.total),
+_USAGE: Kinds = {
+    "cache_creation_input_tokens": Count,
+    "input_tokens": Count,
+    "cache_read_input_tokens": Count,
+    "output_tokens": Count,
+    "server_tool_use": object,
+    "cache_creation": object,
+    "output_tokens_details": object,
 }
-_NESTED = frozenset({"server_tool_use", "cache_creation", "output_tokens_details"})
-"""figures that are objects"""
+_LIFETIMES: Kinds = {"ephemeral_5m_input_tokens": int, "ephemeral_1h_input_tokens": int}
+_DETAILS: Kinds = {"thinking_tokens": int}
+_TOOLS: Kinds = {"web_search_requests": int, "web_fetch_requests": int}
 
 
-def _long_write(fields: LooseFields, write: int | None) -> int | None:
+def _long_write(given: Json, write: int | None, rest: Wire) -> int | None:
     """The split by lifetime, if it adds up; otherwise it stays as it came."""
-    given = fields.any("cache_creation")
-    if given is None:
-        return None
-    split = LooseFields(given)
-    short, long = split.integer("ephemeral_5m_input_tokens"), split.integer("ephemeral_1h_input_tokens")
-    if short is None or long is None or short + long != write or split.rest():
-        fields.put_back("cache_creation", given)
+    known, more = sort_fields(given, _LIFETIMES)
+    short: int | None = known["ephemeral_5m_input_tokens"]
+    long: int | None = known["ephemeral_1h_input_tokens"]
+    if short is None or long is None or short + long != write or more:
+        rest["cache_creation"] = given
         return None if write is None else long
     return long
 
 
-def _thinking_tokens(fields: LooseFields) -> int | None:
-    given = fields.any("output_tokens_details")
-    if given is None:
-        return None
-    details = LooseFields(given)
-    count = details.integer("thinking_tokens")
-    if count is None or details.rest():
-        fields.put_back("output_tokens_details", given)
+def _thinking_tokens(given: Json, rest: Wire) -> int | None:
+    known, more = sort_fields(given, _DETAILS)
+    count: int | None = known["thinking_tokens"]
+    if count is None or more:
+        rest["output_tokens_details"] = given
     return count
 
 
-def _server_tools(fields: LooseFields) -> tuple[int | None, int | None]:
-    given = fields.any("server_tool_use")
-    if given is None:
-        return None, None
-    counts = LooseFields(given)
-    result = counts.integer("web_search_requests"), counts.integer("web_fetch_requests")
-    if result == (None, None) or counts.rest():
-        fields.put_back("server_tool_use", given)
-    return result
+def _server_tools(given: Json, rest: Wire) -> tuple[int | None, int | None]:
+    known, more = sort_fields(given, _TOOLS)
+    searches, fetches = known.values()
+    if more or (searches is None and fetches is None):
+        rest["server_tool_use"] = given
+    return searches, fetches
 
 
 def split_tier(usage: Usage | None) -> tuple[Usage | None, Tier | None]:
@@ -97,7 +101,8 @@ def encode_usage(usage: Usage | None, tier: Tier | None, native: bool, ledger: L
             wire["cache_creation"] = _split_writes(known.cache_write, known.cache_write_long)
         else:
             ledger.add("usage.cache_ttl", "usage")
-    wire |= _details(known, native)
+    if known.reasoning is not None or known.searches is not None or known.fetches is not None:
+        wire |= _details(known, native)
     if tier is not None:
         wire |= _tier(tier, ledger)
     if native and known.extras:
@@ -200,11 +205,12 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wir
     elif stop.detail is not None:
         reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
     sequence = stop.sequence if reason is StopReason.STOP_SEQUENCE else None
-    return {"stop_reason": name, "stop_sequence": sequence, "stop_details": _stop_details(stop, reason, native)}
+    extras = stop.extras if native else None
+    details = _stop_details(stop, reason, extras or {}) if extras or reason is StopReason.REFUSAL else None
+    return {"stop_reason": name, "stop_sequence": sequence, "stop_details": details}
 
 
-def _stop_details(stop: Stop, reason: StopReason, native: bool) -> Wire | None:
-    extras = (stop.extras or {}) if native else {}
+def _stop_details(stop: Stop, reason: StopReason, extras: Wire) -> Wire:
     if reason is not StopReason.REFUSAL:
-        return extras or None
+        return extras
     return {"type": "refusal", "category": stop.category, "explanation": stop.explanation, **extras}

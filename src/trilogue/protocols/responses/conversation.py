@@ -19,6 +19,7 @@ from trilogue.model import (
     Json,
     Native,
     OpaqueKind,
+    Protocol,
     Reasoning,
     Request,
     Role,
@@ -54,7 +55,9 @@ class Conversation:
         self._native = out.native
         self._ledger = out.ledger
         self._takes_raw = out.profile.raw_reasoning
-        self._parts = PartWriter(out)
+        self._parts = PartWriter(
+            out.native, out.ledger, out.native or out.profile.cache_marks, out.source is not Protocol.MESSAGES
+        )
         self._turn = _NOBODY
 
     @cached_property
@@ -279,21 +282,23 @@ def _as_error(output: Json) -> Json:
 def encode_turns(request: Request, out: Outgoing) -> dict[str, Json]:
     """`instructions` and `input`."""
     conversation = Conversation(request, out)
-    turns = list(request.turns)
+    turns = request.turns
     body: dict[str, Json] = {}
+    offset = 0
     if turns and turns[0].leading and conversation.is_plain_prompt(turns[0]):
-        prompt = turns.pop(0)
-        body["instructions"] = "\n\n".join(conversation.texts(prompt))
-    if len(turns) == 1 and turns[0].path == "input" and turns[0].plain and out.native:
+        body["instructions"] = "\n\n".join(conversation.texts(turns[0]))
+        turns, offset = turns[1:], 1
+    if out.native and len(turns) == 1 and turns[0].path == "input" and turns[0].plain:
         return {**body, "input": conversation.texts(turns[0])[0]}
     added = _added(request) if out.native else {}
     if turns or added or not out.native:
-        offset = len(request.turns) - len(turns)
         body["input"] = _items(turns, offset, added, conversation)
     return body
 
 
-def _items(turns: list[Turn], offset: int, added: dict[int, list[Tool]], conversation: Conversation) -> list[Json]:
+def _items(
+    turns: tuple[Turn, ...], offset: int, added: dict[int, list[Tool]], conversation: Conversation
+) -> list[Json]:
     """The input items, with tools that came in mid-conversation before the turn they came before."""
     items: list[Json] = []
     for position, turn in enumerate(turns, offset):

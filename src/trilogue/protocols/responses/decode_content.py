@@ -48,7 +48,9 @@ def decode_part(part: Json, path: str, reader: type[Fields], text_type: str) -> 
     """One part. The plain text part, by far the most common, skips the field reader."""
     if type(part) is dict:
         text = part.get("text")
-        if part.get("type") == text_type and type(text) is str and (len(part) == 2 or _says_no_more(part)):
+        # Most servers send empty lists beside the text.
+        says_more = not part.keys() <= _PLAIN_TEXT or part.get("annotations") or part.get("logprobs")
+        if type(text) is str and part.get("type") == text_type and not says_more:
             return Text(text=text, path=path)
     fields = reader(part, path)
     kind = fields.any("type")
@@ -58,11 +60,6 @@ def decode_part(part: Json, path: str, reader: type[Fields], text_type: str) -> 
     if decode is _text and kind != text_type:
         fields.put_back("type", kind)
     return decode(fields, part)
-
-
-def _says_no_more(part: dict[str, Json]) -> bool:
-    """A text part with empty lists beside its text."""
-    return part.keys() <= _PLAIN_TEXT and not part.get("annotations") and not part.get("logprobs")
 
 
 def _text(fields: Fields, part: dict[str, Json]) -> Block:

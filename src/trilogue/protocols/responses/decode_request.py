@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
-from trilogue.model import Block, Json, Request, Role, Sampling, Text, ToolChoice, ToolResult, Turn
+from trilogue.model import NO_SAMPLING, Block, Json, Request, Role, Text, ToolChoice, ToolResult, Turn
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.responses.choice import decode_choice
 from trilogue.protocols.responses.controls import (
@@ -34,8 +34,7 @@ _ROLES = {
     "system": Role.SYSTEM,
     "developer": Role.DEVELOPER,
 }
-_EASY = {"role", "content"}
-_EASY_TYPED = {"type", "role", "content"}
+_EASY = {"type", "role", "content"}
 _TEXT_TYPES = {role: "output_text" if role is Role.ASSISTANT else "input_text" for role in Role}
 _RESULTS = ("_output", "_response")
 _PATHS = {**PATHS, "user": "user"}
@@ -50,11 +49,11 @@ def decode_request(body: dict[str, Json]) -> Request:
         include = tuple([name for name in fields.items("include") or () if isinstance(name, str)])
     if "tools" in body:
         tools.read(fields.items("tools") or (), "tools")
-    turns = _instructions(fields)
+    turns = _instructions(fields) if "instructions" in body else []
     _input(fields, turns, tools)
-    settings = {"model": "", "sampling": Sampling(), "paths": _PATHS, **_SETTINGS.read(fields)}
+    settings = {"model": "", "paths": _PATHS, **_SETTINGS.read(fields)}
     if LOGPROBS in include:
-        settings["sampling"] = replace(settings["sampling"], logprobs=True)
+        settings["sampling"] = replace(settings.get("sampling", NO_SAMPLING), logprobs=True)
     return Request(
         protocol=PROTOCOL,
         turns=tuple(turns),
@@ -114,22 +113,20 @@ _SETTINGS = Settings(
 
 
 def _instructions(fields: Fields) -> list[Turn]:
-    text = fields.text("instructions") if "instructions" in fields.left else None
-    if text is None:
-        return []
-    return [_plain(Role.SYSTEM, text, "instructions", leading=True)]
+    text = fields.text("instructions")
+    return [] if text is None else [_plain(Role.SYSTEM, text, "instructions")]
 
 
-def _plain(role: Role, text: str, path: str, leading: bool = False) -> Turn:
-    block = Text(text=text, path=path if path in ("instructions", "input") else f"{path}.content")
-    return Turn(role=role, blocks=(block,), path=path, plain=True, leading=leading)
+def _plain(role: Role, text: str, path: str) -> Turn:
+    """A turn that is no message but a field of the body."""
+    return Turn(role=role, blocks=(Text(text=text, path=path),), path=path, plain=True, leading=role is Role.SYSTEM)
 
 
 def _input(fields: Fields, turns: list[Turn], tools: ToolReader) -> None:
-    value = fields.any("input")
-    if isinstance(value, str):
+    value = fields.left.pop("input", None)
+    if type(value) is str:
         turns.append(_plain(Role.USER, value, "input"))
-    elif isinstance(value, list):
+    elif type(value) is list:
         for n, item in enumerate(value):
             _item(item, f"input[{n}]", turns, tools)
     elif value is not None:
@@ -166,11 +163,13 @@ def _turn(item: dict[str, Json], kind: str, path: str) -> Turn:
 
 
 def _message(item: dict[str, Json], path: str) -> Turn:
-    role = _role(item.get("role"), path)
-    content = item.get("content")
-    if item.keys() == _EASY_TYPED or item.keys() == _EASY:
+    wire_role, content = item.get("role"), item.get("content")
+    role = _ROLES.get(wire_role) if type(wire_role) is str else None
+    if role is None:
+        raise BadRequest(f"{path}.role must be one of {', '.join(_ROLES)}", path=f"{path}.role")
+    if item.keys() <= _EASY:
         if type(content) is str:
-            return _plain(role, content, path)
+            return Turn(role=role, blocks=(Text(text=content, path=f"{path}.content"),), path=path, plain=True)
         if type(content) is list:
             return Turn(
                 role=role, blocks=decode_parts(content, f"{path}.content", Fields, _TEXT_TYPES[role]), path=path
@@ -195,10 +194,3 @@ def _message(item: dict[str, Json], path: str) -> Turn:
         status=fields.text("status"),
         extras=fields.rest(),
     )
-
-
-def _role(value: Json, path: str) -> Role:
-    role = _ROLES.get(value) if type(value) is str else None
-    if role is None:
-        raise BadRequest(f"{path}.role must be one of {', '.join(_ROLES)}", path=f"{path}.role")
-    return role

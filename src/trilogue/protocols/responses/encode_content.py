@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import Struct
+
 from trilogue.errors import Unsupported
 from trilogue.model import (
     Audio,
@@ -19,8 +21,8 @@ from trilogue.model import (
     Document,
     Image,
     Json,
+    Ledger,
     Native,
-    Protocol,
     Refusal,
     SearchResult,
     Source,
@@ -30,7 +32,6 @@ from trilogue.model import (
 from trilogue.protocols.media import data_url
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.openai_cache import write_breakpoint
-from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.wording import document_head, search_result_text
 
 
@@ -48,15 +49,15 @@ def encode_annotation(citation: Citation, text: str, native: bool) -> dict[str, 
     return {**base, "start_index": start, "end_index": end, "url": citation.url or "", "title": citation.title or ""}
 
 
-class PartWriter:
+class PartWriter(Struct):
     """Writes the blocks of one request as parts."""
 
-    def __init__(self, out: Outgoing) -> None:
-        self.native = out.native
-        self.ledger = out.ledger
-        self._cache_marks = out.native or out.profile.cache_marks
-        self.knows_files = out.source is not Protocol.MESSAGES
-        """file ids may be OpenAI's"""
+    native: bool
+    ledger: Ledger
+    cache_marks: bool
+    """the server takes them"""
+    knows_files: bool
+    """file ids may be OpenAI's"""
 
     def write(self, blocks: Iterable[Block]) -> list[Json]:
         """The parts of all blocks, in order."""
@@ -108,7 +109,7 @@ class PartWriter:
         return part
 
     def _mark(self, part: dict[str, Json], mark: CacheMark, path: str) -> None:
-        if not self._cache_marks:
+        if not self.cache_marks:
             self.ledger.add("cache.mark", path)
             return
         part[BREAKPOINT] = write_breakpoint(mark, path, self.ledger)

@@ -7,7 +7,7 @@ extras, natives and ids; requests of other protocols are written in the forms th
 from __future__ import annotations
 
 from trilogue.errors import Unsupported
-from trilogue.model import Json, Ledger, Protocol, Request, Role
+from trilogue.model import NO_SAMPLING, Json, Ledger, Protocol, Request, Role
 from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.outgoing import Outgoing
@@ -15,30 +15,33 @@ from trilogue.protocols.responses.controls import encode_caching, encode_samplin
 from trilogue.protocols.responses.conversation import encode_turns
 from trilogue.protocols.responses.thinking import encode_thinking
 from trilogue.protocols.responses.tools import encode_tools
-from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED
+from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED, PROTOCOL
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Outgoing.of(request, target, ledger)
+    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     _refuse_prefill(request)
     body: dict[str, Json] = {"model": target.model} if target.model else {}
     body |= encode_turns(request, out)
-    body |= encode_sampling(request, out)
+    if request.sampling is not NO_SAMPLING:
+        body |= encode_sampling(request, out)
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         body |= encode_tools(request, out)
     if request.thinking is not None:
         body |= encode_thinking(request.thinking, request, out)
     if request.format is not None or request.verbosity is not None:
         body |= encode_text(request, out)
-    body |= encode_caching(request, out)
+    if request.caching is not None or request.protocol is Protocol.MESSAGES:
+        body |= encode_caching(request, out)
     if request.tier is not None:
         body |= encode_tier(request.tier, request, out)
     if request.user is not None:
         body |= encode_user(request.user, request, out)
     body |= _state(request, out)
     body |= _include(request, out)
-    body |= _stream(request, out)
+    if request.stream or request.obfuscation is not None:
+        body |= _stream(request, out)
     if out.native and request.extras:
         restore_extras(body, request.extras, NESTED)
     return body

@@ -1,8 +1,9 @@
 """Model events → a stream of the Responses protocol.
 
 In: the events of one answer, at most one block open. Out: the events that the official API would send: two lifecycle
-events, items one after the other with their parts, one terminal event with everything. The terminal snapshot is kept,
-so that the whole form of an answer comes from here too. How an item is written is `output_items.py`.
+events, items one after the other with their parts, one terminal event with everything. A whole answer comes from here,
+too: it is what the terminal event says, made of the same items without telling their events. How an item is written is
+`output_items.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trilogue.model import (
     BlockStop,
     CitationDelta,
     Delta,
+    Extras,
     Failed,
     Finish,
     HostedCall,
@@ -26,7 +28,9 @@ from trilogue.model import (
     Reasoning,
     ReasoningDelta,
     Refusal,
+    Response,
     ResponseStart,
+    Stop,
     StopReason,
     Text,
     ToolCall,
@@ -66,21 +70,73 @@ class ResponsesStreamEncoder(StreamEncoder):
         """Go on with this event number: what came before, the upstream wrote itself."""
         self._sequence = number
 
-    def on_start(self, event: ResponseStart) -> None:
-        """Two lifecycle events with everything that is known."""
-        given = event.id or self.reply.seed
-        self._id = event.id if self.native and event.id else mint("resp_", given)
-        created = event.created if event.created is not None else self.reply.created
+    def whole(self, response: Response) -> dict[str, Json]:
+        """A whole answer: what the terminal event of its stream would say."""
+        self._begin(response)
+        for block in response.blocks:
+            said = self._spoken(block) if type(block) is Audio else block
+            item = self._item
+            if item is None or not item.accepts(said):
+                if item is not None:
+                    self._shelve(False)
+                self._item = item = _OPENERS.get(type(said), _open_unsaid)(self, said)
+            item.take(said)
+            if not item.goes_on:
+                self._shelve(False)
+        status, incomplete = encode_stop(response.stop, self.reply)
+        refusal = self._explanation(response.stop) if response.stop.reason is StopReason.REFUSAL else None
+        if refusal is not None:
+            self._shelve(False)
+            self._item = MessageItem(self, refusal)
+            self._item.take(refusal)
+        self._shelve(status == "incomplete")
+        return self._end(status, incomplete, response, None)
+
+    def _begin(self, start: ResponseStart | Response) -> None:
+        """What is known of an answer before its first block."""
+        reply = self.reply
+        self._id = start.id if self.native and start.id else mint("resp_", start.id or reply.seed)
         self._base = {
             "id": self._id,
             "object": "response",
-            "created_at": created,
+            "created_at": start.created if start.created is not None else reply.created,
             "status": "in_progress",
-            **echo(self.reply, event.extras),
-            "model": self.reply.model or event.model,
+            **echo(reply, start.extras),
+            "model": reply.model or start.model,
             "output": [],
             "usage": None,
         }
+
+    def _shelve(self, incomplete: bool) -> dict[str, Json] | None:
+        """The open item is complete: its final form, if it has one."""
+        item, self._item = self._item, None
+        if item is None or type(item) is Unsaid:
+            return None
+        final = item.close(incomplete)
+        self._output.append(final)
+        return final
+
+    def _end(
+        self, status: str, incomplete: dict[str, Json] | None, end: Finish | Response, later: Extras
+    ) -> dict[str, Json]:
+        """The answer with every item. `later`: fields that only its end has brought."""
+        final = self._base
+        if later:
+            final |= later
+        final |= {
+            "status": status,
+            "output": self._output,
+            "usage": encode_usage(end.usage, self.native, self.reply.ledger),
+            "incomplete_details": incomplete,
+            **service_tier(end.tier, final, self.reply),
+        }
+        if not self.native and end.usage is not None and end.usage.searches:
+            final["tool_usage"] = tool_usage(end.usage.searches)
+        return final
+
+    def on_start(self, event: ResponseStart) -> None:
+        """Two lifecycle events with everything that is known."""
+        self._begin(event)
         begun = self._base if "completed_at" not in self._base else {**self._base, "completed_at": None}
         for name in ("response.created", "response.in_progress"):
             self.event(name, {"response": begun})
@@ -93,7 +149,11 @@ class ResponsesStreamEncoder(StreamEncoder):
             self._item.start(block)
             return
         self._close(False)
-        self._item = _OPENERS.get(type(block), _open_unsaid)(self, block)
+        self._open(_OPENERS.get(type(block), _open_unsaid)(self, block), block)
+
+    def _open(self, item: OutputItem, block: Block) -> None:
+        self._item = item
+        item.announce(block)
 
     def _spoken(self, block: Audio) -> Block:
         """Sound is said in words."""
@@ -145,23 +205,13 @@ class ResponsesStreamEncoder(StreamEncoder):
     def on_finish(self, event: Finish) -> None:
         """The terminal event, with every item once more."""
         status, incomplete = encode_stop(event.stop, self.reply)
-        if event.stop.reason is StopReason.REFUSAL and event.stop.explanation:
-            self._explain(event.stop.explanation)
+        refusal = self._explanation(event.stop) if event.stop.reason is StopReason.REFUSAL else None
+        if refusal is not None:
+            self._close(False)
+            self._open(item := MessageItem(self, refusal), refusal)
+            item.stop(BlockStop(0))
         self._close(status == "incomplete")
-        usage = encode_usage(event.usage, self.native, self.reply.ledger)
-        later = (event.extras or {}) if self.native else {}
-        final = {
-            **self._base,
-            **later,
-            "status": status,
-            "output": self._output,
-            "usage": usage,
-            "incomplete_details": incomplete,
-            **service_tier(event.tier, {**self._base, **later}, self.reply),
-        }
-        if not self.native:
-            final |= tool_usage(event.usage)
-        self.snapshot = final
+        self.snapshot = final = self._end(status, incomplete, event, event.extras if self.native else None)
         self.event(TERMINAL.get(status, TERMINAL["completed"]), {"response": final})
 
     def on_failed(self, event: Failed) -> None:
@@ -177,14 +227,13 @@ class ResponsesStreamEncoder(StreamEncoder):
             self.snapshot = failed
             self.event("response.failed", {"response": failed})
 
-    def next_index(self) -> int:
-        """The output index of a new item."""
-        self._indices += 1
-        return self._indices - 1
-
-    def mint_id(self, kind: str, index: int, given: str | None) -> str:
-        """The id of an item: the upstream's own if it is of this protocol, else a new one."""
-        return given if self.native and given else mint(ID_PREFIXES.get(kind, "item_"), self._id, index)
+    def place(self, kind: str, given: str | None) -> tuple[int, str]:
+        """The output index of a new item and its id: the upstream's own if it is of this protocol, else a new one."""
+        index = self._indices
+        self._indices = index + 1
+        if self.native and given:
+            return index, given
+        return index, mint(ID_PREFIXES.get(kind, "item_"), self._id, index)
 
     def call_id(self, given: str) -> str:
         """A call id that no other call of this answer has."""
@@ -207,20 +256,18 @@ class ResponsesStreamEncoder(StreamEncoder):
             self._sequence += 1
 
     def _close(self, incomplete: bool) -> None:
-        item, self._item = self._item, None
-        if item is None or isinstance(item, Unsaid):
-            return
-        final = item.close(incomplete)
-        self.event("response.output_item.done", {"output_index": item.index, "item": final})
-        self._output.append(final)
+        item = self._item
+        final = self._shelve(incomplete)
+        if item is not None and final is not None:
+            item.conclude(final)
+            self.event("response.output_item.done", {"output_index": item.index, "item": final})
 
-    def _explain(self, explanation: str) -> None:
+    def _explanation(self, stop: Stop) -> Refusal | None:
         """A classifier's words are the refusal, if the model itself said nothing."""
-        if any(item.get("type") == "message" for item in self._output) or isinstance(self._item, MessageItem):
-            return
-        self._close(False)
-        self._item = MessageItem(self, Refusal(text=explanation))
-        self._item.stop(BlockStop(0))
+        if not stop.explanation or isinstance(self._item, MessageItem):
+            return None
+        said = any(item.get("type") == "message" for item in self._output)
+        return None if said else Refusal(text=stop.explanation)
 
 
 def _open_hosted(encoder: ResponsesStreamEncoder, block: HostedCall) -> OutputItem:

@@ -6,7 +6,7 @@ item for is declared and left out.
 
 from __future__ import annotations
 
-from trilogue.model import Block, BlockStop, HostedCall, HostedKind, HostedResult, Json, Native, OpenBlock
+from trilogue.model import Block, BlockStop, HostedCall, HostedKind, HostedResult, Json, Native
 from trilogue.protocols.responses.hosted import ITEM_TYPES, encode_hosted
 from trilogue.protocols.responses.output_items import OutputItem, Stream
 from trilogue.protocols.responses.wire import BLANKS, PROGRESS
@@ -24,19 +24,24 @@ class NativeItem(OutputItem):
         self._call_id = block.id if isinstance(block, HostedCall) else None
         self.goes_on = self._call_id is not None
         self._native = native if given is None or not self.id else {**native, "id": self.id}
-        blank = {name: value for name, value in BLANKS.get(self.kind, {}).items() if name in native}
-        status = {"status": "in_progress"} if "status" in native and self.kind in PROGRESS else {}
-        self.added({**self._native, **blank, **status})
-        progress(self, 0)
-        self.start(block)
 
     def accepts(self, block: Block) -> bool:
         """The result is inside the native form already."""
         return isinstance(block, HostedResult) and block.call_id == self._call_id
 
     def close(self, incomplete: bool) -> dict[str, Json]:
-        progress(self, 1)
         return self._native
+
+    def announce(self, block: Block) -> None:
+        native = self._native
+        blank = {name: value for name, value in BLANKS.get(self.kind, {}).items() if name in native}
+        status = {"status": "in_progress"} if "status" in native and self.kind in PROGRESS else {}
+        self.added({**native, **blank, **status})
+        progress(self, 0)
+        self.start(block)
+
+    def conclude(self, final: dict[str, Json]) -> None:
+        progress(self, 1)
 
 
 def progress(item: OutputItem, phase: int, failed: bool = False) -> None:
@@ -55,6 +60,24 @@ class HostedItem(OutputItem):
         super().__init__(stream, ITEM_TYPES[block.tool], None)
         self._call = block
         self._result: HostedResult | None = None
+
+    def accepts(self, block: Block) -> bool:
+        """The result of this very call."""
+        return isinstance(block, HostedResult) and block.call_id == self._call.id and self._result is None
+
+    def take(self, block: Block) -> None:
+        """The call, then its result."""
+        if isinstance(block, HostedCall):
+            self._call = block
+        elif isinstance(block, HostedResult):
+            self._result = block
+            self.goes_on = False
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        self._declare()
+        return encode_hosted(self._call, self.id, self._result) or {}
+
+    def announce(self, block: HostedCall) -> None:
         item = encode_hosted(block, self.id, None) or {}
         if "action" in item:
             item["action"] = _NO_ACTION
@@ -63,27 +86,14 @@ class HostedItem(OutputItem):
         progress(self, 0)
         self.start(block)
 
-    def accepts(self, block: Block) -> bool:
-        """The result of this very call."""
-        return isinstance(block, HostedResult) and block.call_id == self._call.id and self._result is None
-
     def stop(self, event: BlockStop) -> None:
-        """The call or its result is complete."""
-        final = self.open.close(event)
-        if isinstance(final, HostedCall):
-            self._call = final
-        elif isinstance(final, HostedResult):
-            self._result = final
-            self.goes_on = False
+        self.take(self.open.close(event))
 
-    def close(self, incomplete: bool) -> dict[str, Json]:
-        item = encode_hosted(self._call, self.id, self._result) or {}
-        self._declare()
+    def conclude(self, final: dict[str, Json]) -> None:
         tell = _INNER.get(self.kind)
         if tell is not None:
-            tell(self, item)
-        progress(self, 1, failed=item["status"] == "failed")
-        return item
+            tell(self, final)
+        progress(self, 1, failed=final["status"] == "failed")
 
     def _declare(self) -> None:
         ledger, result = self.stream.reply.ledger, self._result
@@ -118,8 +128,6 @@ class Unsaid(OutputItem):
     """A block that this protocol cannot say: declared, and its deltas are swallowed."""
 
     def __init__(self, stream: Stream, block: Block) -> None:
-        self.stream = stream
-        self.open = OpenBlock(block)
         code, detail = "native.dropped", type(block).__name__
         if isinstance(block, HostedResult):
             code, detail = "hosted.result_dropped", block.tool.value
@@ -128,3 +136,6 @@ class Unsaid(OutputItem):
         elif isinstance(block, Native):
             detail = block.type
         stream.reply.ledger.add(code, block.path, detail)
+
+    def announce(self, block: Block) -> None:
+        self.start(block)

@@ -1,12 +1,14 @@
-"""Output items while they are written: each takes the events of its blocks and writes those of its item.
+"""Output items while they are written: each takes blocks, whole or as events, and has the final form of its item.
 
-An item is added when its first block starts and done when its block stops: clients run a call as soon as it is done.
-Only items that more blocks may belong to stay open until something else begins or the answer ends. Text goes out at
-once; the done events repeat it once.
+A block that comes whole is taken, and that is all. One that streams is taken when it stops; until then, the item tells
+its events. An item is added when its first block starts and done when its block stops: clients run a call as soon as
+it is done. Only items that more blocks may belong to stay open until something else begins or the answer ends. Text
+goes out at once; the done events repeat it once.
 """
 
 from __future__ import annotations
 
+from typing import Any
 from typing import Protocol as Shape
 
 from trilogue.model import (
@@ -44,11 +46,8 @@ class Stream(Shape):
     reply: Reply
     native: bool
 
-    def next_index(self) -> int:
-        """The output index of a new item."""
-
-    def mint_id(self, kind: str, index: int, given: str | None) -> str:
-        """The id of an item: the upstream's own if it is of this protocol, else a new one."""
+    def place(self, kind: str, given: str | None) -> tuple[int, str]:
+        """The output index of a new item and its id: the upstream's own if it is of this protocol, else a new one."""
 
     def call_id(self, given: str) -> str:
         """A call id that no other call of this answer has."""
@@ -58,6 +57,9 @@ class Stream(Shape):
 
     def send(self, item: OutputItem, text: str) -> None:
         """Send a delta of an item."""
+
+
+_NOTHING = OpenBlock(Native(type="", data={}))
 
 
 class OutputItem:
@@ -71,14 +73,25 @@ class OutputItem:
     def __init__(self, stream: Stream, kind: str, given_id: str | None) -> None:
         self.stream = stream
         self.kind = kind
-        self.index = stream.next_index()
-        self.id = stream.mint_id(kind, self.index, given_id)
-        self.at: dict[str, Json] = {"item_id": self.id, "output_index": self.index}
-        self.open = OpenBlock(Native(type="", data={}))
+        self.index, self.id = stream.place(kind, given_id)
+        self.at: dict[str, Json] = {}
+        """where the item is, for its events"""
+        self.open = _NOTHING
 
     def accepts(self, block: Block) -> bool:
         """Whether a further block belongs to this item."""
         return False
+
+    def take(self, block: Any) -> None:
+        """A block of this item is complete; the first one is of the kind that the item was made for."""
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        """The item is complete: its final form."""
+        raise NotImplementedError
+
+    def announce(self, block: Any) -> None:
+        """Tell that the item begins, and with it its first block."""
+        raise NotImplementedError
 
     def start(self, block: Block) -> None:
         """A block of this item begins."""
@@ -88,14 +101,14 @@ class OutputItem:
         """More reasoning; only reasoning items have it."""
 
     def stop(self, event: BlockStop) -> None:
-        """The block is complete."""
+        """The block that streamed is complete."""
 
-    def close(self, incomplete: bool) -> dict[str, Json]:
-        """The item is complete: its final form."""
-        raise NotImplementedError
+    def conclude(self, final: dict[str, Json]) -> None:
+        """Tell what comes before the final form of the item."""
 
     def added(self, item: dict[str, Json]) -> None:
         """Announce the item."""
+        self.at = {"item_id": self.id, "output_index": self.index}
         self.stream.event("response.output_item.added", {"output_index": self.index, "item": item})
 
     def deltas(self, kind: str, **at: int) -> None:
@@ -131,21 +144,43 @@ class MessageItem(OutputItem):
     goes_on = True
 
     def __init__(self, stream: Stream, block: Block) -> None:
-        marks = (block.extras or {}) if stream.native else {}
-        super().__init__(stream, "message", marks.get("item_id"))
-        self._given_id = marks.get("item_id")
+        marks = block.extras if stream.native else None
+        self._given_id = marks.get("item_id") if marks else None
+        super().__init__(stream, "message", self._given_id)
         self._parts: list[Json] = []
         self._status: str | None = None
-        phase = {"phase": marks["phase"]} if "phase" in marks else {}
-        self._item = {"id": self.id, "type": "message", "role": "assistant", **phase, **(marks.get("item") or {})}
-        self.added({**self._item, "status": "in_progress", "content": []})
-        self.start(block)
+        self._item: dict[str, Json] = {"id": self.id, "type": "message", "role": "assistant"}
+        if marks and "phase" in marks:
+            self._item["phase"] = marks["phase"]
+        if marks and "item" in marks:
+            self._item |= marks["item"]
 
     def accepts(self, block: Block) -> bool:
         """A run goes on as long as the upstream, if it is of this protocol, says it is the same message."""
         if not isinstance(block, (Text, Refusal)):
             return False
         return not self.stream.native or (block.extras or {}).get("item_id") == self._given_id
+
+    def take(self, block: Text | Refusal) -> None:
+        """One more part."""
+        self._add(self._part(block, block.text), block)
+
+    def _part(self, block: Block, text: str) -> dict[str, Json]:
+        if type(block) is not Text:
+            return {"type": "refusal", "refusal": text}
+        annotations = self._annotations(block, text) if block.citations else []
+        return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": block.logprobs or []}
+
+    def _add(self, part: dict[str, Json], block: Block) -> None:
+        self._status = None
+        if self.stream.native and block.extras:
+            self._status = block.extras.get("item_status")
+            part |= self.own_extras(block)
+        self._parts.append(part)
+
+    def announce(self, block: Block) -> None:
+        self.added({**self._item, "status": "in_progress", "content": []})
+        self.start(block)
 
     def start(self, block: Block) -> None:
         """A part begins."""
@@ -170,25 +205,20 @@ class MessageItem(OutputItem):
         if not isinstance(final, (Text, Refusal)):
             final = self.open.close(BlockStop(event.index))
         text = self.say_missing(_text_of(final), _text_of(self.open.block) + self.open.text())
-        self._status = (final.extras or {}).get("item_status") if self.stream.native else None
         at = {**self.at, "content_index": len(self._parts)}
+        part = self._part(final, text)
         if isinstance(final, Text):
-            part = self._text_done(final, text, at)
+            self._tell_text(part, at)
         else:
-            part = {"type": "refusal", "refusal": text}
             self.stream.event("response.refusal.done", {**at, "refusal": text})
-        part |= self.own_extras(final)
+        self._add(part, final)
         self.stream.event("response.content_part.done", {**at, "part": part})
-        self._parts.append(part)
 
-    def _text_done(self, final: Text, text: str, at: dict[str, Json]) -> dict[str, Json]:
-        annotations = self._annotations(final, text)
-        for n, annotation in enumerate(annotations):
+    def _tell_text(self, part: dict[str, Json], at: dict[str, Json]) -> None:
+        for n, annotation in enumerate(part["annotations"]):
             fields = {**at, "annotation_index": n, "annotation": annotation}
             self.stream.event("response.output_text.annotation.added", fields)
-        logprobs = final.logprobs or []
-        self.stream.event("response.output_text.done", {**at, "text": text, "logprobs": logprobs})
-        return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
+        self.stream.event("response.output_text.done", {**at, "text": part["text"], "logprobs": part["logprobs"]})
 
     def _annotations(self, final: Text, text: str) -> list[Json]:
         ledger = self.stream.reply.ledger
@@ -218,6 +248,17 @@ class ReasoningItem(OutputItem):
         self._pieces: list[str] = []
         self._encrypted: str | None = None
         self._final = block
+
+    def take(self, block: Reasoning) -> None:
+        """Parts without a word are none."""
+        self._texts = {False: [text for text in block.summary if text], True: [text for text in block.raw if text]}
+        self._end(block, block.opaque)
+
+    def _end(self, block: Reasoning, opaque: Opaque | None) -> None:
+        self._final = block
+        self._encrypted = self._visible(opaque)
+
+    def announce(self, block: Reasoning) -> None:
         self.added({**encode_reasoning((), (), None), "id": self.id, "status": "in_progress"})
         self.start(block)
 
@@ -241,8 +282,7 @@ class ReasoningItem(OutputItem):
         self._end_part()
         final = of_kind(self.open.close(event), Reasoning)
         self._send_whole(final)
-        self._final = final
-        self._encrypted = self._visible(event.opaque or final.opaque)
+        self._end(final, event.opaque or final.opaque)
 
     def _send_whole(self, block: Reasoning) -> None:
         for raw, texts in ((False, block.summary), (True, block.raw)):
@@ -310,12 +350,23 @@ class CallItem(OutputItem):
         super().__init__(stream, call_type(block.kind), block.item_id)
         self._call_id = stream.call_id(block.id)
         self._custom = block.kind is CallKind.CUSTOM
+        self._events = "response.custom_tool_call_input" if self._custom else "response.function_call_arguments"
         self._said = ""
         self._final = block
+
+    def take(self, block: ToolCall) -> None:
+        """The arguments that the model left out are an empty object."""
+        self._final = block
+        self._said = block.arguments or self._no_arguments
+
+    @property
+    def _no_arguments(self) -> str:
+        return "" if self._custom or self.stream.native else "{}"
+
+    def announce(self, block: ToolCall) -> None:
         item = {"id": self.id, **encode_call(block, self._call_id, ""), **self.own_extras(block)}
         self.added({**item, "status": "in_progress"})
-        name = "response.custom_tool_call_input" if self._custom else "response.function_call_arguments"
-        self._events = name
+        name = self._events
         self.deltas(f"{name}.delta")
         self.start(block)
 
@@ -330,14 +381,15 @@ class CallItem(OutputItem):
         """The arguments are complete."""
         begun = of_kind(self.open.block, ToolCall)
         self._final = final = of_kind(self.open.close(event), ToolCall)
-        self._said = self.say_missing(final.arguments, begun.arguments + self.open.text())
+        said = self.say_missing(final.arguments, begun.arguments + self.open.text())
+        self._said = said or self.say_missing(self._no_arguments, "")
+
+    def conclude(self, final: dict[str, Json]) -> None:
+        done = {"input": self._said} if self._custom else {"arguments": self._said, "name": self._final.name}
+        self.stream.event(f"{self._events}.done", {**self.at, **done})
 
     def close(self, incomplete: bool) -> dict[str, Json]:
         """Why the answer ends is not known yet. Arguments that break off show that the call was cut."""
-        if not self._said and not self._custom and not self.stream.native:
-            self._said = self.say_missing("{}", "")
         incomplete = not self._custom and breaks_off(self._said)
-        done = {"input": self._said} if self._custom else {"arguments": self._said, "name": self._final.name}
-        self.stream.event(f"{self._events}.done", {**self.at, **done})
         item = {"id": self.id, **encode_call(self._final, self._call_id, self._said), **self.own_extras(self._final)}
         return {**item, "status": _status(self._final.status if self.stream.native else None, incomplete)}

@@ -1,7 +1,7 @@
 """A whole Responses answer ↔ `Response`.
 
-In: a parsed body, tolerant of every quirk. Out: its blocks, and back. Writing runs the stream encoder over the answer
-cut into events, so that the streamed and the whole form of an answer cannot differ.
+In: a parsed body, tolerant of every quirk. Out: its blocks, and back. Writing is the stream encoder's, which makes the
+streamed and the whole form of an answer of the same items.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
-from trilogue.model import Block, Delta, Extras, Json, Native, Response, Tier, Usage, events_of
-from trilogue.protocols.fields import LooseFields
+from trilogue.model import Block, Extras, Json, Native, Response, Text, Tier, Usage
+from trilogue.protocols.fields import Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.jsontext import dump
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.items import decode_item
-from trilogue.protocols.responses.output_items import OutputItem
-from trilogue.protocols.responses.usage import awaits_client, decode_stop, decode_tier, decode_usage
+from trilogue.protocols.responses.usage import TIERS, awaits_client, decode_stop, decode_usage
 from trilogue.protocols.responses.wire import PROTOCOL
 
 _FAILED = frozenset({"failed", "cancelled"})
@@ -32,41 +31,46 @@ class Envelope(Struct, frozen=True, kw_only=True):
     model: str
     created: int | None
     status: str | None
+    failed: bool
+    """it ended without an answer"""
     incomplete: Json
     output: list[Json] | None
     usage: Usage | None
     tier: Tier | None
     extras: Extras
 
-    @property
-    def failed(self) -> bool:
-        """It ended without an answer."""
-        return self.status in _FAILED
-
 
 def read_envelope(body: Json) -> Envelope:
     """Everything around the output of a response object."""
-    fields = LooseFields(body)
-    incomplete, usage, tool_usage, tier_name, *_ = fields.take(
-        "incomplete_details", "usage", "tool_usage", "service_tier", "object", "error"
-    )
-    created = fields.number("created_at")
-    tier = decode_tier(tier_name)
-    if tier is None and tier_name is not None:
-        fields.put_back("service_tier", tier_name)
-    if tool_usage is not None:
-        fields.put_back("tool_usage", tool_usage)
+    known, rest = sort_fields(body, _ENVELOPE)
+    created = known["created_at"]
     return Envelope(
-        id=fields.text("id") or "",
-        model=fields.text("model") or "",
+        id=known["id"] or "",
+        model=known["model"] or "",
         created=None if created is None else int(created),
-        status=fields.text("status"),
-        incomplete=incomplete,
-        output=fields.items("output"),
-        usage=decode_usage(usage, tool_usage),
-        tier=tier,
-        extras=fields.rest(),
+        status=known["status"],
+        failed=known["status"] in _FAILED,
+        incomplete=known["incomplete_details"],
+        output=known["output"],
+        usage=decode_usage(known["usage"], known["tool_usage"]),
+        tier=known["service_tier"],
+        extras=rest or None,
     )
+
+
+_ENVELOPE: Kinds = {
+    "object": object,
+    "error": object,
+    "incomplete_details": object,
+    "usage": object,
+    "created_at": float,
+    "service_tier": TIERS,
+    "tool_usage": Kept,
+    "id": str,
+    "model": str,
+    "status": str,
+    "output": list,
+}
 
 
 def decode_response(body: dict[str, Json]) -> Response:
@@ -77,7 +81,9 @@ def decode_response(body: dict[str, Json]) -> Response:
     if envelope.output is None:
         raise UpstreamProtocolError("the upstream sent a response without output")
     blocks = _blocks(envelope.output)
-    calls = any(map(awaits_client, blocks))
+    calls = False
+    for block in blocks:
+        calls = calls or (type(block) is not Text and awaits_client(block))
     return Response(
         protocol=PROTOCOL,
         id=envelope.id,
@@ -109,15 +115,15 @@ def decode_output_item(item: dict[str, Json], path: str) -> tuple[Block, ...]:
 
 def decode_message(item: dict[str, Json], path: str) -> tuple[Block, ...]:
     """The blocks of a message. Each knows its item; a message without parts has only its native form."""
-    content = item.get("content")
-    if isinstance(content, str):
+    known, rest = sort_fields(item, _MESSAGE)
+    content, status = known["content"], known["status"]
+    if type(content) is str:
         content = [{"type": "output_text", "text": content}]
     parts = decode_parts(content, f"{path}.content", LooseFields, "output_text")
     if not parts:
         return (Native(type="message", data=item, path=path),)
-    marks = message_marks(item)
-    status = item.get("status")
-    if isinstance(status, str) and status != "completed":
+    marks = _marks(known, rest)
+    if type(status) is str and status != "completed":
         marks["item_status"] = status
     if not marks:
         return parts
@@ -126,36 +132,26 @@ def decode_message(item: dict[str, Json], path: str) -> tuple[Block, ...]:
 
 def message_marks(item: dict[str, Json]) -> dict[str, Json]:
     """What a block must know of its message so that it can be put together again: id, phase, and unknown fields."""
-    fields = LooseFields(item)
-    fields.take("type", "role", "status", "content")
+    return _marks(*sort_fields(item, _MESSAGE))
+
+
+_MESSAGE: Kinds = {"type": object, "role": object, "status": object, "content": object, "id": str, "phase": str}
+
+
+def _marks(known: dict[str, Json], rest: dict[str, Json]) -> dict[str, Json]:
     marks: dict[str, Json] = {}
-    if (item_id := fields.text("id")) is not None:
-        marks["item_id"] = item_id
-    if (phase := fields.text("phase")) is not None:
-        marks["phase"] = phase
-    if (rest := fields.rest()) is not None:
+    if known["id"] is not None:
+        marks["item_id"] = known["id"]
+    if known["phase"] is not None:
+        marks["phase"] = known["phase"]
+    if rest:
         marks["item"] = rest
     return marks
 
 
-class _SnapshotEncoder(ResponsesStreamEncoder):
-    """Writes no events, only the snapshot at the end."""
-
-    def on_delta(self, event: Delta) -> None:
-        """More text."""
-        if self._item is not None:
-            self._item.open.texts.append(event.text)
-
-    def event(self, kind: str, fields: dict[str, Json]) -> None:
-        """Nobody listens."""
-
-    def send(self, item: OutputItem, text: str) -> None:
-        """Nobody listens."""
-
-
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     """The whole answer as the client's protocol has it."""
-    encoder = _SnapshotEncoder(reply)
-    encoder.encode(events_of(response))
-    dump(encoder.snapshot)  # raises for what no JSON text can hold, as the events of a stream do
-    return encoder.snapshot
+    body = ResponsesStreamEncoder(reply).whole(response)
+    if not reply.parsed:
+        dump(body)  # raises for what no JSON text can hold, as the events of a stream do
+    return body

@@ -6,9 +6,8 @@ events and whole answers share. The output items are made elsewhere.
 
 from __future__ import annotations
 
-from trilogue.model import Extras, Json, Tier, Usage
+from trilogue.model import Extras, Json, Tier
 from trilogue.protocols.reply import Reply
-from trilogue.protocols.responses.usage import encode_tier
 from trilogue.protocols.responses.wire import PROTOCOL
 
 _REQUIRED: dict[str, Json] = {
@@ -39,15 +38,17 @@ _ECHOED: dict[str, Json] = {
 }
 """Echoes of the request, with the protocol's default for what the client left out."""
 
-_REASONING: dict[str, Json] = {"effort": None, "summary": None}
-_TEXT: dict[str, Json] = {"format": {"type": "text"}}
+_OBJECTS: tuple[tuple[str, dict[str, Json]], ...] = (
+    ("reasoning", {"effort": None, "summary": None}),
+    ("text", {"format": {"type": "text"}}),
+)
+"""Echoes that are objects, of which the client may have said some fields."""
 
 _EXPECTED: dict[str, Json] = {
     **_REQUIRED,
     "max_output_tokens": None,
     "previous_response_id": None,
-    "reasoning": _REASONING,
-    "text": _TEXT,
+    **dict(_OBJECTS),
     "truncation": "disabled",
 }
 """What clients read from every snapshot, for upstreams of this protocol that leave some of it out."""
@@ -60,38 +61,37 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
     if reply.source is PROTOCOL:
         return {**_EXPECTED, **(extras or {})}
     body = reply.body
-    echoed = _ECHOED | {name: value for name, value in body.items() if name in _ECHOED and value is not None}
+    echoed = {**_ECHOED}
+    for name, value in body.items():
+        if name in _ECHOED and value is not None:
+            echoed[name] = value
     for name in _ONLY_IF_SENT:
         if name in body and body[name] is not None:
             echoed[name] = body[name]
-    echoed["reasoning"] = _object(body, "reasoning", _REASONING)
-    echoed["text"] = _object(body, "text", _TEXT)
+    for name, default in _OBJECTS:
+        given = body.get(name)
+        echoed[name] = {**default, **given} if type(given) is dict else {**default}
     # What was not kept cannot be fetched again, whatever the client asked for.
     echoed["store"] = False
     return echoed
 
 
-def _object(body: dict[str, Json], name: str, default: dict[str, Json]) -> dict[str, Json]:
-    value = body.get(name)
-    return {**default, **value} if type(value) is dict else {**default}
-
-
 def service_tier(tier: Tier | None, fixed: dict[str, Json], reply: Reply) -> dict[str, Json]:
     """The tier, if the upstream said one. A server's own name for it is among the extras."""
-    named = encode_tier(tier, reply)
-    if named is None and (reply.source is PROTOCOL or "service_tier" in fixed):
-        return {}
-    return {"service_tier": named}
+    if tier is None:
+        return {} if reply.source is PROTOCOL or "service_tier" in fixed else {"service_tier": None}
+    if tier is Tier.BATCH:
+        reply.ledger.add("tier", reply.tier_path, tier.value)
+        tier = Tier.DEFAULT
+    return {"service_tier": tier.value}
 
 
-def tool_usage(usage: Usage | None) -> dict[str, Json]:
-    """How often hosted tools ran, if they did; kinds of tool that did not run have zero counts."""
-    if usage is None or not usage.searches:
-        return {}
+def tool_usage(searches: int) -> dict[str, Json]:
+    """How often hosted tools ran; kinds of tool that did not run have zero counts."""
     no_images = {
         "input_tokens": 0,
         "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
         "output_tokens": 0,
         "total_tokens": 0,
     }
-    return {"tool_usage": {"image_gen": no_images, "web_search": {"num_requests": usage.searches}}}
+    return {"image_gen": no_images, "web_search": {"num_requests": searches}}

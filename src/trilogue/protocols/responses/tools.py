@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.errors import InternalError
@@ -33,12 +34,11 @@ _CLIENT_KINDS = frozenset({HostedKind.COMPUTER, HostedKind.PATCH})
 NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}
 
 
-class ToolReader:
+class ToolReader(Struct):
     """Collects the tools of one request, from `tools` and from `additional_tools` items."""
 
-    def __init__(self) -> None:
-        self.tools: list[Tool] = []
-        self.namespaces: dict[str, str | None] = {}
+    tools: list[Tool] = field(default_factory=list)
+    namespaces: dict[str, str | None] = field(default_factory=dict)
 
     def read(self, values: Iterable[Json], path: str, added_at: int | None = None, item_id: str | None = None) -> None:
         """Take a list of tools. `item_id` marks the first of an item, so that writing it back restores the item."""

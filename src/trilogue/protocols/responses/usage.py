@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, Tier, ToolCall, Usage
 from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.wire import PROTOCOL
 
@@ -74,27 +74,13 @@ def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
     return status, {"reason": reason} if reason else None
 
 
-def decode_tier(value: Json) -> Tier | None:
-    """A tier that the protocol names; other servers' own tiers are not one."""
-    return TIERS.get(value) if isinstance(value, str) else None
-
-
-def encode_tier(tier: Tier | None, reply: Reply) -> str | None:
-    """The tier of an answer."""
-    if tier is Tier.BATCH:
-        reply.ledger.add("tier", reply.tier_path, tier.value)
-        return Tier.DEFAULT.value
-    return None if tier is None else tier.value
-
-
 def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     """Usage, split so that nothing is counted twice. Counts that do not fit each other are cut to fit."""
     if not isinstance(value, dict):
         return None
-    fields = LooseFields(value)
-    total_in, output = fields.total("input_tokens"), fields.total("output_tokens")
-    input_given, output_given, _ = fields.take("input_tokens_details", "output_tokens_details", "total_tokens")
-    rest = fields.rest() or {}
+    known, rest = sort_fields(value, _USAGE)
+    total_in, output = known["input_tokens"] or 0, known["output_tokens"] or 0
+    input_given, output_given = known["input_tokens_details"], known["output_tokens_details"]
     read, write, long = _input_details(input_given, total_in, rest) if input_given else (None, None, None)
     return Usage(
         fresh=total_in - (read or 0) - (write or 0),
@@ -108,29 +94,44 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     )
 
 
+_USAGE: Kinds = {
+    "input_tokens": Count,
+    "output_tokens": Count,
+    "input_tokens_details": object,
+    "output_tokens_details": object,
+    "total_tokens": object,
+}
+_INPUT: Kinds = {"cached_tokens": Count, "cache_write_tokens": Count, "cache_write_tokens_details": dict}
+_LIFETIMES: Kinds = {"ttl_12h_tokens": Count}
+_OUTPUT: Kinds = {"reasoning_tokens": Count}
+_TOOL_USAGE: Kinds = {"web_search": dict}
+_SEARCHES: Kinds = {"num_requests": Count}
+
+
 def _input_details(given: Json, total: int, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:
-    details = LooseFields(given)
-    read, write = details.count("cached_tokens"), details.count("cache_write_tokens")
-    lifetimes = details.mapping("cache_write_tokens_details")
+    known, left = sort_fields(given, _INPUT)
+    read, write, lifetimes = known.values()
     if read is not None:
         read = min(read, total)
     if write is not None:
         write = min(write, total - (read or 0))
-    if left := details.rest():
+    if left:
         rest["input_tokens_details"] = left
-    return read, write, LooseFields(lifetimes).count("ttl_12h_tokens") if lifetimes else None
+    return read, write, sort_fields(lifetimes, _LIFETIMES)[0]["ttl_12h_tokens"] if lifetimes else None
 
 
 def _reasoning(given: Json, output: int, rest: dict[str, Json]) -> int | None:
-    details = LooseFields(given)
-    count = details.count("reasoning_tokens")
-    if left := details.rest():
+    known, left = sort_fields(given, _OUTPUT)
+    count: int | None = known["reasoning_tokens"]
+    if left:
         rest["output_tokens_details"] = left
     return None if count is None else min(count, output)
 
 
 def _searches(tool_usage: Json) -> int | None:
-    return LooseFields(LooseFields(tool_usage).mapping("web_search")).count("num_requests")
+    known, _ = sort_fields(tool_usage, _TOOL_USAGE)
+    count: int | None = sort_fields(known["web_search"], _SEARCHES)[0]["num_requests"]
+    return count
 
 
 def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str, Json] | None:
@@ -142,16 +143,17 @@ def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str,
         "cached_tokens": usage.cache_read or 0,
         "cache_write_tokens": usage.cache_write or 0,
     }
-    _add_lifetimes(details, usage, native, ledger)
+    if usage.cache_write_long is not None:
+        _add_lifetimes(details, usage.cache_write or 0, usage.cache_write_long, native, ledger)
     body: dict[str, Json] = {
         "input_tokens": total_in,
         "input_tokens_details": details,
         "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": min(usage.reasoning or 0, usage.output)},
+        "output_tokens_details": {"reasoning_tokens": min(usage.reasoning, usage.output) if usage.reasoning else 0},
         "total_tokens": total_in + usage.output,
     }
-    if native:
-        add_extras(body, usage.extras or {})
+    if native and usage.extras:
+        add_extras(body, usage.extras)
     if usage.fetches:
         ledger.add("usage.detail", "usage", "web fetches")
     if usage.estimated:
@@ -159,11 +161,8 @@ def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str,
     return body
 
 
-def _add_lifetimes(details: dict[str, Json], usage: Usage, native: bool, ledger: Ledger) -> None:
-    if usage.cache_write_long is None:
-        return
+def _add_lifetimes(details: dict[str, Json], write: int, long: int, native: bool, ledger: Ledger) -> None:
     if native:
-        short = max((usage.cache_write or 0) - usage.cache_write_long, 0)
-        details["cache_write_tokens_details"] = {"ttl_30m_tokens": short, "ttl_12h_tokens": usage.cache_write_long}
-    elif usage.cache_write_long:
+        details["cache_write_tokens_details"] = {"ttl_30m_tokens": max(write - long, 0), "ttl_12h_tokens": long}
+    elif long:
         ledger.add("usage.cache_ttl", "usage")
