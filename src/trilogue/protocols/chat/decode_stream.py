@@ -108,11 +108,15 @@ class ChatStreamDecoder(StreamDecoder):
         elif data:
             self._slow(parse_upstream(data), event.event)
 
-    def is_text(self, index: int) -> bool:
-        return self._flow is Flow.TEXT and self._block == index
+    def flows(self, event: Delta | ReasoningDelta) -> bool:
+        """Text and plain reasoning do; arguments and details are put together here."""
+        if self._block != event.index:
+            return False
+        return self._flow is Flow.TEXT or (self._flow is Flow.RAW and not self._details)
 
     def passed(self, text: str) -> None:
-        self._text_length += len(text)
+        if self._flow is Flow.TEXT:
+            self._text_length += len(text)
 
     def handle_end(self) -> None:
         self._conclude(done=False)
