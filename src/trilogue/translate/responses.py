@@ -164,7 +164,7 @@ class StreamTranslator:
         if not text:
             events = decoder.feed(data)
             self.moved = bool(events)
-            return self._relay(events)
+            return self._relay(events) if events else b""
         self.moved = True
         decoder.passed(text)
         sample, pipeline = decoder.sample, self._pipeline
