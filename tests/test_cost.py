@@ -39,15 +39,15 @@ REQUESTS = 50
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
-    (C, C): 14,
-    (C, M): 25,
-    (C, R): 26,
-    (M, C): 25,
-    (M, M): 14,
-    (M, R): 25,
-    (R, C): 29,
-    (R, M): 28,
-    (R, R): 17,
+    (C, C): 11,
+    (C, M): 15,
+    (C, R): 16,
+    (M, C): 15,
+    (M, M): 11,
+    (M, R): 15,
+    (R, C): 18,
+    (R, M): 17,
+    (R, R): 13,
 }
 """from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
 PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from benchmarks.core import STREAMS
-from trilogue import Protocol, StreamTranslator
-from trilogue.model import Delta
+from trilogue import Protocol, StreamTranslator, translate_request
+from trilogue.model import Delta, ReasoningDelta
 from trilogue.protocols.registry import codec
 from trilogue.protocols.shape import learn
 
 CHAT = 'data: {"id":"a","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}\n\n'
 PADDED = 'data: {"choices":[{"index":0,"delta":{"content":%s}}],"obfuscation":"%s"}\n\n'
 NUMBERED = 'event: x\ndata: {"type":"x","sequence_number":%d,"delta":%s,"obfuscation":"%s"}\n\n'
-TEXTS = ["a", " word", "naïve", "你好", "🦊", " '<>&", "[DONE]", "{}", ": ,"]
-LEFT = ["", 'a "quoted" word', "back\\slash", "line\nbreak", "\t", "\x7f", "\u2028", "\u200b"]
+BOTH = 'event: x\ndata: {"type":"x","delta":%s,"obfuscation":"%s","output_index":0,"sequence_number":%d}\n\n'
+SPACED = 'event: x\ndata: {"type":"x","delta":{"text":%s}%s}\n\n'
+TEXTS = ["a", " word", "naïve", "你好", "🦊", " '<>&", "[DONE]", "{}", ": ,", "\x7f", "\u2028", "\u200b"]
+TEXTS += ['a "quoted" word', "back\\slash", "ends\\", 'ends"', "line\nbreak", "\t", '"}', '","obfuscation":"', "\0"]
+LEFT = [
+    '""',
+    '"\\ud83d"',
+    '"\\ude00"',
+    '"\t"',
+    '"\n"',
+    '"\0"',
+    '"\\x"',
+    '"\\',
+    '"a""b"',
+    '"a","b"',
+    "null",
+    "1",
+    "a",
+    "",
+]
+"""as they stand in an event"""
 
 
 def wire(form: str, text: str, *more: object) -> bytes:
@@ -37,12 +57,28 @@ def test_the_text_is_found(text: str) -> None:
     assert numbered.text(wire(NUMBERED, text, 12345, "q")) == text
 
 
-@pytest.mark.parametrize("text", LEFT)
-def test_what_needs_a_parser_is_left_to_it(text: str) -> None:
-    """Escapes, control characters, and nothing at all."""
-    shape = learn(wire(CHAT, "first"), "first")
-    assert shape is not None
-    assert shape.text(wire(CHAT, text)) == ""
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("escaped", [True, False])
+def test_what_varies_after_the_text(text: str, escaped: bool) -> None:
+    """A padding and a number, as OpenAI writes them now, and the spaces of Anthropic; there may also be none of it."""
+    said = json.dumps(text, ensure_ascii=escaped)
+    both = learn((BOTH % ('"first"', "aB3", 4)).encode(), "first")
+    assert both is not None
+    assert [both.text((BOTH % (said, *varies)).encode()) for varies in (("q", 5), ("", 12345))] == [text] * 2
+    spaced = learn((SPACED % ('"first"', "   ")).encode(), "first")
+    assert spaced is not None
+    assert [spaced.text((SPACED % (said, " " * count)).encode()) for count in (0, 1, 20)] == [text] * 3
+    bad = [spaced.text((SPACED % (said, space)).encode()) for space in ("\n", " \n ", "\t", ',"a":1', "}")]
+    assert bad == [""] * 5
+
+
+@pytest.mark.parametrize("said", LEFT)
+def test_what_the_decoder_must_see_is_left_to_it(said: str) -> None:
+    """Nothing at all, halves of characters, what must be escaped and is not, and what is no string."""
+    for form, more in ((CHAT, ()), (PADDED, ("aB3",)), (BOTH, ("aB3", 4)), (SPACED, ("   ",))):
+        shape = learn((form % ('"first"', *more)).encode(), "first")
+        assert shape is not None
+        assert shape.text((form % (said, *more)).encode()) == ""
 
 
 def test_whatever_differs_is_left() -> None:
@@ -89,9 +125,11 @@ def test_the_decoder_learns_and_forgets(source: Protocol) -> None:
     decoder = codec(source).decoder()
     seen = []
     for event in events:
-        text = decoder.glimpse(event)
+        text = decoder.shape.text(event) if decoder.shape else ""
         seen.append(text)
-        if not text:
+        if text:
+            decoder.passed(text)
+        else:
             decoder.feed(event)
     found = [text for text in seen if text]
     assert found == [f" word{number}" for number in range(6 - len(found), 6)]
@@ -117,17 +155,89 @@ def test_how_it_is_cut_never_shows(source: Protocol, target: Protocol) -> None:
     assert by_event.usage == by_byte.usage
 
 
-def test_a_text_that_is_no_text_is_not_learnt() -> None:
-    """Arguments of a call are deltas too, and the next step may have to look at them."""
+def thoughtful(arguments: str) -> list[bytes]:
+    """A Messages stream that thinks and calls a tool, in many small events."""
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message, "usage": {"input_tokens": 1, "output_tokens": 1}}}
+    ]
+    blocks = [
+        ({"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking", "All this is\nthought. "),
+        (call, "input_json_delta", "partial_json", arguments),
+    ]
+    for index, (block, kind, field, text) in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        for at in range(0, len(text), 3):
+            delta = {"type": kind, field: text[at : at + 3]}
+            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    end = {"stop_reason": "tool_use", "stop_sequence": None}
+    events += [{"type": "message_delta", "delta": end, "usage": {"output_tokens": 9}}, {"type": "message_stop"}]
+    return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+
+
+def split(data: bytes) -> list[bytes]:
+    return [event + b"\n\n" for event in data.split(b"\n\n") if event]
+
+
+@pytest.mark.parametrize("target", Protocol, ids=lambda protocol: protocol.short)
+@pytest.mark.parametrize("source", Protocol, ids=lambda protocol: protocol.short)
+def test_reasoning_and_arguments_are_the_same_too(source: Protocol, target: Protocol) -> None:
+    """They are recognised where the decoder has nothing to put together, and pass every step that they would."""
+    events = thoughtful('{"a": "b\\n%s"}' % ("c" * 60))
+    if source is not Protocol.MESSAGES:
+        first = StreamTranslator(source=Protocol.MESSAGES, target=source)
+        events = split(b"".join(map(first.feed, events)))
+    by_event, by_byte = (StreamTranslator(source=source, target=target) for _ in range(2))
+    whole = b"".join(by_event.feed(event) for event in events) + by_event.close()
+    data = b"".join(events)
+    single = b"".join(by_byte.feed(data[at : at + 1]) for at in range(len(data))) + by_byte.close()
+    assert by_event.failed is by_byte.failed is None
+    assert whole == single
+    assert by_event.losses == by_byte.losses
+
+
+def test_arguments_that_the_next_step_must_look_at() -> None:
+    """A tool that takes free text was offered as a function: its input is taken out of the arguments."""
+    body = {"model": "m", "input": "hi", "tools": [{"type": "custom", "name": "f"}]}
+    exchange = translate_request(body, source=Protocol.RESPONSES, target=Protocol.MESSAGES).exchange
+    events = thoughtful('{"input": "%s"}' % ("free text " * 9))
+    translator = StreamTranslator(source=Protocol.MESSAGES, target=Protocol.RESPONSES, exchange=exchange)
+    for event in events:
+        translator.feed(event)
+    (call,) = [item for item in translator.snapshot["output"] if item["type"] == "custom_tool_call"]
+    assert call["input"] == "free text " * 9
+
+
+@pytest.mark.parametrize("source", Protocol, ids=lambda protocol: protocol.short)
+def test_what_else_is_learnt(source: Protocol) -> None:
+    """Reasoning, and arguments unless the decoder puts them together itself, as that of Chat does."""
+    events = thoughtful('{"a": "%s"}' % ("c" * 60))
+    if source is not Protocol.MESSAGES:
+        first = StreamTranslator(source=Protocol.MESSAGES, target=source)
+        events = split(b"".join(map(first.feed, events)))
+    decoder = codec(source).decoder()
+    samples = []
+    for event in events:
+        decoder.feed(event)
+        if decoder.shape is not None:
+            samples.append(type(decoder.sample))
+    assert ReasoningDelta in samples
+    assert (Delta in samples) is (source is not Protocol.CHAT)
+
+
+def test_another_form_of_the_same_is_learnt_too() -> None:
+    """Spaces that the first event did not have; but not again and again."""
     decoder = codec(Protocol.MESSAGES).decoder()
-    for name, data in (
-        ("message_start", {"message": {"id": "m", "content": [], "usage": {"input_tokens": 1}}}),
-        (
-            "content_block_start",
-            {"index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "f", "input": {}}},
-        ),
-        ("content_block_delta", {"index": 0, "delta": {"type": "input_json_delta", "partial_json": "1"}}),
-    ):
-        events = decoder.feed(f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n".encode())
-    assert type(events[0]) is Delta
-    assert decoder.shape is None
+    events = list(STREAMS[Protocol.MESSAGES](20))
+    spaced = [event[:-3] + b"  }\n\n" for event in events]
+    for event in events[:5] + spaced[5:6]:
+        decoder.feed(event)
+    assert decoder.shape is not None
+    assert decoder.shape.text(spaced[6]) == " word3"
+    for number in range(9):
+        shape = decoder.shape
+        decoder.feed(events[7].replace(b'"index":0', b'"index":0,"x":%d' % number))
+    assert decoder.shape is shape

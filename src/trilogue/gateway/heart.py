@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from trilogue.deadlines import deadlines
 from trilogue.errors import UpstreamTimeout
 from trilogue.serving import Responder
 
@@ -49,36 +50,29 @@ class Progress:
         """when the last event came"""
         self._between = between_events
         self._setting, self._seconds = "", 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadlines = deadlines(asyncio.get_running_loop())
         self._wait("first_event", first_event)
 
     def began(self) -> None:
         """The first event has come; of further ones it is enough to set `since`."""
         if self._setting == "first_event":
-            if self._between < self._seconds:
-                self._wait("between_events", self._between)
-            else:  # the clock that runs fires early enough, and looks then
-                self._setting, self._seconds, self.since = "between_events", self._between, time.monotonic()
+            self._wait("between_events", self._between)
 
     def stop(self) -> None:
         """Nothing is waited for any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadlines.remove(self._look)
 
     def _wait(self, setting: str, seconds: float) -> None:
-        self.stop()
         self._setting, self._seconds, self.since = setting, seconds, time.monotonic()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+        self._deadlines.add(self._look, self.since + seconds)
 
     def _look(self) -> None:
         now = time.monotonic()
         if self._client.busy:
             self.since = now
-        left = self.since + self._seconds - now
-        if left > 0:
-            self._timer = asyncio.get_running_loop().call_later(left, self._look)
+        due = self.since + self._seconds
+        if due > now:
+            self._deadlines.add(self._look, due)
         else:
-            self._timer = None
             text = f"the upstream sent no event within {self._seconds:g} s (timeouts.{self._setting})"
             self._expired(UpstreamTimeout(text))

@@ -12,6 +12,7 @@ from typing import Protocol as Interface
 from trilogue.errors import UpstreamError
 from trilogue.model import (
     BlockStart,
+    Delta,
     Event,
     Failed,
     FailureKind,
@@ -96,6 +97,9 @@ class PassThrough:
         self._watch(self._decoder.feed(data))
         if self.failed is not None and self.failed.failure.kind is FailureKind.UPSTREAM_PROTOCOL and not self.done:
             return self._say_failed()
+        if not self._tail and data.endswith(_ENDS):
+            self._last = data
+            return data
         end = self._last_end(data)
         if not end:
             self._tail.append(data)
@@ -165,11 +169,13 @@ class PassThrough:
         self.moved = bool(events)
         for event in events:
             kind = type(event)
-            if isinstance(event, ResponseStart):
+            if kind is Delta:
+                continue
+            if kind is BlockStart:
+                self.started = True
+            elif isinstance(event, ResponseStart):
                 self.response_id = event.id
                 self._start = event
-            elif kind is BlockStart:
-                self.started = True
             elif isinstance(event, Finish):
                 self.finish, self.started = event, True
             elif isinstance(event, Failed):

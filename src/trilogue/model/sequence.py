@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
-from trilogue.model.blocks import Text
+from trilogue.model.blocks import Reasoning, Text
 from trilogue.model.events import BlockStart, BlockStop, Delta, Event, Failed, Finish, ResponseStart
 
 _WHOLE = (ResponseStart, Finish, Failed)
@@ -31,7 +31,7 @@ class Sequencer:
         self._emitted = 0
         self._waiting: dict[int, tuple[BlockStart, list[Event]]] = {}
         self.direct = -1
-        """index of the open text block if its deltas may go out as they are, else -1"""
+        """index of the open block if it is text or reasoning and its deltas may go out as they are, else -1"""
 
     def feed(self, events: Iterable[Event]) -> list[Event]:
         """The events that may go out now."""
@@ -66,7 +66,7 @@ class Sequencer:
         self._open = index
         self._open_as = self._emitted
         self._emitted += 1
-        self.direct = index if index == self._open_as and isinstance(event.block, Text) else -1
+        self.direct = index if index == self._open_as and isinstance(event.block, (Text, Reasoning)) else -1
         self._emit(event, out)
 
     def _emit(self, event: Event, out: list[Event]) -> None:

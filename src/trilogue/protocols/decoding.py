@@ -16,10 +16,24 @@ from trilogue.errors import (
     UpstreamTimeout,
     UpstreamTruncated,
 )
-from trilogue.model import Block, BlockStart, BlockStop, Delta, Event, Failed, Failure, FailureKind, Opaque, Protocol
+from trilogue.model import (
+    Block,
+    BlockStart,
+    BlockStop,
+    Delta,
+    Event,
+    Failed,
+    Failure,
+    FailureKind,
+    Opaque,
+    Protocol,
+    ReasoningDelta,
+)
 from trilogue.protocols.jsontext import HalfMender, parse_upstream
 from trilogue.protocols.shape import Shape, learn
 from trilogue.sse import SseEvent, SseParser
+
+_LESSONS = 3
 
 
 class StreamDecoder:
@@ -33,20 +47,15 @@ class StreamDecoder:
         self._out: list[Event] = []
         self._blocks = 0
         self.shape: Shape | None = None
-        """what an event looks like that adds text to the block `shaped` and does nothing else, if that is known"""
-        self.shaped = 0
+        """what an event looks like that does nothing but add to the block that the last one added to, if that is known
+
+        Who has found a text with it must not feed the event, but say what has `passed`.
+        """
+        self.sample: Delta | ReasoningDelta = Delta(-1, "")
+        """the event that the shape was learnt from: those of this shape mean the same but for their text"""
+        self._missed = 0
         self.done = False
         """a `Finish` or `Failed` has been given out"""
-
-    def glimpse(self, data: bytes) -> str:
-        """The text that these bytes add to the block `shaped`, if they are one more event of the known shape.
-
-        Empty if they are not: then `feed` must see them. What is not empty must not be fed again.
-        """
-        text = self.shape.text(data) if self.shape is not None else ""
-        if text:
-            self.passed(text)
-        return text
 
     def feed(self, data: bytes) -> list[Event]:
         """The model events that these bytes complete."""
@@ -68,15 +77,26 @@ class StreamDecoder:
         return events
 
     def _learn(self, data: bytes, events: list[Event], *, fresh: bool) -> None:
-        """Remember what an event looks like that adds text and nothing else; forget it when something else happens."""
+        """Remember what an event looks like that adds to a block; forget it when something else happens."""
         event = events[0] if len(events) == 1 else None
         if not self._sse.at_rest:
             self.shape = None
-        elif type(event) is not Delta:
+        elif not isinstance(event, (Delta, ReasoningDelta)):
             self.shape = self.shape if not events else None
-        elif self.shape is None or self.shaped != event.index:
-            self.shaped = event.index
-            self.shape = learn(data, event.text) if fresh and self.is_text(event.index) else None
+        elif self.shape is None or self.more(event.text) != event:
+            self.sample, self._missed = event, 0
+            self.shape = learn(data, event.text) if fresh and self.flows(event) else None
+        elif fresh and self._missed < _LESSONS:
+            # The same in another form. A server that writes each event in another one is not worth the while.
+            self._missed += 1
+            self.shape = learn(data, event.text) or self.shape
+
+    def more(self, text: str) -> Event:
+        """What an event of the known shape means that has this text."""
+        sample = self.sample
+        if type(sample) is Delta:
+            return Delta(sample.index, text)
+        return ReasoningDelta(sample.index, text, sample.part, sample.raw)  # type: ignore[union-attr]
 
     def feed_event(self, name: str, data: bytes) -> list[Event]:
         """As `feed`, for transports that frame events in another way than SSE."""
@@ -108,12 +128,12 @@ class StreamDecoder:
             self.fail(error)
         return self._flush()
 
-    def is_text(self, index: int) -> bool:
-        """Whether deltas of this block are text that is on its way to people."""
+    def flows(self, event: Delta | ReasoningDelta) -> bool:
+        """Whether events like the one just given out change nothing here but what `passed` notes."""
         raise NotImplementedError
 
     def passed(self, text: str) -> None:
-        """A glimpse of the block's next text was enough: note what later events depend on."""
+        """The shape was enough to find this text: note what later events depend on."""
 
     def handle(self, event: SseEvent) -> None:
         """One SSE event. Raises UpstreamError for what the protocol does not allow."""

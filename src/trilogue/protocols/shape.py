@@ -1,53 +1,66 @@
 """The shape of a stream's ordinary event: all of it but the text, learnt from one and recognised in those that follow.
 
 A server writes one text delta like the other, byte for byte. Whoever has decoded one finds the text of the next between
-the same two halves, without a parser. What may differ besides is a sequence number or a padding, one in each half.
-Whatever does not fit exactly, or has a text that JSON must escape, is left to the decoder.
+the same two halves, without parsing them. What may differ besides is in `_VARIES`. Whatever does not fit exactly, or
+has a text that is no string of JSON, is left to the decoder.
 """
 
 from __future__ import annotations
 
 import re
+from string import ascii_letters, digits
 
-_VARIES = re.compile(rb'"sequence_number": ?(\d+)|"obfuscation": ?"([0-9A-Za-z]*)"')
-_QUOTE = b'"'
+import msgspec
+
+from trilogue.protocols.jsontext import DECODE_ERRORS
+
+_VARIES = re.compile(rb'"(?:sequence_number": ?(?P<number>\d+)|(?:obfuscation|p)": ?"(?P<padding>[0-9A-Za-z]*)")')
+"""OpenAI counts its events, and hides how long they are, as Mistral does; Anthropic does that with spaces"""
+_SPACED = b" }\n\n"
+_LEGAL = {
+    "number": (digits.encode(), True),
+    "padding": ((digits + ascii_letters).encode(), False),
+    "spaces": (b" ", False),
+}
+"""the characters of what varies, and whether there must be any"""
+_decode_text = msgspec.json.Decoder(str).decode
+
+_Gap = tuple[bytes, bytes, bool]
+"""the fixed bytes beside something that varies, and what that may be"""
 
 
 class Shape:
     """Made by `learn`."""
 
-    __slots__ = ("_after", "_before", "_end", "_start")
+    __slots__ = ("_after", "_before", "_begin", "_end", "_start", "_stop")
 
-    def __init__(self, start: bytes, before: bytes, after: bytes, end: bytes) -> None:
+    def __init__(self, start: bytes, before: list[_Gap], after: list[_Gap], end: bytes) -> None:
         self._start = start
+        self._begin = len(start)
         self._before = before
-        """between what varies and the text; empty if nothing varies before the text"""
+        """what varies before the text, from the start, each with the bytes behind it"""
         self._after = after
+        """what varies after the text, from the end, each with the bytes before it"""
         self._end = end
-        """behind what varies after the text; empty if nothing does"""
+        self._stop = -len(end)
 
     def text(self, data: bytes) -> str:
         """The text of this event; empty if it is another event, or one that the decoder must see."""
-        if not data.startswith(self._start):
+        if not data.startswith(self._start) or not data.endswith(self._end):
             return ""
-        begin = len(self._start)
-        if self._before:
-            found = data.find(self._before, begin)
-            if not data[begin:found].isdigit():
+        quoted = data[self._begin : self._stop]
+        for mark, legal, needed in self._before:
+            varies, _, quoted = quoted.partition(mark)
+            if varies.strip(legal) or (needed and not varies):
                 return ""
-            begin = found + len(self._before)
-        end = data.find(_QUOTE, begin)
-        if not (self._fits(data, end) if self._end else data[end:] == self._after):
-            return ""
+        for mark, legal, needed in self._after:
+            quoted, _, varies = quoted.rpartition(mark)
+            if varies.strip(legal) or (needed and not varies):
+                return ""
         try:
-            text = data[begin:end].decode()
-        except UnicodeDecodeError:
+            return _decode_text(quoted)
+        except DECODE_ERRORS:
             return ""
-        return text if text.isprintable() and "\\" not in text else ""
-
-    def _fits(self, data: bytes, at: int) -> bool:
-        varies = data[at + len(self._after) : -len(self._end)]
-        return data.startswith(self._after, at) and data.endswith(self._end) and varies.isalnum()
 
 
 def learn(data: bytes, text: str) -> Shape | None:
@@ -55,15 +68,25 @@ def learn(data: bytes, text: str) -> Shape | None:
     quoted = b'"%b"' % text.encode("utf-8", "replace")
     if data.count(quoted) != 1 or data.count(b"\n\n") != 1 or not data.endswith(b"\n\n"):
         return None
-    at = data.index(quoted) + 1
-    start, before = _split(data[:at])
-    after, end = _split(data[at + len(quoted) - 2 :])
-    return Shape(start, before, after, end)
+    half, _, other = data.partition(quoted)
+    (start, *marks), kinds = _split(half)
+    before = [(mark, *_LEGAL[kind]) for mark, kind in zip(marks, kinds, strict=True)]
+    (*marks, end), kinds = _split(other)
+    after = [(mark, *_LEGAL[kind]) for mark, kind in zip(marks, kinds, strict=True)]
+    return Shape(start, before, after[::-1], end)
 
 
-def _split(half: bytes) -> tuple[bytes, bytes]:
-    """Around what varies."""
-    found = _VARIES.search(half)
-    if found is None:
-        return half, b""
-    return half[: found.start(found.lastindex or 0)], half[found.end(found.lastindex or 0) :]
+def _split(half: bytes) -> tuple[list[bytes], list[str]]:
+    """The bytes around what varies, and what kind of thing that is."""
+    fixed, kinds, at = [], [], 0
+    for found in _VARIES.finditer(half):
+        kind = found.lastgroup or ""
+        fixed.append(half[at : found.start(kind)])
+        kinds.append(kind)
+        at = found.end(kind)
+    rest = half[at:]
+    if rest.endswith(_SPACED) and (mark := rest[:-4].rstrip(b" ")):
+        fixed.append(mark)
+        kinds.append("spaces")
+        rest = _SPACED[1:]
+    return [*fixed, rest], kinds

@@ -160,14 +160,22 @@ class StreamTranslator:
         if self.done:
             return b""
         decoder = self._decoder
-        text = decoder.glimpse(data)
-        if text and decoder.shaped == self._pipeline.direct():
-            # More text, the usual event: no step has anything to do with it.
-            self.moved = True
-            return self._encoder.more(text)
-        events: list[Event] = [Delta(decoder.shaped, text)] if text else decoder.feed(data)
-        self.moved = bool(events)
-        return self._relay(events)
+        shape = decoder.shape
+        text = "" if shape is None else shape.text(data)
+        if not text:
+            events = decoder.feed(data)
+            self.moved = bool(events)
+            return self._relay(events) if events else b""
+        self.moved = True
+        decoder.passed(text)
+        sample, pipeline = decoder.sample, self._pipeline
+        if sample.index == pipeline.direct:
+            # The usual event, and every step has seen one like it: none would change this one.
+            if type(sample) is Delta:
+                return self._encoder.more(text)
+            if not pipeline.sums_up:
+                return self._encoder.encode([decoder.more(text)])
+        return self._relay([decoder.more(text)])
 
     def feed_event(self, name: str, data: bytes) -> bytes:
         """As `feed`, for transports that frame events in another way."""
@@ -196,7 +204,7 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
-        if len(events) == 1 and type(events[0]) is Delta and events[0].index == self._pipeline.direct():
+        if len(events) == 1 and type(events[0]) is Delta and events[0].index == self._pipeline.direct:
             return self._encoder.encode(events)
         try:
             return self._encode(self._pipeline(events))
@@ -229,6 +237,8 @@ class _Pipeline:
         before: list[Stage] = []
         self._sequencer = Sequencer()
         self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
+        self.sums_up = False
+        """a step makes summaries of raw reasoning"""
         if source is not target:
             names = exchange.names if exchange else NO_NAMES
             closer = Closer(
@@ -243,19 +253,21 @@ class _Pipeline:
                 before.append(NameStage(names))
             before.append(SealStage(closer, CODECS[source].response_fates, ledger))
             if exchange and exchange.target.profile.raw_as_summary and target is Protocol.RESPONSES:
+                self.sums_up = True
                 before.append(SummaryStage(closer))
         self._before = before
-
-    def direct(self) -> int:
-        """The block whose deltas pass every step untouched, or -1."""
-        return -1 if self._stop else self._sequencer.direct
+        self.direct = -1
+        """the open block whose further text passes every step untouched, or -1"""
 
     def __call__(self, events: Iterable[Event]) -> list[Event]:
         listed = list(events)
         for stage in self._before:
             listed = stage(listed)
         listed = self._sequencer.feed(listed)
-        return self._stop(listed) if self._stop else listed
+        if self._stop is not None:
+            return self._stop(listed)
+        self.direct = self._sequencer.direct
+        return listed
 
 
 def collect_stream(data: bytes, *, protocol: Protocol) -> dict[str, Json]:

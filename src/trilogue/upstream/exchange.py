@@ -157,8 +157,10 @@ class Exchange:
 
     def received(self, bodies: list[bytes]) -> None:
         """More of the body has come. The list is empty afterwards."""
-        data = b"".join(bodies)
-        bodies.clear()
+        data = bodies.pop()
+        if bodies:
+            data = b"".join([*bodies, data])
+            bodies.clear()
         take = self._take
         if take is not None:
             self._heard = True

@@ -49,6 +49,7 @@ from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
 from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"
+_REASONING_FIELDS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
 _decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
@@ -108,11 +109,15 @@ class ChatStreamDecoder(StreamDecoder):
         elif data:
             self._slow(parse_upstream(data), event.event)
 
-    def is_text(self, index: int) -> bool:
-        return self._flow is Flow.TEXT and self._block == index
+    def flows(self, event: Delta | ReasoningDelta) -> bool:
+        """Text and plain reasoning do; arguments and details are put together here."""
+        if self._block != event.index:
+            return False
+        return self._flow is Flow.TEXT or (self._flow is Flow.RAW and not self._details)
 
     def passed(self, text: str) -> None:
-        self._text_length += len(text)
+        if self._flow is Flow.TEXT:
+            self._text_length += len(text)
 
     def handle_end(self) -> None:
         self._conclude(done=False)
@@ -177,10 +182,8 @@ class ChatStreamDecoder(StreamDecoder):
 
     def _keep_extras(self, fields: LooseFields) -> None:
         """What the chunk says beside its choices; the last word counts."""
-        for name in ("id", "model", "created", "system_fingerprint", *NOISE):
-            fields.any(name)
-        rest = fields.rest()
-        if rest is None:
+        rest = {name: value for name, value in fields.left.items() if value is not None and name not in _SAID}
+        if not rest:
             return
         groq = rest.get("x_groq")
         if self._usage is None and isinstance(groq, dict):
@@ -195,41 +198,56 @@ class ChatStreamDecoder(StreamDecoder):
         if index != self._choice:
             self._extras["choices"] = True
             return
-        error = choice.any("error")
+        error, delta, message, logprobs, _ = choice.take("error", "delta", "message", "logprobs", "text")
         if error:
             raise UpstreamFailure(decode_failure({"error": error}))
-        delta, message = choice.any("delta"), choice.any("message")
         if not isinstance(delta, dict) and not self._blocks:
             # A whole answer where a stream was asked for.
             delta = message
-        self._on_delta(LooseFields(delta))
-        self._on_logprobs(choice.any("logprobs"))
+        if isinstance(delta, dict):
+            self._on_delta(LooseFields(delta))
+        self._on_logprobs(logprobs)
         reason = choice.text("finish_reason")
         if reason and (self._finish is None or reason != "stop"):
             self._finish = reason
-        choice.any("text")
         self._choice_extras.update(choice.rest() or {})
 
     def _on_delta(self, delta: LooseFields) -> None:
-        for name in ("role", "index", "name", "channel", "token_id"):
-            delta.any(name)
-        self._on_reasoning(delta)
+        """What is there, in the order in which it is given out. Most deltas have one field or two."""
+        there = delta.left
+        for name, take in _DELTA_FIELDS.items():
+            if name in there:
+                take(self, delta)
+        for name in _OF_NO_USE:
+            if name in there:
+                del there[name]
+        if there:
+            self._message_extras.update(delta.rest() or {})
+
+    def _on_text(self, delta: LooseFields) -> None:
         content = delta.any("content")
         if content:
             self._on_content(content)
+
+    def _on_refusal(self, delta: LooseFields) -> None:
         refusal = delta.text("refusal")
         if refusal:
             self._flow_text(Flow.REFUSAL, refusal)
-        self._on_audio(delta.any("audio"))
+
+    def _on_annotations(self, delta: LooseFields) -> None:
         self._annotations += entries(delta.any("annotations"))
+
+    def _on_calls(self, delta: LooseFields) -> None:
         for entry in delta.items("tool_calls") or ():
             self._calls.take(entry)
+
+    def _on_legacy_call(self, delta: LooseFields) -> None:
         legacy = delta.any("function_call")
         if isinstance(legacy, dict):
             self._calls.take({"function": legacy})
-        self._message_extras.update(delta.rest() or {})
 
     def _on_reasoning(self, delta: LooseFields) -> None:
+        """All spellings at once: they may come side by side."""
         words = [text for name in REASONING_TEXTS if (text := delta.text(name))]
         details = entries(delta.any("reasoning_details"))
         thinking = entries(delta.any("thinking_blocks"))
@@ -311,9 +329,9 @@ class ChatStreamDecoder(StreamDecoder):
             self.emit(LogprobsDelta(self._block, self._logprobs))
             self._logprobs = []
 
-    def _on_audio(self, value: Json) -> None:
+    def _on_audio(self, delta: LooseFields) -> None:
         """Sound is given out in one piece: no other protocol has it, and its pieces are useless alone."""
-        fields = LooseFields(value)
+        fields = LooseFields(delta.any("audio"))
         for name in ("id", "data", "transcript"):
             piece = fields.text(name)
             if piece:
@@ -346,6 +364,20 @@ class ChatStreamDecoder(StreamDecoder):
         if self._message_extras:
             self._extras["message"] = self._message_extras
         self.end(Finish(stop=stop, usage=self._usage, tier=self._tier, extras=self._extras or None))
+
+
+_SAID = frozenset({"id", "model", "created", "system_fingerprint", *NOISE})
+"""fields of a chunk that were read from the first one, or say nothing"""
+_OF_NO_USE = ("role", "index", "name", "channel", "token_id")
+_DELTA_FIELDS: dict[str, Callable[[ChatStreamDecoder, LooseFields], None]] = {
+    **dict.fromkeys(_REASONING_FIELDS, ChatStreamDecoder._on_reasoning),
+    "content": ChatStreamDecoder._on_text,
+    "refusal": ChatStreamDecoder._on_refusal,
+    "audio": ChatStreamDecoder._on_audio,
+    "annotations": ChatStreamDecoder._on_annotations,
+    "tool_calls": ChatStreamDecoder._on_calls,
+    "function_call": ChatStreamDecoder._on_legacy_call,
+}
 
 
 def _is_bare(choice: Choice) -> bool:

@@ -116,8 +116,11 @@ class ChatStreamEncoder(StreamEncoder):
 
     def on_delta(self, event: Delta) -> None:
         if self._prefix and event.text:
-            self._written += len(event.text)
-            self.out.append(self._prefix + self._quote(event.text) + self._suffix)
+            self.out.append(self.more(event.text))
+
+    def more(self, text: str) -> bytes:
+        self._written += len(text)
+        return self._prefix + self._quote(text) + self._suffix
 
     def on_reasoning(self, event: ReasoningDelta) -> None:
         text = self._reasoning.text(event.text, event.part, event.raw)

@@ -92,9 +92,9 @@ class MessagesStreamDecoder(StreamDecoder):
                     return
         self._handle_slowly(event)
 
-    def is_text(self, index: int) -> bool:
-        """Whether this block is prose."""
-        return any(block.index == index and block.kind == "text" for block in self._open.values())
+    def flows(self, event: Delta | ReasoningDelta) -> bool:
+        """Whatever is given out as it comes does."""
+        return True
 
     def handle_end(self) -> None:
         """A stream may lack its message_stop, but not its stop reason."""

@@ -158,7 +158,11 @@ class MessagesStreamEncoder(StreamEncoder):
         if type(block) is ToolCall and block.kind is CallKind.CUSTOM:
             self._append(dumps(event.text)[1:-1].decode())
         elif self._prefix and event.text:
-            self.out.append(self._prefix + dumps(event.text) + _SUFFIX)
+            self.out.append(self.more(event.text))
+
+    def more(self, text: str) -> bytes:
+        """One delta of the open block."""
+        return self._prefix + dumps(text) + _SUFFIX
 
     def on_reasoning(self, event: ReasoningDelta) -> None:
         """More thinking; parts are told apart by an empty line."""
@@ -250,7 +254,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def _append(self, text: str) -> None:
         if text:
-            self.out.append(self._prefix + dumps(text) + _SUFFIX)
+            self.out.append(self.more(text))
 
     def _delta(self, delta: Wire) -> None:
         self._emit("content_block_delta", {"index": self._next - 1, "delta": delta})

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
-from trilogue.model import Block, Delta, Finish, Json, LogprobsDelta, Refusal, ResponseStart, Text
+from trilogue.model import Block, Delta, Finish, Json, LogprobsDelta, ReasoningDelta, Refusal, ResponseStart, Text
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse
@@ -62,13 +62,16 @@ class ResponsesStreamDecoder(StreamDecoder):
         self._started = False
         self._calls = False
         self._part: Part | None = None
-        """the part whose text came last"""
+        """the part that events of the known shape add to"""
+        self._touched: Part | None = None
+        """the part that the last event was about, if it was a plain delta"""
 
     def handle(self, event: SseEvent) -> None:
         """One SSE event. The type inside the data counts; the event's name is used where there is none."""
         data = event.data
         if (event.event in _FAST or (not event.event and _TEXT_BYTES in data)) and self._fast(data):
             return
+        self._touched = None
         if data.strip() == b"[DONE]":
             raise UpstreamTruncated("the stream said it was done before the response was")
         if event.event == "error" and not data.lstrip().startswith(b"{"):
@@ -86,9 +89,10 @@ class ResponsesStreamDecoder(StreamDecoder):
         elif LooseFields(body).text("status") in _ENDED and "output" in body:
             self._terminal(LooseFields(body), "")
 
-    def is_text(self, index: int) -> bool:
-        """Whether this block is the text that came last."""
-        return self._part is not None and self._part.block == index
+    def flows(self, event: Delta | ReasoningDelta) -> bool:
+        """If it is known which part they add to."""
+        self._part = self._touched
+        return self._part is not None and self._part.block == event.index
 
     def passed(self, text: str) -> None:
         """More text of the same part: its end is compared with what came."""
@@ -121,11 +125,11 @@ class ResponsesStreamDecoder(StreamDecoder):
         if item is None or item.done or event.delta is None:
             return False
         if event.type == _ARGUMENTS and type(item) is OpenCall:
-            item.argue(event.delta)
+            self._touched = item.argue(event.delta)
         elif event.type == _SUMMARY and type(item) is OpenReasoning:
-            item.think(False, event.summary_index, event.delta)
+            self._touched = item.think(False, event.summary_index, event.delta)
         elif event.type == _RAW and type(item) is OpenReasoning:
-            item.think(True, event.content_index, event.delta)
+            self._touched = item.think(True, event.content_index, event.delta)
         else:
             return False
         return True
@@ -134,7 +138,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         part = self._texts.get((event.output_index or 0, event.content_index))
         if part is None or part.block < 0:
             return False
-        self._part = part
+        self._touched = part
         if event.delta:
             part.pieces.append(event.delta)
             self._out.append(Delta(part.block, event.delta))

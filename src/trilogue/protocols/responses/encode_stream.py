@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from trilogue.errors import InternalError
 from trilogue.model import (
     Audio,
     Block,
@@ -161,14 +162,24 @@ class ResponsesStreamEncoder(StreamEncoder):
         return Text(text=block.transcript or "", path=block.path)
 
     def on_delta(self, event: Delta) -> None:
-        """More text: prepared bytes around one JSON string."""
+        """More text of any kind."""
         item = self._item
         if item is None or not event.text:
             return
-        item.open.texts.append(event.text)
         if item.prefix is not None:
-            self.out.append(b"%b%b%b%d}\n\n" % (item.prefix, dumps(event.text), item.suffix, self._sequence))
-            self._sequence += 1
+            self.out.append(self.more(event.text))
+        else:
+            item.open.texts.append(event.text)
+
+    def more(self, text: str) -> bytes:
+        """Prepared bytes around one JSON string."""
+        item = self._item
+        if item is None or item.prefix is None:
+            raise InternalError("there is no block that could have more text")
+        item.open.texts.append(text)
+        number = self._sequence
+        self._sequence = number + 1
+        return b"%b%b%b%d}\n\n" % (item.prefix, dumps(text), item.suffix, number)
 
     def on_reasoning(self, event: ReasoningDelta) -> None:
         """More reasoning."""

@@ -190,11 +190,13 @@ class OpenReasoning(OpenItem):
         self._id = item_id if isinstance(item_id, str) else None
         self._block = sink.begin(Reasoning(id=self._id, path=self.path))
 
-    def think(self, raw: bool, index: int, text: str) -> None:
+    def think(self, raw: bool, index: int, text: str) -> Part:
         """More of a part."""
+        part = self._part(raw, index)
         if text:
-            self._part(raw, index).pieces.append(text)
+            part.pieces.append(text)
             self.sink.emit(ReasoningDelta(self._block, text, index, raw))
+        return part
 
     def think_whole(self, raw: bool, index: int, text: str) -> None:
         """The server repeats a part as a whole."""
@@ -232,12 +234,14 @@ class OpenCall(OpenItem):
         self._part = Part(_CLOSED)
         self._start(item)
 
-    def argue(self, text: str) -> None:
+    def argue(self, text: str) -> Part:
         """More of the arguments."""
+        part = self._part
         if text:
-            self._part.pieces.append(text)
+            part.pieces.append(text)
             if self._call is not None:
-                self.sink.emit(Delta(self._part.block, text))
+                self.sink.emit(Delta(part.block, text))
+        return part
 
     def argue_whole(self, text: str, name: str | None) -> None:
         """The server repeats the arguments as a whole, perhaps with the name."""
