@@ -44,12 +44,17 @@ from trilogue.protocols.chat.response import citation_of, content_blocks
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Choice, Chunk
 from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
 from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"
 _REASONING_FIELDS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
+_CHOICE: Kinds = {
+    **dict.fromkeys(("error", "delta", "message", "logprobs", "text"), object),
+    "index": int,
+    "finish_reason": str,
+}
 _decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
@@ -191,26 +196,25 @@ class ChatStreamDecoder(StreamDecoder):
         self._extras.update(rest)
 
     def _on_choice(self, value: dict[str, Json]) -> None:
-        choice = LooseFields(value)
-        index = choice.integer("index") or 0
+        choice, beside = sort_fields(value, _CHOICE)
+        index = choice["index"] or 0
         if self._choice is None:
             self._choice = index
         if index != self._choice:
             self._extras["choices"] = True
             return
-        error, delta, message, logprobs, _ = choice.take("error", "delta", "message", "logprobs", "text")
-        if error:
-            raise UpstreamFailure(decode_failure({"error": error}))
+        if choice["error"]:
+            raise UpstreamFailure(decode_failure({"error": choice["error"]}))
+        delta, reason = choice["delta"], choice["finish_reason"]
         if not isinstance(delta, dict) and not self._blocks:
             # A whole answer where a stream was asked for.
-            delta = message
+            delta = choice["message"]
         if isinstance(delta, dict):
             self._on_delta(LooseFields(delta))
-        self._on_logprobs(logprobs)
-        reason = choice.text("finish_reason")
+        self._on_logprobs(choice["logprobs"])
         if reason and (self._finish is None or reason != "stop"):
             self._finish = reason
-        self._choice_extras.update(choice.rest() or {})
+        self._choice_extras.update(beside)
 
     def _on_delta(self, delta: LooseFields) -> None:
         """What is there, in the order in which it is given out. Most deltas have one field or two."""
