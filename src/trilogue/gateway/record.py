@@ -47,7 +47,7 @@ class Record(Struct, kw_only=True, eq=False, gc=False):
         if usage is not None:
             self.input_tokens, self.cached_tokens, self.output_tokens = usage.input, usage.cache_read, usage.output
         if losses:
-            self.losses = tuple(dict.fromkeys(loss.code for loss in losses))
+            self.losses = loss_codes(losses)
 
     def failed(self, failure: Failure) -> None:
         """It was not."""
@@ -57,6 +57,11 @@ class Record(Struct, kw_only=True, eq=False, gc=False):
         """The line in the log."""
         self.duration_ms = milliseconds(started)
         journal.write(log, "request", self)
+
+
+def loss_codes(losses: list[Loss]) -> tuple[str, ...]:
+    """What was lost, each once, in order."""
+    return tuple(dict.fromkeys([loss.code for loss in losses]))
 
 
 def milliseconds(since: float) -> float:

@@ -18,7 +18,7 @@ from trilogue.gateway.failures import upstream_failure
 from trilogue.gateway.heart import Progress
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
-from trilogue.gateway.record import Record, milliseconds
+from trilogue.gateway.record import Record, loss_codes, milliseconds
 from trilogue.gateway.redact import Blank
 from trilogue.gateway.services import Services
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
@@ -117,7 +117,7 @@ class Relay:
             losses = [*losses, *down.losses]
             self._keep(attempt, down.body)
         self.record.answered(seen.usage, losses)
-        headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(losses)]
+        headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(self.record.losses)]
         self.spoken = True
         self.responder.reply(200, headers, body)
         return Answered(usage=seen.usage, response_id=seen.id)
@@ -216,7 +216,7 @@ class Relay:
     def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:
         if not self.responder.started:
             kept = kept_headers(response) if response is not None else []
-            self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(losses)])
+            self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(loss_codes(losses))])
 
     def last_write(self) -> float:
         """When the client last got something."""
@@ -303,9 +303,6 @@ def kept_headers(response: UpstreamResponse) -> Headers:
     ]
 
 
-def loss_header(losses: list[Loss]) -> Headers:
-    """The codes of what was lost, each once, in order."""
-    if not losses:
-        return []
-    codes = dict.fromkeys(loss.code for loss in losses)
+def loss_header(codes: tuple[str, ...]) -> Headers:
+    """What was lost, for the client."""
     return [(b"trilogue-loss", ", ".join(codes).encode("latin-1"))] if codes else []

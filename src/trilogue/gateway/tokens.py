@@ -165,4 +165,4 @@ async def _reply(visit: Visit, count: Count) -> None:
     if visit.entry.client is Protocol.RESPONSES:
         body = {"object": "response.input_tokens", **body}
     visit.record.answered(None, count.losses)
-    visit.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))
+    visit.responder.reply(200, [*JSON_HEADERS, *loss_header(visit.record.losses)], count.native or dump(body))
