@@ -51,15 +51,15 @@ PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
 }
 """from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
 PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
-    (C, C): 209,
-    (C, M): 308,
-    (C, R): 308,
-    (M, C): 304,
-    (M, M): 213,
-    (M, R): 319,
-    (R, C): 331,
-    (R, M): 344,
-    (R, R): 218,
+    (C, C): 194,
+    (C, M): 290,
+    (C, R): 293,
+    (M, C): 289,
+    (M, M): 198,
+    (M, R): 304,
+    (R, C): 316,
+    (R, M): 326,
+    (R, R): 203,
 }
 """of a client and an upstream, from the bytes of the request to those of the answer, without the sockets"""
 
