@@ -109,6 +109,12 @@ def test_list_for_openai(example: Gateway) -> None:
     assert next(model for model in models if model.id == "llama").created == 1_780_000_000
 
 
+def test_the_head_of_a_list(example: Gateway) -> None:
+    """Who only asks whether it is there gets no body."""
+    answer = example.http.head("/v1/models")
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
 def test_list_for_anthropic(example: Gateway) -> None:
     """The same in Anthropic's shape, page by page."""
     models = list(example.anthropic.models.list(limit=7))

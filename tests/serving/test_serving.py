@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from trilogue.errors import InternalError
-from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, Listener, Request, Responder
+from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, Listener, Request, Responder, connection
 from trilogue.serving.connection import Problem
 from trilogue.serving.heads import response_head
 
@@ -93,6 +93,56 @@ def test_head_has_no_body(answer: Answer) -> None:
     first, _, rest = data.partition(b"\r\n\r\n")
     assert first.startswith(b"HTTP/1.1 200 OK")
     assert rest.startswith(b"HTTP/1.1 200 OK")
+
+
+def test_head_again() -> None:
+    """Also with a length, by which heads of other methods are known again."""
+    head = b"HEAD / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n"
+    data = talk(hello, head, head, head)
+    assert data.count(b"HTTP/1.1 200 OK\r\n") == 3
+    assert b"hello" not in data
+
+
+def test_old_clients_are_answered_once() -> None:
+    """HTTP/1.0: whoever is not told that the connection stays open would read until it ends."""
+    asked = b"POST / HTTP/1.0\r\nconnection: keep-alive\r\ncontent-length: 5\r\n\r\nhello"
+    data = talk(echo, asked, asked)
+    assert data.count(b"HTTP/1.1 200 OK\r\n") == 1
+    assert b"connection: close\r\n" in data
+    assert data.endswith(b"\r\n\r\nhello")
+
+
+def test_old_clients_are_not_told_to_continue() -> None:
+    """They do not know what that is."""
+    head = b"POST / HTTP/1.0\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
+    assert talk(echo, head, b"hello").startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+@pytest.mark.parametrize("close", [b"", b", close"])
+def test_an_upgrade_is_declined(version: bytes, close: bytes) -> None:
+    """And everything else that the head says still counts."""
+    offer = b"connection: Upgrade, HTTP2-Settings%b\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n" % close
+    head = b"POST / HTTP/%b\r\nhost: a\r\n%bcontent-length: 5\r\n\r\n" % (version, offer)
+    assert talk(echo, head + b"hello").endswith(b"\r\n\r\nhello")
+    data = talk(stream, head + b"hello")
+    assert (b"transfer-encoding: chunked\r\n" in data) == (version == b"1.1")
+    assert (b"connection: close\r\n" in data) == (version == b"1.0" or close != b"")
+
+
+def test_empty_lines_are_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some old clients send one after a body: while they wait for the answer, or before the next request."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)
+
+    async def slowly(request: Request, responder: Responder) -> None:
+        await asyncio.sleep(0.15)
+        responder.reply(200, [], b"late")
+
+    data = talk(slowly, GET, b"\r\n", b"\n")
+    assert data.count(b"HTTP/1.1 ") == 1
+    assert data.endswith(b"\r\n\r\nlate")
+    again = talk(hello, GET, b"\r\n", b"\r\n", GET)
+    assert again.count(b"HTTP/1.1 200 OK\r\n") == 2
 
 
 def test_bodies() -> None:

@@ -23,6 +23,9 @@ from trilogue.serving import Headers, Request
 Handler = Callable[[Any], Awaitable[None]]
 """answers a `Visit`"""
 
+UNKNOWN_KEY = "Incorrect API key provided: it is not known here"
+"""begins as OpenAI's own message does: there are clients that know a wrong key by these words alone"""
+
 Checked = tuple[ClientKey | None, Failure | None]
 
 
@@ -69,7 +72,7 @@ def admit(request: Request, services: Services, handler: Handler, client: Protoc
 
 def _with_key(headers: dict[str, str], services: Services) -> Checked:
     key = services.keys.find(presented_keys(headers))
-    return key, None if key else plain_failure(401, "this key is not known here", "invalid_api_key")
+    return key, None if key else plain_failure(401, UNKNOWN_KEY, "invalid_api_key")
 
 
 def _without_keys(headers: dict[str, str]) -> Checked:

@@ -146,8 +146,9 @@ class Gateway:
         return True
 
     def _route(self, request: Request, path: str) -> tuple[Handler, Protocol]:
-        handler, client = ROUTES.get((request.method, path), (None, None))
-        if handler is None and request.method == "GET" and path.startswith("/models/"):
+        method = "GET" if request.method == "HEAD" else request.method
+        handler, client = ROUTES.get((method, path), (None, None))
+        if handler is None and method == "GET" and path.startswith("/models/"):
             handler = models.handle_one
         return handler or _unknown, client or client_of(request, path)
 

@@ -38,6 +38,8 @@ _HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\
 _LISTS = frozenset({"anthropic-beta", "openai-beta"})
 """headers that clients send several times, which means the same as one list"""
 _OFFER = frozenset({"connection", "upgrade", "http2-settings"})
+_EMPTY_LINES = frozenset({b"\r\n", b"\n", b"\r\n\r\n"})
+"""what some old clients send after a body; it says nothing"""
 _TCP_CLOSE = 7
 """the first byte of Linux's tcp_info when the peer has reset the connection"""
 
@@ -92,8 +94,7 @@ class ClientConnection(asyncio.Protocol):
         self._connections = connections
         self._known = known
         self._loop = loop
-        self._parser = HttpRequestParser(self)
-        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parser = self._new_parser()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._inbound = Inbound.NOTHING
         self._problem = BAD
@@ -143,6 +144,8 @@ class ClientConnection(asyncio.Protocol):
                 return
             self._key = whole[0] if whole else None
         elif self._inbound is Inbound.IGNORED:
+            return
+        if self._inbound is Inbound.NOTHING and data in _EMPTY_LINES:
             return
         if self._inbound is not Inbound.BODY:
             self._head_bytes += len(data)
@@ -228,7 +231,8 @@ class ClientConnection(asyncio.Protocol):
         if parser.should_upgrade() and _is_framed(headers):
             return
         self._inbound = Inbound.BODY
-        self.keep_alive = parser.should_keep_alive()
+        # HTTP/1.0 has no way to keep a connection that all its clients understand.
+        self.keep_alive = parser.should_keep_alive() and version != "1.0"
         path, query = self._target()
         head = Head(method, path, query, headers)
         if self._key is not None and version == "1.1" and self.keep_alive:
@@ -330,6 +334,11 @@ class ClientConnection(asyncio.Protocol):
 
     # --- the request ---
 
+    def _new_parser(self) -> HttpRequestParser:
+        parser = HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
     def _parse(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
@@ -342,9 +351,11 @@ class ClientConnection(asyncio.Protocol):
     def _decline_upgrade(self, rest: bytes) -> None:
         """Java's clients offer HTTP/2 with every request. The parser takes what follows for it, and it is the body."""
         lines = [f"{name}: {value}\r\n" for name, value in self._headers.items() if name not in _OFFER]
-        method, url = self._parser.get_method(), self._url
-        self._parser = HttpRequestParser(self)
-        self._parse(b"".join([method, b" ", url, b" HTTP/1.1\r\n", "".join(lines).encode("latin-1"), b"\r\n", rest]))
+        if "close" in self._headers.get("connection", "").lower():
+            lines.append("connection: close\r\n")
+        method, url, version = self._parser.get_method(), self._url, self._parser.get_http_version().encode()
+        self._parser = self._new_parser()
+        self._parse(b"%b %b HTTP/%b\r\n%b\r\n%b" % (method, url, version, "".join(lines).encode("latin-1"), rest))
 
     def _target(self) -> tuple[str, bytes]:
         """Path and query of the request."""
@@ -361,7 +372,8 @@ class ClientConnection(asyncio.Protocol):
         return unquote(text) if "%" in text else text, query
 
     def _body_is_wanted(self) -> None:
-        if self._headers.get("expect", "").lower() == "100-continue":
+        responder = self._responder
+        if responder is not None and responder.chunked and self._headers.get("expect", "").lower() == "100-continue":
             self.put(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._resume_reading()
 

@@ -44,7 +44,7 @@ class KnownHeads:
 
     def keep(self, key: Key, head: Head) -> None:
         """Know this one again, with whatever length."""
-        if not key[0].lower().endswith(_BEFORE) or not _NOT_AGAIN.isdisjoint(head.headers):
+        if head.method != "POST" or not key[0].lower().endswith(_BEFORE) or not _NOT_AGAIN.isdisjoint(head.headers):
             return
         if len(self._heads) >= MOST:
             del self._heads[next(iter(self._heads))]
