@@ -22,6 +22,10 @@ TEXTS = ["a", " word", "naïve", "你好", "🦊", " '<>&", "[DONE]", "{}", ": ,
 TEXTS += ['a "quoted" word', "back\\slash", "ends\\", 'ends"', "line\nbreak", "\t", '"}', '","obfuscation":"', "\0"]
 LEFT = [
     '""',
+    ' "a"',
+    '"a" ',
+    '\n"a"',
+    '\r"a"',
     '"\\ud83d"',
     '"\\ude00"',
     '"\t"',
@@ -116,6 +120,7 @@ def test_an_uncertain_place_is_not_learnt() -> None:
     assert learn(wire(CHAT, 'a"b'), 'a"b') is None
     assert learn(wire(CHAT, "a") * 2, "a") is None
     assert learn(wire(CHAT, "a")[:-1], "a") is None
+    assert learn(b'data: {"id":"b","choices":[{"index":0,"delta":{"content":"\\u0062"}}]}\n\n', "b") is None
 
 
 @pytest.mark.parametrize("source", Protocol, ids=lambda protocol: protocol.short)
@@ -241,3 +246,77 @@ def test_another_form_of_the_same_is_learnt_too() -> None:
         shape = decoder.shape
         decoder.feed(events[7].replace(b'"index":0', b'"index":0,"x":%d' % number))
     assert decoder.shape is shape
+
+
+def chat(delta: dict[str, Any], finish: str | None = None, **beside: Any) -> bytes:
+    return _data({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **beside})
+
+
+def _data(event: dict[str, Any]) -> bytes:
+    return b"data: %b\n\n" % json.dumps(event).encode()
+
+
+def _usage(tokens: int) -> dict[str, int]:
+    return {"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": 1 + tokens}
+
+
+def _message(number: int) -> bytes:
+    item = {"type": "message", "id": f"m{number}", "role": "assistant", "content": []}
+    return _data({"type": "response.output_item.added", "output_index": number, "item": item})
+
+
+def _text(text: str, **where: int) -> bytes:
+    return _data({"type": "response.output_text.delta", **where, "content_index": 0, "delta": text})
+
+
+CITED = [{"type": "url_citation", "url_citation": {"url": "http://x", "title": "t", "start_index": 0, "end_index": 1}}]
+SIGNED = [{"type": "thinking", "thinking": "", "signature": "sig"}]
+WORDS = [f"w{number}" for number in range(5)]
+ODD: dict[str, tuple[Protocol, list[bytes]]] = {
+    "citations beside every text": (Protocol.CHAT, [chat({"content": word, "annotations": CITED}) for word in WORDS]),
+    "sound beside every text": (Protocol.CHAT, [chat({"content": word, "audio": {"data": "QUFB"}}) for word in WORDS]),
+    "signatures beside every text": (
+        Protocol.CHAT,
+        [chat({"content": word, "thinking_blocks": SIGNED}) for word in WORDS],
+    ),
+    "usage that falls back": (
+        Protocol.CHAT,
+        [
+            *(chat({"content": word}, usage=_usage(1)) for word in WORDS),
+            chat({}, usage=_usage(9)),
+            *(chat({"content": word}, usage=_usage(1)) for word in WORDS),
+        ],
+    ),
+    "an end that is taken back": (
+        Protocol.CHAT,
+        [
+            *(chat({"content": word}, "length") for word in WORDS),
+            chat({}, "content_filter"),
+            *(chat({"content": word}, "length") for word in WORDS),
+        ],
+    ),
+    "places that are left out": (
+        Protocol.RESPONSES,
+        [
+            _data({"type": "response.created", "response": {"id": "r", "model": "m", "output": []}}),
+            _message(0),
+            *(_text(word, output_index=0) for word in WORDS),
+            *(_text(word) for word in WORDS),
+            _message(1),
+            *(_text(word) for word in WORDS),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("target", Protocol, ids=lambda protocol: protocol.short)
+@pytest.mark.parametrize("case", ODD)
+def test_events_that_say_more_than_their_text(case: str, target: Protocol) -> None:
+    """They mean the same whether they come one by one, when they might be recognised, or byte by byte."""
+    source, events = ODD[case]
+    sent = []
+    for pieces in (events, [bytes([byte]) for byte in b"".join(events)]):
+        translator = StreamTranslator(source=source, target=target)
+        out = b"".join(map(translator.feed, pieces)) + translator.feed(b"data: [DONE]\n\n") + translator.close()
+        sent.append((out, translator.losses, translator.snapshot))
+    assert sent[0] == sent[1]

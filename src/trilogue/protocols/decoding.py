@@ -34,6 +34,7 @@ from trilogue.protocols.shape import Shape, learn
 from trilogue.sse import SseEvent, SseParser
 
 _LESSONS = 3
+"""forms of the same event that are learnt one after the other: a server that has more is not worth the while"""
 
 
 class StreamDecoder:
@@ -49,7 +50,7 @@ class StreamDecoder:
         self.shape: Shape | None = None
         """what an event looks like that does nothing but add to the block that the last one added to, if that is known
 
-        Who has found a text with it must not feed the event, but say what has `passed`.
+        Who has found a text with it must not feed the event; who goes by what is decoded must say what has `passed`.
         """
         self.sample: Delta | ReasoningDelta = Delta(-1, "")
         """the event that the shape was learnt from: those of this shape mean the same but for their text"""
@@ -85,18 +86,20 @@ class StreamDecoder:
             self.shape = self.shape if not events else None
         elif self.shape is None or self.more(event.text) != event:
             self.sample, self._missed = event, 0
-            self.shape = learn(data, event.text) if fresh and self.flows(event) else None
+            self.shape = self._shape_of(data, event) if fresh else None
         elif fresh and self._missed < _LESSONS:
-            # The same in another form. A server that writes each event in another one is not worth the while.
             self._missed += 1
-            self.shape = learn(data, event.text) or self.shape
+            self.shape = self._shape_of(data, event) or self.shape
+
+    def _shape_of(self, data: bytes, event: Delta | ReasoningDelta) -> Shape | None:
+        return learn(data, event.text) if self.flows(event) else None
 
     def more(self, text: str) -> Event:
         """What an event of the known shape means that has this text."""
         sample = self.sample
-        if type(sample) is Delta:
-            return Delta(sample.index, text)
-        return ReasoningDelta(sample.index, text, sample.part, sample.raw)  # type: ignore[union-attr]
+        if isinstance(sample, ReasoningDelta):
+            return ReasoningDelta(sample.index, text, sample.part, sample.raw)
+        return Delta(sample.index, text)
 
     def feed_event(self, name: str, data: bytes) -> list[Event]:
         """As `feed`, for transports that frame events in another way than SSE."""

@@ -1,7 +1,7 @@
 """The shape of a stream's ordinary event: all of it but the text, learnt from one and recognised in those that follow.
 
 A server writes one text delta like the other, byte for byte. Whoever has decoded one finds the text of the next between
-the same two halves, without parsing them. What may differ besides is in `_VARIES`. Whatever does not fit exactly, or
+the same two halves, without parsing them. What may differ besides is in `_LEGAL`. Whatever does not fit exactly, or
 has a text that is no string of JSON, is left to the decoder.
 """
 
@@ -15,8 +15,12 @@ import msgspec
 from trilogue.protocols.jsontext import DECODE_ERRORS
 
 _VARIES = re.compile(rb'"(?:sequence_number": ?(?P<number>\d+)|(?:obfuscation|p)": ?"(?P<padding>[0-9A-Za-z]*)")')
-"""OpenAI counts its events, and hides how long they are, as Mistral does; Anthropic does that with spaces"""
+"""OpenAI counts its events, and hides how long they are, as Mistral does"""
+_SAYS = re.compile(rb'"(?:content|delta|partial_json|reasoning|reasoning_content|text|thinking)": ?$')
+"""the fields that have a text; what stands in another one is something else that happens to be the same"""
+_QUOTE = ord('"')
 _SPACED = b" }\n\n"
+"""the end of an event of Anthropic's, which hides its length with spaces"""
 _LEGAL = {
     "number": (digits.encode(), True),
     "padding": ((digits + ascii_letters).encode(), False),
@@ -57,6 +61,8 @@ class Shape:
             quoted, _, varies = quoted.rpartition(mark)
             if varies.strip(legal) or (needed and not varies):
                 return ""
+        if not quoted or quoted[0] != _QUOTE or quoted[-1] != _QUOTE:
+            return ""  # the decoder of a text would let blanks around it pass
         try:
             return _decode_text(quoted)
         except DECODE_ERRORS:
@@ -69,6 +75,8 @@ def learn(data: bytes, text: str) -> Shape | None:
     if data.count(quoted) != 1 or data.count(b"\n\n") != 1 or not data.endswith(b"\n\n"):
         return None
     half, _, other = data.partition(quoted)
+    if not _SAYS.search(half):
+        return None
     (start, *marks), kinds = _split(half)
     before = [(mark, *_LEGAL[kind]) for mark, kind in zip(marks, kinds, strict=True)]
     (*marks, end), kinds = _split(other)
@@ -85,7 +93,7 @@ def _split(half: bytes) -> tuple[list[bytes], list[str]]:
         kinds.append(kind)
         at = found.end(kind)
     rest = half[at:]
-    if rest.endswith(_SPACED) and (mark := rest[:-4].rstrip(b" ")):
+    if rest.endswith(_SPACED) and (mark := rest[: -len(_SPACED)].rstrip(b" ")):
         fixed.append(mark)
         kinds.append("spaces")
         rest = _SPACED[1:]

@@ -16,7 +16,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """One translated request, for the translation of its answer.
 
     `client`: the protocol the client speaks. `body`: its request as it sent it. `model`: the name it knows the model
-    by. `stop`: stop sequences that the upstream does not know and we cut at.
+    by. `stop`: stop sequences that the upstream does not know and we cut at. `parsed`: the body came as JSON text.
     """
 
     client: Protocol
@@ -26,6 +26,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     names: ToolNames
     stop: tuple[str, ...] = ()
     sealer: Sealer
+    parsed: bool = False
 
 
 @cache

@@ -87,6 +87,7 @@ def translate_request(
         # Responses has no stop sequences: the answer is cut on its way back instead.
         stop=request.sampling.stop if where.protocol is Protocol.RESPONSES is not source else (),
         sealer=keeper,
+        parsed=wire is not body,
     )
     return RequestTranslation(translated, ledger.losses, exchange)
 

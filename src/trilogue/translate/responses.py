@@ -76,7 +76,7 @@ def translate_response(
     """
     wire = body if isinstance(body, dict) else parse_upstream(body)
     reply = _reply(source, exchange, stamp or Stamp())
-    reply.parsed = wire is not body
+    reply.parsed = wire is not body and (exchange is None or exchange.parsed)
     try:
         answer = CODECS[source].decode_response(wire)
         told = _told(answer, target, exchange, reply.ledger)

@@ -32,6 +32,8 @@ class ThinkStage:
         """the text block under way, given out when it turns out to have text"""
         self._phase = Phase.AFTER
         self._held = ""
+        self._waiting: list[Event] = []
+        """what was said of the text before it began: probabilities, citations"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []
@@ -42,6 +44,7 @@ class ThinkStage:
     def _take(self, event: Event, out: list[Event]) -> None:
         if type(event) is BlockStart and isinstance(event.block, Text):
             self._block, self._phase, self._held = event, Phase.BEFORE, event.block.text
+            self._waiting = []
             return
         block = self._block
         if block is None or getattr(event, "index", None) != block.index or self._phase is Phase.AFTER:
@@ -53,8 +56,7 @@ class ThinkStage:
             self._end(block, out)
             out.append(event)
         else:
-            self._begin_text(block, out)
-            out.append(event)
+            self._waiting.append(event)
 
     def _advance(self, block: BlockStart, out: list[Event]) -> None:
         if self._phase is Phase.BEFORE:
@@ -93,6 +95,7 @@ class ThinkStage:
             if self._held:
                 out.append(Delta(block.index, self._held))
             self._held = ""
+            out += self._waiting
 
     def _end(self, block: BlockStart, out: list[Event]) -> None:
         if self._phase is Phase.THINKING:

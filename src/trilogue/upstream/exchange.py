@@ -156,7 +156,7 @@ class Exchange:
             self._deadlines.remove(self._late)
 
     def received(self, bodies: list[bytes]) -> None:
-        """More of the body has come. The list is empty afterwards."""
+        """More of the body has come, at least one piece. The list is empty afterwards."""
         data = bodies.pop()
         if bodies:
             data = b"".join([*bodies, data])

@@ -326,6 +326,28 @@ def test_logprobs_ride_on_their_delta(together: bool) -> None:
     assert items(events)[0]["content"][0]["logprobs"] == [entry]
 
 
+def test_logprobs_without_a_text_of_their_own() -> None:
+    """An empty chunk that comes together with the one before has probabilities too: they do not take its text away."""
+    first: Any = {"token": "Hi", "logprob": -0.5, "bytes": None, "top_logprobs": []}
+    second = {**first, "token": "x"}
+    encoder = CODEC.encoder(Reply(body=BODY, model="alias"))
+    sent = encoder.encode(
+        [
+            ResponseStart(protocol=Protocol.CHAT, id="x", model="up"),
+            BlockStart(0, Text(text="")),
+            Delta(0, "Hi"),
+            LogprobsDelta(0, [first]),
+            LogprobsDelta(0, [second]),
+            BlockStop(0),
+            Finish(stop=Stop(reason=StopReason.END), usage=USAGE),
+        ]
+    )
+    events = parse(sent)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    deltas = [(e["delta"], e["logprobs"]) for e in events if e["type"] == "response.output_text.delta"]
+    assert deltas == [("Hi", [first]), ("", [second])]
+
+
 def test_no_snapshot_per_delta() -> None:
     """The cost of a delta must not grow with the answer."""
     encoder = CODEC.encoder(Reply(body=BODY, model="alias"))

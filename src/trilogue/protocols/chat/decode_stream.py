@@ -85,6 +85,8 @@ class ChatStreamDecoder(StreamDecoder):
         super().__init__()
         self._started = False
         self._choice: int | None = None
+        self._only_words = False
+        """the last chunk said nothing but text or reasoning"""
         self._flow = Flow.NONE
         self._block = 0
         self._text_length = 0
@@ -104,7 +106,8 @@ class ChatStreamDecoder(StreamDecoder):
 
     def handle(self, event: SseEvent) -> None:
         data = event.data
-        if self._started and not event.event and self._is_plain(data):
+        self._only_words = self._started and not event.event and self._is_plain(data)
+        if self._only_words:
             return
         data = data.strip()
         if data == _DONE:
@@ -116,7 +119,7 @@ class ChatStreamDecoder(StreamDecoder):
 
     def flows(self, event: Delta | ReasoningDelta) -> bool:
         """Text and plain reasoning do; arguments and details are put together here."""
-        if self._block != event.index:
+        if self._block != event.index or not self._only_words:
             return False
         return self._flow is Flow.TEXT or (self._flow is Flow.RAW and not self._details)
 
@@ -166,6 +169,7 @@ class ChatStreamDecoder(StreamDecoder):
         self._tier = decode_tier(fields) or self._tier
         for choice in choices:
             self._on_choice(choice)
+        self._only_words = usage is None and len(choices) == 1 and _says_only_words(choices[0])
         self._keep_extras(fields)
 
     def _start(self, fields: LooseFields) -> None:
@@ -372,6 +376,8 @@ class ChatStreamDecoder(StreamDecoder):
 
 _SAID = frozenset({"id", "model", "created", "system_fingerprint", *NOISE})
 """fields of a chunk that were read from the first one, or say nothing"""
+_AROUND = frozenset({"index", "delta"})
+_WORDS = frozenset({"role", "content", *REASONING_TEXTS})
 _OF_NO_USE = ("role", "index", "name", "channel", "token_id")
 _DELTA_FIELDS: dict[str, Callable[[ChatStreamDecoder, LooseFields], None]] = {
     **dict.fromkeys(_REASONING_FIELDS, ChatStreamDecoder._on_reasoning),
@@ -382,6 +388,14 @@ _DELTA_FIELDS: dict[str, Callable[[ChatStreamDecoder, LooseFields], None]] = {
     "tool_calls": ChatStreamDecoder._on_calls,
     "function_call": ChatStreamDecoder._on_legacy_call,
 }
+
+
+def _says_only_words(choice: dict[str, Json]) -> bool:
+    """As `_is_bare`, for what is spelled in another way."""
+    delta = choice.get("delta")
+    if not isinstance(delta, dict) or any(choice[name] is not None for name in choice.keys() - _AROUND):
+        return False
+    return all(delta[name] is None for name in delta.keys() - _WORDS)
 
 
 def _is_bare(choice: Choice) -> bool:

@@ -173,7 +173,7 @@ def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> I
 
 def content_blocks(content: Json, path: str) -> list[Block]:
     """Content as text, as parts, or as the very object that was asked for in JSON mode."""
-    if type(content) is str:
+    if isinstance(content, str):
         return [Text(text=content, path=path)] if content else []
     if isinstance(content, list):
         return [_part_block(part, f"{path}[{index}]") for index, part in enumerate(content)]

@@ -124,9 +124,9 @@ def _plain(role: Role, text: str, path: str) -> Turn:
 
 def _input(fields: Fields, turns: list[Turn], tools: ToolReader) -> None:
     value = fields.left.pop("input", None)
-    if type(value) is str:
+    if isinstance(value, str):
         turns.append(_plain(Role.USER, value, "input"))
-    elif type(value) is list:
+    elif isinstance(value, list):
         for n, item in enumerate(value):
             _item(item, f"input[{n}]", turns, tools)
     elif value is not None:

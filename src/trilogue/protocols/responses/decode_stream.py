@@ -91,8 +91,11 @@ class ResponsesStreamDecoder(StreamDecoder):
 
     def flows(self, event: Delta | ReasoningDelta) -> bool:
         """If it is known which part they add to."""
-        self._part = self._touched
-        return self._part is not None and self._part.block == event.index
+        part = self._touched
+        if part is None or part.block != event.index:
+            return False
+        self._part = part
+        return True
 
     def passed(self, text: str) -> None:
         """More text of the same part: its end is compared with what came."""

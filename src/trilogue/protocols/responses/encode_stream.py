@@ -197,10 +197,13 @@ class ResponsesStreamEncoder(StreamEncoder):
         if item is None or item.prefix is None or item.suffix is not NO_LOGPROBS or not event.logprobs:
             return
         item.open.logprobs.extend(event.logprobs)
-        text = b'""'
-        if self.out and self.out[-1].startswith(item.prefix):
-            text = self.out.pop()[len(item.prefix) :].rpartition(NO_LOGPROBS)[0]
+        last = self.out[-1] if self.out and self.out[-1].startswith(item.prefix) else b""
+        text, found, _ = last[len(item.prefix) :].rpartition(NO_LOGPROBS)
+        if found:
+            self.out.pop()
             self._sequence -= 1
+        else:
+            text = b'""'
         tail = b',"logprobs":%b,"sequence_number":%d}\n\n' % (dump(event.logprobs), self._sequence)
         self.out.append(item.prefix + text + tail)
         self._sequence += 1

@@ -60,6 +60,7 @@ class Stream(Shape):
 
 
 _NOTHING = OpenBlock(Native(type="", data={}))
+"""of an item that has no block yet; shared, so nobody writes to it"""
 
 
 class OutputItem:
