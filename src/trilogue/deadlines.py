@@ -2,7 +2,7 @@
 
 Every request has some, and almost all of them are taken back: to set and cancel a timer for each would cost more than
 the rest of waiting. Here a limit is an entry in a table, and the timer looks through the table when it fires. So this
-is for limits; whatever really happens again and again has timers of its own.
+is for limits of seconds and more; whatever happens again and again within a second has timers of its own.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ arguments of a call broke off.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from collections.abc import Callable
 from enum import Enum, auto
 
@@ -17,7 +15,6 @@ import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamTruncated
 from trilogue.model import (
-    Audio,
     BlockStop,
     CitationDelta,
     Delta,
@@ -30,12 +27,11 @@ from trilogue.model import (
     ReasoningDelta,
     Refusal,
     ResponseStart,
-    Source,
-    SourceKind,
     Text,
     Tier,
     Usage,
 )
+from trilogue.protocols.chat.audio import AudioAssembler
 from trilogue.protocols.chat.calls import CallAssembler
 from trilogue.protocols.chat.controls import decode_tier
 from trilogue.protocols.chat.errors import decode_failure, failure_of_text, find_failure
@@ -92,8 +88,7 @@ class ChatStreamDecoder(StreamDecoder):
         self._text_length = 0
         self._text_start = 0
         self._details: list[dict[str, Json]] = []
-        self._audio: dict[str, list[str]] = {}
-        self._audio_extras: dict[str, Json] = {}
+        self._audio = AudioAssembler()
         self._logprobs: list[Json] = []
         self._annotations: list[dict[str, Json]] = []
         self._calls = CallAssembler(self, self._close_flow)
@@ -321,7 +316,9 @@ class ChatStreamDecoder(StreamDecoder):
         if self._flow is not Flow.NONE:
             self.emit(BlockStop(self._block, opaque))
         self._flow = Flow.NONE
-        self._flush_audio()
+        audio = self._audio.finish()
+        if audio is not None:
+            self.whole_block(audio)
 
     def _flush_text(self) -> None:
         """Annotations count from the start of the whole content; a citation from that of its block."""
@@ -338,26 +335,7 @@ class ChatStreamDecoder(StreamDecoder):
             self._logprobs = []
 
     def _on_audio(self, delta: LooseFields) -> None:
-        """Sound is given out in one piece: no other protocol has it, and its pieces are useless alone."""
-        fields = LooseFields(delta.any("audio"))
-        for name in ("id", "data", "transcript"):
-            piece = fields.text(name)
-            if piece:
-                self._audio.setdefault(name, []).append(piece)
-        self._audio_extras.update(fields.rest() or {})
-
-    def _flush_audio(self) -> None:
-        if not self._audio:
-            return
-        pieces, self._audio = self._audio, {}
-        data = _join_base64(pieces.get("data", []))
-        audio = Audio(
-            id=pieces.get("id", [None])[0],
-            source=Source(SourceKind.DATA, data) if data else None,
-            transcript="".join(pieces.get("transcript", [])) or None,
-            extras=self._audio_extras or None,
-        )
-        self.whole_block(audio)
+        self._audio.take(delta.any("audio"))
 
     def _conclude(self, done: bool) -> None:
         if not self._started:
@@ -407,13 +385,3 @@ def _is_bare(choice: Choice) -> bool:
         and delta.reasoning is delta.reasoning_details is delta.thinking is delta.thinking_blocks is None
         and delta.executed_tools is delta.provider_metadata is delta.images is None
     )
-
-
-def _join_base64(pieces: list[str]) -> str:
-    """One base64 text of several. Pieces that end in padding cannot simply be put together."""
-    if not any("=" in piece for piece in pieces[:-1]):
-        return "".join(pieces)
-    try:
-        return b64encode(b"".join(b64decode(piece) for piece in pieces)).decode()
-    except (Base64Error, ValueError):
-        return "".join(pieces)

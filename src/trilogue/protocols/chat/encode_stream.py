@@ -30,13 +30,13 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
+from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import call_id_of, takes_custom
 from trilogue.protocols.chat.errors import encode_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter
 from trilogue.protocols.chat.response import (
     annotation_of,
     answer_id,
-    audio_of,
     declare_dropped,
     declare_order,
     encode_tier,

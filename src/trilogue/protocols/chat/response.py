@@ -24,14 +24,13 @@ from trilogue.model import (
     Reasoning,
     Refusal,
     Response,
-    Source,
-    SourceKind,
     Stop,
     StopReason,
     Text,
     Tier,
     ToolCall,
 )
+from trilogue.protocols.chat.audio import audio_of, read_audio
 from trilogue.protocols.chat.calls import encode_call, read_call
 from trilogue.protocols.chat.decode_content import thinking_text
 from trilogue.protocols.chat.errors import decode_failure, find_failure
@@ -211,16 +210,6 @@ def citation_of(entry: dict[str, Json], offset: int = 0) -> Citation:
     )
 
 
-def read_audio(value: Json, path: str) -> Audio | None:
-    """Sound that the model made; servers that never make any send it empty."""
-    fields = LooseFields(value)
-    audio_id, data, transcript = fields.text("id"), fields.text("data"), fields.text("transcript")
-    if not audio_id and not data and not transcript:
-        return None
-    source = Source(SourceKind.DATA, data) if data else None
-    return Audio(id=audio_id, source=source, transcript=transcript, path=path, extras=fields.rest())
-
-
 def _add_logprobs(blocks: list[Block], logprobs: Json, beside: dict[str, Json]) -> None:
     """Token entries belong to the first text; what does not fit stays beside the message."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
@@ -334,12 +323,6 @@ def declare_order(path: str, texts: int, calls: int, reply: Reply) -> None:
             reply.ledger.add("order.flattened", path)
         if texts:
             reply.ledger.add("text.blocks_joined", path)
-
-
-def audio_of(block: Audio) -> dict[str, Json]:
-    """Sound as the official API gives it."""
-    data = block.source.value if block.source is not None else ""
-    return {"id": block.id or "", "data": data, "transcript": block.transcript or "", **(block.extras or {})}
 
 
 class _MessageWriter:
