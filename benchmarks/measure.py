@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.answers import BUNCHED_ASK, EVENTS, GAP_US, MARKER, PLAIN_ASK, PROBE_ASK, STREAM_ASK
 from benchmarks.gateways import DIRECT, Gateway, Pair, Route, Running, ask_once, first_answer
-from benchmarks.processes import Cores, Processes, Usage, tree, usage
+from benchmarks.processes import Cores, Processes, Usage, tree, undisturbed, usage
 from benchmarks.tools import Kit, Load, Upstream
 
 CONNECTIONS = 16
@@ -55,6 +56,12 @@ class Bench:
         begin = time.perf_counter()
         running = gateway.start(self.processes, self.cores.gateway, self.upstream.port, folder)
         return running, first_answer(running, route.request(PLAIN_ASK), route.end(PLAIN_ASK)) - begin
+
+    def undisturbed(self, subject: Subject) -> AbstractContextManager[None]:
+        """While delays are measured: nobody else's work on the gateway's core, if it has one for itself."""
+        if subject.gateway == DIRECT or not self.cores.apart:
+            return nullcontext()
+        return undisturbed(self.processes, tree(subject.running.process.pid), self.cores.gateway)
 
     def subject(self, gateway: Gateway, pair: Pair, running: Running) -> Subject:
         """A pair of a running gateway."""
@@ -233,4 +240,5 @@ def first_token(bench: Bench, subject: Subject, window: Window, rate: float) -> 
     window = window.at_least(ENOUGH_STREAMS / rate)
     connections = int(rate * STREAM_SECONDS * 3) + CONNECTIONS
     load = subject.route.load(STREAM_ASK, connections=connections)._replace(rate=rate)
-    return drive(bench, subject, load, window.warm, window.seconds)
+    with bench.undisturbed(subject):
+        return drive(bench, subject, load, window.warm, window.seconds)
