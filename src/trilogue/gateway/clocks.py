@@ -54,8 +54,7 @@ class Clocks:
     def stop(self) -> None:
         """The call is over."""
         self._deadlines.remove(self._expire)
-        if self._progress is not None:
-            self.attempted()
+        self.attempted()
 
     def _expire(self) -> None:
         self._over = True

@@ -13,7 +13,7 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 def mint(prefix: str, response_id: str, position: int | str = "") -> str:
     """A new id, always the same for the same answer and position."""
-    return prefix + blake2b(f"{response_id}/{position}".encode("utf-8", "replace"), digest_size=_SIZE).hexdigest()
+    return prefix + digest(f"{response_id}/{position}")
 
 
 def digest(text: str, size: int = _SIZE) -> str:

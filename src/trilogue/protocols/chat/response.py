@@ -108,9 +108,7 @@ def _stop(choice: dict[str, Json], beside: dict[str, Json], blocks: list[Block])
         reason = None
     if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
         reason = details["type"]
-    calls = False
-    for block in blocks:
-        calls = calls or type(block) is ToolCall
+    calls = any([type(block) is ToolCall for block in blocks])
     return decode_stop(reason, calls, beside or None)
 
 

@@ -87,10 +87,7 @@ _ANSWER: Kinds = {
 
 def has_calls(blocks: tuple[Block, ...]) -> bool:
     """Whether the client is asked to run something. Calls from inside code execution end the turn by themselves."""
-    found = False
-    for block in blocks:
-        found = found or (type(block) is ToolCall and is_direct(block.extras))
-    return found
+    return any([type(block) is ToolCall and is_direct(block.extras) for block in blocks])
 
 
 def is_direct(extras: Extras) -> bool:

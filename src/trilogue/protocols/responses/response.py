@@ -81,9 +81,7 @@ def decode_response(body: dict[str, Json]) -> Response:
     if envelope.output is None:
         raise UpstreamProtocolError("the upstream sent a response without output")
     blocks = _blocks(envelope.output)
-    calls = False
-    for block in blocks:
-        calls = calls or (type(block) is not Text and awaits_client(block))
+    calls = any([type(block) is not Text and awaits_client(block) for block in blocks])
     return Response(
         protocol=PROTOCOL,
         id=envelope.id,
