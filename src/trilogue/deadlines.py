@@ -15,17 +15,18 @@ from time import monotonic
 
 Late = Callable[[], object]
 
-_GRAIN = 0.005
+GRAIN = 0.005
 """Seconds between two looks at the least: limits that are reached together are found together."""
 _ROUNDING = 0.001
 """What a timer may be early by: uvloop counts in milliseconds."""
 
 
 class Deadlines:
-    """The limits of one event loop."""
+    """The limits of one event loop. `grain`: how late one may be found, in seconds."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, grain: float = GRAIN) -> None:
         self._loop = loop
+        self._grain = grain
         self._due: dict[Late, float] = {}
         self._next = inf
         """when the timer fires"""
@@ -57,10 +58,10 @@ class Deadlines:
                     late()
         finally:
             if self._due:
-                self._set(max(min(self._due.values()), now + _GRAIN))
+                self._set(max(min(self._due.values()), now + self._grain))
 
 
 @lru_cache(16)
-def deadlines(loop: asyncio.AbstractEventLoop) -> Deadlines:
+def deadlines(loop: asyncio.AbstractEventLoop, grain: float = GRAIN) -> Deadlines:
     """Those of this loop. A process has one loop, tests have many: the last few are enough."""
-    return Deadlines(loop)
+    return Deadlines(loop, grain)

@@ -54,7 +54,8 @@ class Clocks:
     def stop(self) -> None:
         """The call is over."""
         self._deadlines.remove(self._expire)
-        self.attempted()
+        if self._progress is not None:
+            self.attempted()
 
     def _expire(self) -> None:
         self._over = True

@@ -15,6 +15,9 @@ from trilogue.serving import Responder
 
 Expired = Callable[[UpstreamTimeout], None]
 
+LATE = 0.05
+"""how late a sign of life may be, as a part of the interval: all streams share a timer that looks so often at most"""
+
 
 class Heart:
     """Calls `beat` whenever nothing was written to the client for `interval` seconds, until it is stopped."""
@@ -23,18 +26,20 @@ class Heart:
         self._interval = interval
         self._last_write = last_write
         self._beat = beat
-        self._timer = asyncio.get_running_loop().call_later(interval, self._look)
+        self._deadlines = deadlines(asyncio.get_running_loop(), interval * LATE)
+        self._deadlines.add(self._look, last_write() + interval)
 
     def stop(self) -> None:
         """The client has its answer."""
-        self._timer.cancel()
+        self._deadlines.remove(self._look)
 
     def _look(self) -> None:
-        left = self._last_write() + self._interval - time.monotonic()
-        if left <= 0:
+        now = time.monotonic()
+        due = self._last_write() + self._interval
+        if due <= now:
             self._beat()
-            left = self._interval
-        self._timer = asyncio.get_running_loop().call_later(left, self._look)
+            due = now + self._interval
+        self._deadlines.add(self._look, due)
 
 
 class Progress:

@@ -78,6 +78,9 @@ class Relay:
         self._services = services
         self._stamped: Stamp | None = None
         self._passage: Passage | None = None
+        self._response: UpstreamResponse | None = None
+        self._held: list[bytes] | None = None
+        """what there is to say when content has come; None once it has been said"""
 
     async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it."""
@@ -124,38 +127,23 @@ class Relay:
 
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)
-        held = await self._first_words(response, passage)
-        if passage.failed is not None and not passage.started:
-            raise UpstreamFailure(passage.failed.failure)
-        self._commit(response, attempt.losses)
-        self._send(held)
-        if not passage.done:
-            self.responder.follow(response.hold)
-            if passage.finish is None:
-                await response.pour(self._pass_on)
+        self._response, self._held = response, []
+        await self._odd_start(response, passage)
+        if not passage.done and passage.finish is None:
+            await response.pour(self._pass_on)
+        if passage.started or passage.failed is None:
             await self._last_words(response, passage)
+        self._speak(passage)
         response.release(AFTERWARDS_SECONDS)
         return self._finish(passage, attempt)
 
-    async def _first_words(self, response: UpstreamResponse, passage: Passage) -> bytes:
-        """What there is to say when content has come, or when the answer is over without."""
-        held: list[bytes] = []
+    async def _odd_start(self, response: UpstreamResponse, passage: Passage) -> None:
+        """What calls itself something else than a stream: a web page is none, anything else is looked at."""
         content_type = _content_type(response)
         if content_type.startswith("text/html"):
             raise UpstreamProtocolError("the upstream answered with a web page")
         if content_type.startswith("application/json"):
-            held.append(await self._labelled_json(response, passage))
-        more = True
-        while more and not (passage.started or passage.done or passage.failed):
-            data = await response.chunk()
-            more = bool(data)
-            out = passage.feed(data) if more else passage.close()
-            held.append(out if passage.failed is None else self.blank.body(out))
-            if passage.moved and self.progress is not None:
-                self.progress.began()
-        if passage.started:
-            self.record.ttft_ms = milliseconds(self.responder.since)
-        return b"".join(held)
+            self._say(passage, await self._labelled_json(response, passage))
 
     async def _labelled_json(self, response: UpstreamResponse, passage: Passage) -> bytes:
         """A whole answer, or the beginning of a stream that a server gave the wrong name."""
@@ -174,6 +162,11 @@ class Relay:
         now = time.monotonic()
         if passage.moved:
             progress.since = now
+        if self._held is not None:
+            if passage.moved:
+                progress.began()
+            self._say(passage, out)
+            return passage.done or passage.finish is not None or not (passage.started or passage.failed is None)
         if passage.failed is not None:
             out = self.blank.body(out)
         if out:
@@ -189,7 +182,32 @@ class Relay:
             more = bool(data)
             out = passage.feed(data) if more else passage.close()
             # Nothing of the answer itself, of which not a letter may change, comes after its end.
-            self._send(self.blank.body(out) if complete or passage.failed is not None else out)
+            self._say(passage, self.blank.body(out) if complete else out)
+
+    def _say(self, passage: Passage, out: bytes) -> None:
+        """To the client, or for later if no content has come yet."""
+        if passage.failed is not None:
+            out = self.blank.body(out)
+        if self._held is None:
+            self._send(out)
+            return
+        self._held.append(out)
+        if passage.started:
+            self._speak(passage)
+
+    def _speak(self, passage: Passage) -> None:
+        """Content has come, or the answer is over without: from here on the answer is this one."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        if passage.started:
+            self.record.ttft_ms = milliseconds(self.responder.since)
+        elif passage.failed is not None:
+            raise UpstreamFailure(passage.failed.failure)
+        self._commit(self._response, self.request_losses)
+        self._send(b"".join(held))
+        if not passage.done and self._response is not None:
+            self.responder.follow(self._response.hold)
 
     def _send(self, out: bytes) -> None:
         if out:
