@@ -30,7 +30,7 @@ def send(path: str, body: Any, method: str = "POST") -> tuple[int, bytes]:
     async def main() -> tuple[int, bytes]:
         transport: Transport = DemoTransport(pace=0, clock=lambda: 1_790_000_000)
         payload = body if isinstance(body, bytes) else json.dumps(body).encode()
-        response = await transport.send(UpstreamRequest(method, f"demo:/v1{path}", [], payload))
+        response = await transport.send(UpstreamRequest(method, f"demo:/v1{path}", (), payload))
         data = await response.read(1_000_000)
         await response.aclose()
         assert await response.chunk() == b""

@@ -208,3 +208,13 @@ def test_trouble_after_the_end(gateway: Gateway, up: ScriptedUpstream, client: P
     answer = _ask(gateway, client)
     assert answer.content == b"".join(frames)
     assert gateway.record(answer.headers["x-request-id"])["error"] is None
+
+
+def test_the_end_is_said_once(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """An answer without words whose last event came without its blank line, and without the end mark."""
+    chunk_of = '{{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{}]}}'.format
+    first = chunk_of('{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}')
+    last = chunk_of('{"index":0,"delta":{},"finish_reason":"stop"}')
+    up.say(*sse_answer([f"data: {first}\n\n".encode(), f"data: {last}".encode()]))
+    content = _ask(gateway, Protocol.CHAT).content
+    assert content == f"data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n".encode()

@@ -45,6 +45,6 @@ async def send(
     http: HttpTransport, up: ScriptedUpstream, path: str, payload: bytes, key: str = KEY
 ) -> UpstreamResponse:
     """Post with a key, with clocks that suit tests."""
-    headers = [("authorization", f"Bearer {key}"), ("content-type", "application/json")]
+    headers = (("authorization", f"Bearer {key}"), ("content-type", "application/json"))
     timeouts = Timeouts(connect=2, first_byte=0.3, between=0.3)
     return await http.send(UpstreamRequest("POST", up.url + path, headers, payload, timeouts))

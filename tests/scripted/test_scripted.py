@@ -241,7 +241,7 @@ def test_lists_models_and_counts_tokens() -> None:
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         async def get(path: str, *headers: tuple[str, str]) -> Any:
-            request = UpstreamRequest("GET", up.url + path, [("x-api-key", KEY), *headers], b"")
+            request = UpstreamRequest("GET", up.url + path, (("x-api-key", KEY), *headers), b"")
             return json.loads(await (await http.send(request)).read(100_000))
 
         version = ("anthropic-version", "2023-06-01")

@@ -107,7 +107,7 @@ async def transport(**options: Any) -> AsyncIterator[HttpTransport]:
 def post(port: int, path: str = "/", *, body: bytes = b"{}", scheme: str = "http", **clocks: float) -> UpstreamRequest:
     """A request to a server of ours, with short clocks."""
     timeouts = Timeouts(**{"connect": 2.0, "first_byte": 2.0, "between": 2.0, **clocks})
-    return UpstreamRequest("POST", f"{scheme}://127.0.0.1:{port}{path}", [("x-test", "1")], body, timeouts)
+    return UpstreamRequest("POST", f"{scheme}://127.0.0.1:{port}{path}", (("x-test", "1"),), body, timeouts)
 
 
 def run(loop: str, test: Callable[[], Coroutine[Any, Any, None]]) -> None:

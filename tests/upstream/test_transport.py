@@ -27,7 +27,7 @@ def test_request_is_written_as_given(loop: str) -> None:
     async def test() -> None:
         async with serving(handler) as port, transport() as http:
             request = post(port, "/v1/x?beta=true&q=\u00e9", body=b"hello")
-            request.headers = [("X-Api-Key", "k"), ("accept", "a"), ("Connection", "close"), ("Accept-Encoding", "br")]
+            request.headers = (("X-Api-Key", "k"), ("accept", "a"), ("Connection", "close"), ("Accept-Encoding", "br"))
             response = await http.send(request)
             assert (response.status, await response.read(10)) == (200, b"ok")
             assert response.headers == [("content-length", "2")]
@@ -58,7 +58,7 @@ def test_header_that_could_inject_is_refused(loop: str, name: str, value: str) -
     async def test() -> None:
         async with transport() as http:
             request = post(1)
-            request.headers = [(name, value)]
+            request.headers = ((name, value),)
             with pytest.raises(InternalError, match=r"illegal header$"):
                 await http.send(request)
 
@@ -260,7 +260,7 @@ def test_answer_nobody_asked_for_is_never_taken_for_the_next(loop: str, extra: b
 
 def test_repr_has_no_secrets(loop: str) -> None:
     """A request in a log line shows where it went, not with what."""
-    request = UpstreamRequest("POST", "https://user:pw@h.example/v1?key=secret", [("x-api-key", "secret")], b"secret")
+    request = UpstreamRequest("POST", "https://user:pw@h.example/v1?key=secret", (("x-api-key", "secret"),), b"secret")
     assert repr(request) == "UpstreamRequest(POST https://h.example/v1, 6 bytes)"
 
 

@@ -19,6 +19,7 @@ from trilogue.gateway.journal import sane
 from trilogue.gateway.services import Services
 from trilogue.model import Failure, Protocol
 from trilogue.serving import Headers, Request
+from trilogue.upstream import HeaderPairs
 
 Handler = Callable[[Any], Awaitable[None]]
 """answers a `Visit`"""
@@ -43,8 +44,8 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     mode: str
     common: Headers
     """headers of every answer"""
-    forwarded: dict[str, str]
-    """the client's headers that an upstream of its protocol may see; not to be changed"""
+    forwarded: HeaderPairs
+    """the client's headers that an upstream of its protocol may see"""
 
 
 def admit(request: Request, services: Services, handler: Handler, client: Protocol, path: str) -> Admission:

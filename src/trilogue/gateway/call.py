@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from trilogue.errors import BadRequest
 from trilogue.model import Protocol
 from trilogue.protocols.jsontext import DECODE_ERRORS, dump, parse_request
+from trilogue.upstream import HeaderPairs
 
 
 class _Head(Struct):
@@ -39,7 +40,7 @@ class Call(Struct, kw_only=True, gc=False):
     model: str
     stream: bool
     headers: dict[str, str]
-    forwarded: dict[str, str]
+    forwarded: HeaderPairs
     """the headers that an upstream of the client's protocol may see"""
     query: bytes = b""
     strict: bool = False

@@ -103,4 +103,4 @@ def _request(provider: Provider, account: Account) -> UpstreamRequest:
     if provider.protocol is Protocol.MESSAGES:
         headers["anthropic-version"] = "2023-06-01"
         url += ("&" if "?" in url else "?") + "limit=1000"
-    return UpstreamRequest(method="GET", url=url, headers=list(headers.items()), body=b"", timeouts=_CLOCKS)
+    return UpstreamRequest(method="GET", url=url, headers=tuple(headers.items()), body=b"", timeouts=_CLOCKS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trilogue.upstream import HeaderPairs
+
 _HOP_BY_HOP = {
     "connection",
     "keep-alive",
@@ -31,9 +33,11 @@ _NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
 
 
-def forwarded_headers(headers: dict[str, str]) -> dict[str, str]:
+def forwarded_headers(headers: dict[str, str]) -> HeaderPairs:
     """All but credentials, what belongs to one hop, and what is rewritten."""
-    return {name: value for name, value in headers.items() if name not in _NOT_FORWARDED and not name.startswith(_OURS)}
+    return tuple(
+        (name, value) for name, value in headers.items() if name not in _NOT_FORWARDED and not name.startswith(_OURS)
+    )
 
 
 def with_query(url: str, query: bytes) -> str:

@@ -22,12 +22,13 @@ from trilogue.model import SEAL_PREFIX, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.messages.encode_request import extra_headers
+from trilogue.protocols.profile import Profile
 from trilogue.translate.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.requests import translate_request
 from trilogue.translate.sealed import without_sealed
 from trilogue.translate.strip import strip_reasoning
-from trilogue.upstream import UpstreamRequest
+from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
 
@@ -62,14 +63,13 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
         repair=services.config.repair_history,
         sealer=services.sealer,
     )
-    extra = _version(provider, target.profile.version)
-    if provider.protocol is Protocol.MESSAGES:
-        extra |= extra_headers(up.body)
-    return Outbound(_request(call, provider, account, extra, dump(up.body)), up.exchange, up.losses)
+    extra = tuple(extra_headers(up.body).items()) if provider.protocol is Protocol.MESSAGES else ()
+    request = _request(call, provider, account, extra, dump(up.body), target.profile)
+    return Outbound(request, up.exchange, up.losses)
 
 
 def _passed_on(call: Call, provider: Provider, account: Account, model: str) -> Outbound:
-    profile, body, headers = provider.profile(model), call.body, call.forwarded
+    profile, body = provider.profile(model), call.body
     losses: list[Loss] = []
     if not profile.keeps_state:
         refuse_state(body, call.client)
@@ -77,13 +77,10 @@ def _passed_on(call: Call, provider: Provider, account: Account, model: str) -> 
         body, losses = own_body(body, call.client, call.strict)
     if model != call.model:
         body = with_model(body, call.model, model)
-    if call.client is Protocol.MESSAGES:
-        if not profile.billing_block:
-            body, unbilled = _unbilled(call, body)
-            losses = losses + unbilled
-        if "anthropic-version" not in headers:
-            headers = {**headers, "anthropic-version": profile.version}
-    return Outbound(_request(call, provider, account, headers, body), None, losses)
+    if call.client is Protocol.MESSAGES and not profile.billing_block:
+        body, unbilled = _unbilled(call, body)
+        losses = losses + unbilled
+    return Outbound(_request(call, provider, account, call.forwarded, body, profile), None, losses)
 
 
 def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
@@ -115,19 +112,13 @@ def stripped(call: Call) -> tuple[Call, list[Loss]]:
     return replace(call, body=dump(body)), losses
 
 
-def _request(call: Call, provider: Provider, account: Account, headers: dict[str, str], body: bytes) -> UpstreamRequest:
+def _request(
+    call: Call, provider: Provider, account: Account, headers: HeaderPairs, body: bytes, profile: Profile
+) -> UpstreamRequest:
     url = provider.url(PATHS[provider.protocol])
     if call.query and provider.protocol is call.client:
         url = with_query(url, call.query)
-    complete = {
-        **headers,
-        "content-type": "application/json",
-        "accept": "text/event-stream" if call.stream else "application/json",
-        **account.headers,
-    }
     clocks = provider.stream_timeouts if call.stream else provider.timeouts
-    return UpstreamRequest(method="POST", url=url, headers=list(complete.items()), body=body, timeouts=clocks)
-
-
-def _version(provider: Provider, version: str) -> dict[str, str]:
-    return {"anthropic-version": version} if provider.protocol is Protocol.MESSAGES else {}
+    version = profile.version if provider.protocol is Protocol.MESSAGES else ""
+    complete = account.posting(headers, stream=call.stream, version=version)
+    return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=clocks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from trilogue.config import Provider as ProviderConfig
 from trilogue.config import Secret, endpoint
@@ -15,11 +15,15 @@ from trilogue.model import Failure, FailureKind
 from trilogue.pool import Ask, Pool
 from trilogue.protocols.profile import Profile
 from trilogue.state import steady_time
-from trilogue.upstream import Timeouts, Transport
+from trilogue.upstream import HeaderPairs, Timeouts, Transport
 
 GRACE_SECONDS = 0.5
 KNOWN_MODELS = 256
 """profiles that are kept: clients may ask for any name"""
+KNOWN_HEADERS = 256
+"""headers of clients that are kept with those of an account: a client sends the same ones with every request"""
+
+_STREAM = "text/event-stream"
 
 TransportFor = Callable[[ProviderConfig, str | None], Transport]
 """the way out of a provider: directly, or through the egress proxy with this URL"""
@@ -28,7 +32,7 @@ TransportFor = Callable[[ProviderConfig, str | None], Transport]
 class Account:
     """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
-    __slots__ = ("blank", "headers", "name", "ways")
+    __slots__ = ("blank", "headers", "name", "posting", "ways")
 
     def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], config: ProviderConfig) -> None:
         private = [value.reveal() for value in config.headers.values() if not value.literal]
@@ -39,7 +43,16 @@ class Account:
         """those of every request: of its provider, and the one that carries the key if the upstream wants one"""
         if secret:
             self.headers |= _credentials(secret.reveal(), config.auth)
+        self.posting = lru_cache(KNOWN_HEADERS)(self._posting)
+        """all headers of a POST: those from the client, and ours; Anthropic's `version` unless the client names one"""
         self.ways = ways
+
+    def _posting(self, headers: HeaderPairs, *, stream: bool = False, version: str = "") -> HeaderPairs:
+        complete = dict(headers)
+        if version:
+            complete.setdefault("anthropic-version", version)
+        ours = {"content-type": "application/json", "accept": _STREAM if stream else "application/json"}
+        return tuple({**complete, **ours, **self.headers}.items())
 
     def __repr__(self) -> str:
         return f"Account({self.name})"
@@ -60,10 +73,11 @@ class Provider:
         self.stream_timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
         """of streams, whose events have a clock of their own"""
         self.is_demo = config.is_demo
-        self._config = config
-        self._profile = lru_cache(KNOWN_MODELS)(config.profile_for)
+        self.profile: Callable[[str], Profile] = lru_cache(KNOWN_MODELS)(config.profile_for)
+        """what one of its models can do"""
+        self.url: Callable[[str], str] = lru_cache(partial(endpoint, config.base_url, self.protocol))
+        """the address of one of its endpoints"""
         self._pool = pool
-        self._urls: dict[str, str] = {}
 
         def ways(own: tuple[Secret, ...]) -> list[Transport]:
             proxies = own or config.proxies
@@ -74,17 +88,6 @@ class Provider:
             listed = [Account(name, None, ways(()), config)]
         self.accounts = {account.name: account for account in listed}
         """those that the pool chooses from"""
-
-    def url(self, path: str) -> str:
-        """The address of one of its endpoints."""
-        known = self._urls.get(path)
-        if known is None:
-            known = self._urls[path] = endpoint(self._config.base_url, self.protocol, path)
-        return known
-
-    def profile(self, model: str) -> Profile:
-        """What one of its models can do."""
-        return self._profile(model)
 
     @contextmanager
     def borrow(self, model: str = "") -> Iterator[tuple[Account, Transport]]:

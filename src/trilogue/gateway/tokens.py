@@ -21,7 +21,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.translate.requests import translate_request
-from trilogue.upstream import UpstreamRequest
+from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 PATHS = {Protocol.MESSAGES: "/messages/count_tokens", Protocol.RESPONSES: "/responses/input_tokens"}
 
@@ -143,21 +143,13 @@ def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tu
 
 def _request(visit: Visit, provider: Provider, account: Account, body: bytes) -> UpstreamRequest:
     url = provider.url(PATHS[provider.protocol])
-    headers: dict[str, str] = {}
+    headers: HeaderPairs = ()
     if provider.protocol is visit.entry.client:
-        headers = {**visit.entry.forwarded}
+        headers = visit.entry.forwarded
         url = with_query(url, visit.request.query)
-    if provider.protocol is Protocol.MESSAGES:
-        headers.setdefault("anthropic-version", "2023-06-01")
-    complete = {
-        **headers,
-        "content-type": "application/json",
-        "accept": "application/json",
-        **account.headers,
-    }
-    return UpstreamRequest(
-        method="POST", url=url, headers=list(complete.items()), body=body, timeouts=provider.timeouts
-    )
+    version = "2023-06-01" if provider.protocol is Protocol.MESSAGES else ""
+    complete = account.posting(headers, version=version)
+    return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
 
 
 async def _reply(visit: Visit, count: Count) -> None:

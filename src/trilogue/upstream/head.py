@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from trilogue.errors import InternalError
 from trilogue.upstream.origin import Origin
-from trilogue.upstream.seam import UpstreamRequest
+from trilogue.upstream.seam import HeaderPairs, UpstreamRequest
 
 OURS = frozenset(
     {
@@ -32,12 +32,10 @@ _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _USER_AGENT = "trilogue"
 
 
-def request_head(
-    request: UpstreamRequest, origin: Origin, target: str, extra: tuple[tuple[str, str], ...] = ()
-) -> bytes:
+def request_head(request: UpstreamRequest, origin: Origin, target: str, extra: HeaderPairs = ()) -> bytes:
     """Request line and headers, with the blank line. `extra` headers are ours and need no check."""
     method, body = request.method, request.body
-    lines = _lines(method, target, origin, (*request.headers,), extra)
+    lines = _lines(method, target, origin, request.headers, extra)
     return lines + b"content-length: %d\r\n\r\n" % len(body) if body or method != "GET" else lines + b"\r\n"
 
 
@@ -46,8 +44,8 @@ def _lines(
     method: str,
     target: str,
     origin: Origin,
-    headers: tuple[tuple[str, str], ...],
-    extra: tuple[tuple[str, str], ...],
+    headers: HeaderPairs,
+    extra: HeaderPairs,
 ) -> bytes:
     """All but the length of the body: a client sends the same headers with every request."""
     if not method.isalpha():

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
+HeaderPairs = tuple[tuple[str, str], ...]
+
 
 class Timeouts(Struct, frozen=True):
     """Clocks on progress, in seconds; there is none on the whole.
@@ -30,7 +32,7 @@ class UpstreamRequest(Struct):
 
     method: str
     url: str
-    headers: list[tuple[str, str]]
+    headers: HeaderPairs
     body: bytes
     timeouts: Timeouts = field(default_factory=Timeouts)
 
