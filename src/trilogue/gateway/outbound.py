@@ -120,5 +120,5 @@ def _request(
         url = with_query(url, call.query)
     clocks = provider.stream_timeouts if call.stream else provider.timeouts
     version = profile.version if provider.protocol is Protocol.MESSAGES else ""
-    complete = account.posting(headers, stream=call.stream, version=version)
+    complete = account.posting(headers, call.stream, version)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=clocks)

@@ -47,7 +47,7 @@ class Account:
         """all headers of a POST: those from the client, and ours; Anthropic's `version` unless the client names one"""
         self.ways = ways
 
-    def _posting(self, headers: HeaderPairs, *, stream: bool = False, version: str = "") -> HeaderPairs:
+    def _posting(self, headers: HeaderPairs, stream: bool, version: str) -> HeaderPairs:
         complete = dict(headers)
         if version:
             complete.setdefault("anthropic-version", version)

@@ -148,7 +148,7 @@ def _request(visit: Visit, provider: Provider, account: Account, body: bytes) ->
         headers = visit.entry.forwarded
         url = with_query(url, visit.request.query)
     version = "2023-06-01" if provider.protocol is Protocol.MESSAGES else ""
-    complete = account.posting(headers, version=version)
+    complete = account.posting(headers, False, version)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
 
 
