@@ -205,10 +205,11 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
-        if len(events) == 1 and type(events[0]) is Delta and events[0].index == self._pipeline.direct:
+        pipeline = self._pipeline
+        if len(events) == 1 and type(events[0]) is Delta and events[0].index in (pipeline.direct, pipeline.steady):
             return self._encoder.encode(events)
         try:
-            return self._encode(self._pipeline(events))
+            return self._encode(pipeline(events))
         except UpstreamError as error:
             return self.fail(error)
 
@@ -252,7 +253,9 @@ class _Pipeline:
                 before.append(SummaryStage(closer))
         self._before = before
         self.direct = -1
-        """the open block whose further text passes every step untouched, or -1"""
+        """the open block, a text or reasoning, whose further text passes every step untouched, or -1"""
+        self.steady = -1
+        """the open block whose last text did, and so will its next; or -1"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         if self._names is not None:
@@ -260,16 +263,20 @@ class _Pipeline:
                 if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) is ToolCall:
                     self._expect_calls(self._names)
                     break
+        given = events
         for stage in self._before:
             events = stage(events)
         events = self._sequencer.feed(events)
-        if self._stop is not None:
-            return self._stop(events)
-        self.direct = self._sequencer.direct
+        if self._stop is None:
+            self.direct = self._sequencer.direct
+        else:
+            events = self._stop(events)
+        last = events[-1] if events else None
+        self.steady = last.index if type(last) is Delta and last is given[-1] else -1
         return events
 
     def _expect_calls(self, names: ToolNames) -> None:
-        """The first tool call has come; many answers have none."""
+        """The first tool call has come; many answers have none. The other steps leave calls alone, or come later."""
         self._names = None
         if names.offered:
             self._before.insert(0, NameStage(names))
