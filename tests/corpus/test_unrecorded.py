@@ -166,15 +166,15 @@ LACKING = frozenset({"D55"})
 """Rules that the streams above break themselves: they echo no request."""
 
 
+INTERLEAVED = [
+    pytest.param(CHAT, INTERLEAVED_CHAT, id="chat"),
+    pytest.param(MESSAGES, INTERLEAVED_MESSAGES, id="messages"),
+    pytest.param(RESPONSES, INTERLEAVED_RESPONSES, id="responses"),
+]
+
+
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(
-    ("source", "stream"),
-    [
-        pytest.param(CHAT, INTERLEAVED_CHAT, id="chat"),
-        pytest.param(MESSAGES, INTERLEAVED_MESSAGES, id="messages"),
-        pytest.param(RESPONSES, INTERLEAVED_RESPONSES, id="responses"),
-    ],
-)
+@pytest.mark.parametrize(("source", "stream"), INTERLEAVED)
 def test_interleaved_calls(source: Protocol, stream: bytes, target: Protocol) -> None:
     """Pieces of two calls alternate; each piece belongs to its own call, and what we send does not alternate."""
     out, answer = translated(stream, source, target)
@@ -184,6 +184,17 @@ def test_interleaved_calls(source: Protocol, stream: bytes, target: Protocol) ->
     findings = lint.lint_stream(target, out, own=source is not target)
     new = [finding for finding in findings if finding.severity == "error" and finding.rule not in LACKING]
     assert new == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("source", "stream"), INTERLEAVED)
+def test_interleaved_calls_one_by_one(source: Protocol, stream: bytes, target: Protocol) -> None:
+    """A piece of a call may pass untouched; the next one, of a call that waits, must not take the same way."""
+    translator = trilogue.StreamTranslator(source=source, target=target)
+    events = [event + b"\n\n" for event in stream.split(b"\n\n") if event]
+    out = b"".join([*map(translator.feed, events), translator.close()])
+    at_once = trilogue.StreamTranslator(source=source, target=target)
+    assert out == at_once.feed(stream) + at_once.close()
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -12,7 +12,6 @@ from typing import Protocol as Interface
 from trilogue.errors import UpstreamError
 from trilogue.model import (
     BlockStart,
-    Delta,
     Event,
     Failed,
     FailureKind,
@@ -26,7 +25,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.encoding import StreamEncoder
-from trilogue.protocols.registry import codec
+from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
 
 
@@ -66,7 +65,7 @@ class PassThrough:
 
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         self._protocol = protocol
-        self._decoder = codec(protocol).decoder()
+        self._decoder = CODECS[protocol].decoder()
         self._reply = reply
         self._start: ResponseStart | None = None
         self._tail: list[bytes] = []
@@ -111,11 +110,11 @@ class PassThrough:
 
     def whole(self, body: dict[str, Json]) -> bytes:
         """A whole answer where a stream was asked for."""
-        events = list(events_of(codec(self._protocol).decode_response(body)))
+        events = list(events_of(CODECS[self._protocol].decode_response(body)))
         self._watch(events)
         self.done = True
         # The start was noted by the watch; the encoder has yet to say it.
-        return codec(self._protocol).encoder(self._reply).encode(events)
+        return CODECS[self._protocol].encoder(self._reply).encode(events)
 
     def close(self) -> bytes:
         """The upstream has ended. What it left unfinished is an error, in words the client understands."""
@@ -160,7 +159,7 @@ class PassThrough:
 
     def _encoder(self) -> StreamEncoder:
         """For what the upstream does not say itself. It must know what came before."""
-        encoder = codec(self._protocol).encoder(self._reply)
+        encoder = CODECS[self._protocol].encoder(self._reply)
         if self._start is not None:
             encoder.encode([self._start])
         return encoder
@@ -168,15 +167,12 @@ class PassThrough:
     def _watch(self, events: list[Event]) -> None:
         self.moved = bool(events)
         for event in events:
-            kind = type(event)
-            if kind is Delta:
-                continue
-            if kind is BlockStart:
+            if type(event) is BlockStart:
                 self.started = True
-            elif isinstance(event, ResponseStart):
+            elif type(event) is ResponseStart:
                 self.response_id = event.id
                 self._start = event
-            elif isinstance(event, Finish):
+            elif type(event) is Finish:
                 self.finish, self.started = event, True
-            elif isinstance(event, Failed):
+            elif type(event) is Failed:
                 self.failed = event

@@ -5,7 +5,6 @@ decode → restore tool names → seal opaque values → one block after the oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 from msgspec import Struct
@@ -13,6 +12,7 @@ from msgspec import Struct
 from trilogue.errors import UpstreamError, UpstreamProtocolError
 from trilogue.model import (
     BlockStart,
+    BlockStop,
     Collector,
     Delta,
     Event,
@@ -26,6 +26,7 @@ from trilogue.model import (
     Response,
     Sequencer,
     Text,
+    ToolCall,
     Usage,
     events_of,
 )
@@ -34,7 +35,7 @@ from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
 from trilogue.translate.exchange import Exchange, default_sealer
-from trilogue.translate.names import NO_NAMES
+from trilogue.translate.names import NO_NAMES, ToolNames
 from trilogue.translate.provenance import Closer
 from trilogue.translate.show import SummaryStage
 from trilogue.translate.stages import NameStage, ParallelStage, SealStage, Stage, StopStage, declare_answer
@@ -96,7 +97,7 @@ def _told(answer: Response, target: Protocol, exchange: Exchange | None, ledger:
             declare_answer(answer, CODECS[source].response_fates, ledger)
         return answer
     collector = Collector()
-    for event in _Pipeline(source, target, exchange, ledger)(events_of(answer)):
+    for event in _Pipeline(source, target, exchange, ledger)(list(events_of(answer))):
         collector.feed(event)
     return collector.response()
 
@@ -204,28 +205,24 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
-        if len(events) == 1 and type(events[0]) is Delta and events[0].index == self._pipeline.direct:
+        pipeline = self._pipeline
+        if len(events) == 1 and type(events[0]) is Delta and events[0].index in (pipeline.direct, pipeline.steady):
             return self._encoder.encode(events)
         try:
-            return self._encode(self._pipeline(events))
+            return self._encode(pipeline(events))
         except UpstreamError as error:
             return self.fail(error)
 
     def _encode(self, events: list[Event]) -> bytes:
-        if events:
-            # Nothing but the last event can end the answer, and nothing but the first ones can begin it.
-            self.started = self.started or any(type(event) in _CONTENT for event in events)
-            self._note_end(events[-1])
+        for event in events:
+            if type(event) is BlockStart:
+                self.started = True
+            elif type(event) is Finish:
+                self.started = self.done = True
+                self.finish = event
+            elif type(event) is Failed:
+                self.done, self.failed = True, event
         return self._encoder.encode(events)
-
-    def _note_end(self, event: Event) -> None:
-        if isinstance(event, Finish):
-            self.done, self.finish = True, event
-        elif isinstance(event, Failed):
-            self.done, self.failed = True, event
-
-
-_CONTENT = frozenset({BlockStart, Finish})
 
 
 class _Pipeline:
@@ -235,12 +232,14 @@ class _Pipeline:
 
     def __init__(self, source: Protocol, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> None:
         before: list[Stage] = []
+        self._names: ToolNames | None = None
+        """what the steps for tool calls need, until they are made"""
         self._sequencer = Sequencer()
         self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
         self.sums_up = False
         """a step makes summaries of raw reasoning"""
         if source is not target:
-            names = exchange.names if exchange else NO_NAMES
+            self._names = exchange.names if exchange else NO_NAMES
             closer = Closer(
                 exchange.sealer if exchange else default_sealer(),
                 _origin(source, exchange),
@@ -248,26 +247,40 @@ class _Pipeline:
             )
             if exchange and exchange.target.profile.think_tags:
                 before.append(ThinkStage())
-            before.append(ParallelStage(names))
-            if names.offered:
-                before.append(NameStage(names))
             before.append(SealStage(closer, CODECS[source].response_fates, ledger))
             if exchange and exchange.target.profile.raw_as_summary and target is Protocol.RESPONSES:
                 self.sums_up = True
                 before.append(SummaryStage(closer))
         self._before = before
         self.direct = -1
-        """the open block whose further text passes every step untouched, or -1"""
+        """the open block, a text or reasoning, whose further text passes every step untouched, or -1"""
+        self.steady = -1
+        """the open block whose last text did, and so will its next; or -1"""
 
-    def __call__(self, events: Iterable[Event]) -> list[Event]:
-        listed = list(events)
+    def __call__(self, events: list[Event]) -> list[Event]:
+        if self._names is not None:
+            for event in events:
+                if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) is ToolCall:
+                    self._expect_calls(self._names)
+                    break
+        given = events
         for stage in self._before:
-            listed = stage(listed)
-        listed = self._sequencer.feed(listed)
-        if self._stop is not None:
-            return self._stop(listed)
-        self.direct = self._sequencer.direct
-        return listed
+            events = stage(events)
+        events = self._sequencer.feed(events)
+        if self._stop is None:
+            self.direct = self._sequencer.direct
+        else:
+            events = self._stop(events)
+        last = events[-1] if events else None
+        self.steady = last.index if type(last) is Delta and last is given[-1] else -1
+        return events
+
+    def _expect_calls(self, names: ToolNames) -> None:
+        """The first tool call has come; many answers have none. The other steps leave calls alone, or come later."""
+        self._names = None
+        if names.offered:
+            self._before.insert(0, NameStage(names))
+        self._before.insert(0, ParallelStage(names))
 
 
 def collect_stream(data: bytes, *, protocol: Protocol) -> dict[str, Json]:

@@ -65,17 +65,16 @@ class SealStage:
         """indices of reasoning blocks that have shown text, with the mark that says which kind of text"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
-        return [event if type(event) is Delta else self._one(event) for event in events]
-
-    def _one(self, event: Event) -> Event:
-        handler = self._HANDLERS.get(type(event))
-        return event if handler is None else handler(self, event)
+        handlers = self._HANDLERS
+        return [handlers[type(event)](self, event) if type(event) in handlers else event for event in events]
 
     def _start(self, event: BlockStart) -> Event:
         block = event.block
         if block.extras:
             declare_extras(block.extras, self._fates, block.path, self._ledger, _META)
-        if isinstance(block, Reasoning) and block.opaque is None:
+        if type(block) is Text and not block.citations:
+            return event
+        if type(block) is Reasoning and block.opaque is None:
             # Its opaque value, if any, comes with its stop.
             if block.summary or block.raw:
                 self._visible[event.index] = MARK if block.summary else RAW
@@ -88,6 +87,8 @@ class SealStage:
         return event
 
     def _stop(self, event: BlockStop) -> Event:
+        if event.opaque is None and event.block is None and event.index not in self._visible:
+            return event
         closer = self._closer
         block = None if event.block is None else closer.block(event.block)
         mark = self._visible.get(event.index)

@@ -9,7 +9,6 @@ from trilogue.protocols.messages.usage import (
     encode_final_usage,
     encode_stop,
     encode_usage,
-    split_tier,
 )
 from trilogue.protocols.reply import Reply
 
@@ -28,7 +27,7 @@ FULL = {
 
 def test_figures_are_split_without_overlap() -> None:
     """This protocol's input excludes what the cache gave or took."""
-    usage, tier = split_tier(decode_usage(FULL))
+    usage, tier = decode_usage(FULL)
     assert usage == Usage(
         fresh=10,
         cache_read=3,
@@ -46,7 +45,7 @@ def test_figures_are_split_without_overlap() -> None:
 
 def test_figures_come_back() -> None:
     """Nothing is lost on the way to the same protocol."""
-    usage, tier = split_tier(decode_usage(FULL))
+    usage, tier = decode_usage(FULL)
     assert encode_usage(usage, tier, True, Ledger()) == FULL
 
 
@@ -64,14 +63,14 @@ def test_figures_come_back() -> None:
 def test_odd_figures_stay_as_they_came(odd: dict[str, Any]) -> None:
     """What does not add up or is not known is kept, not interpreted."""
     given = {"input_tokens": 1, "output_tokens": 1, **odd}
-    usage, tier = split_tier(decode_usage(given))
+    usage, tier = decode_usage(given)
     assert encode_usage(usage, tier, True, Ledger()) == given
 
 
 @pytest.mark.parametrize("value", [None, 5, "x", []])
 def test_no_usage(value: Any) -> None:
     """Not known is not zero."""
-    assert decode_usage(value) is None
+    assert decode_usage(value) == (None, None)
 
 
 def test_answers_of_other_protocols_have_cache_figures() -> None:

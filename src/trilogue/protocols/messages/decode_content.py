@@ -27,7 +27,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.fields import Fields, Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.messages import hosted
@@ -87,6 +87,27 @@ _SHORT = {2: _short_text, 3: _short_result, 4: _short_use}
 """by the number of fields: the shapes that most blocks of a long conversation have"""
 
 
+def begin_block(kind: str, value: dict[str, Json], path: str) -> tuple[Block, dict[str, Json]]:
+    """A block of one of the kinds in `FLOWING` as its stream begins; and what it holds already of what is to flow."""
+    known, rest = sort_fields(value, FLOWING[kind])
+    shared = {"path": path, "extras": rest or None} if "cache_control" not in rest else _common(LooseFields(rest, path))
+    if kind == "text":
+        return Text(text="", **shared), known
+    if kind == "thinking":
+        return Reasoning(**shared), known
+    if not known["name"]:
+        raise UpstreamProtocolError("a tool call has no name")
+    return ToolCall(id=known["id"] or mint("toolu_", path), name=known["name"], arguments="", **shared), known
+
+
+FLOWING: dict[str, Kinds] = {
+    "text": {"type": object, "text": object, "citations": object},
+    "thinking": {"type": object, "thinking": object, "signature": object},
+    "tool_use": {"type": object, "name": str, "input": object, "id": str},
+}
+"""blocks that flow, and their fields"""
+
+
 def decode_content(fields: Fields, name: str) -> tuple[tuple[Block, ...], bool]:
     """A field that is a string or an array of blocks; and whether it was a string."""
     value = fields.any(name)
@@ -101,7 +122,8 @@ def decode_content(fields: Fields, name: str) -> tuple[tuple[Block, ...], bool]:
 
 def _common(fields: Fields) -> dict[str, Any]:
     """What every block has: read last, since it takes all that is left."""
-    return {"path": fields.path, "cache": take_cache(fields), "extras": fields.rest()}
+    cache = take_cache(fields) if "cache_control" in fields.left else None
+    return {"path": fields.path, "cache": cache, "extras": fields.rest()}
 
 
 def _native(fields: Fields, value: Json) -> Block:

@@ -27,32 +27,29 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_object, parse_upstream
-from trilogue.protocols.messages.decode_content import decode_block, decode_citation
+from trilogue.protocols.messages.decode_content import FLOWING, begin_block, decode_block, decode_citation
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.response import decode_response, has_calls, is_direct
 from trilogue.protocols.messages.tools import arguments_of
-from trilogue.protocols.messages.usage import decode_stop, decode_usage, split_tier
+from trilogue.protocols.messages.usage import decode_stop, decode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
 from trilogue.sse import SseEvent
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode
 
 
-class _Open:
-    """A block while it streams. `index`: its neutral index, or None while the block is held back."""
+class _Open(msgspec.Struct):
+    """A block while it streams. `raw`: its fields so far. `index`: its neutral index, or None while it is held back."""
 
-    __slots__ = ("buffer", "flowing", "index", "kind", "raw", "signature")
-
-    def __init__(self, kind: str, raw: dict[str, Json], index: int | None) -> None:
-        self.kind = kind
-        self.raw = raw
-        self.index = index
-        self.flowing = False
-        """text has come in a delta"""
-        self.signature = ""
-        self.buffer: list[str] = []
+    kind: str
+    raw: dict[str, Json]
+    index: int | None
+    signature: str = ""
+    flowing: bool = False
+    """arguments have come in a delta"""
+    buffer: list[str] = []
 
 
 _INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -103,54 +100,66 @@ class MessagesStreamDecoder(StreamDecoder):
         self._finish()
 
     def _handle_slowly(self, event: SseEvent) -> None:
+        if event.data[:1] != b"{" and self._handle_text(event):
+            return
+        data = parse_upstream(event.data)
+        kind = data.get("type")
+        if type(kind) is not str or kind not in self._EVENTS or "error" in data or "object" in data:
+            kind = self._odd_kind(event, data)
+            if kind not in self._EVENTS:
+                return
+        if self._started is None and kind not in _BEFORE_START:
+            raise UpstreamProtocolError(f"{kind} before message_start")
+        self._EVENTS[kind](self, data)
+
+    def _handle_text(self, event: SseEvent) -> bool:
+        """Whether an event that is perhaps no JSON is the end mark of Chat Completions; raises an error in words."""
         if event.data.strip() == b"[DONE]":
             self.handle_end()
-            return
+            return True
         if event.event == "error" and not event.data.lstrip().startswith(b"{"):
             raise UpstreamFailure(failure_of_text(event.data.decode("utf-8", "replace")))
-        data = parse_upstream(event.data)
+        return False
+
+    def _odd_kind(self, event: SseEvent, data: dict[str, Json]) -> str:
+        """What an event is that does not say it, or is not known, or is perhaps an error, which is raised."""
         kind = data.get("type")
         kind = kind if isinstance(kind, str) and kind else event.event
         failure = find_failure({**data, "type": "error"} if kind == "error" else data)
         if failure is not None:
             raise UpstreamFailure(failure)
-        handler = self._EVENTS.get(kind)
-        if handler is None:
-            return
-        if self._started is None and kind not in _BEFORE_START:
-            raise UpstreamProtocolError(f"{kind} before message_start")
-        handler(self, data)
+        return kind
+
+    def _ping(self, _: dict[str, Json]) -> None:
+        """Says nothing."""
 
     def _message_start(self, data: dict[str, Json]) -> None:
-        message = LooseFields(data.get("message"))
-        message_id = message.text("id") or ""
+        known, rest = sort_fields(data.get("message"), _MESSAGE)
+        message_id = known["id"] or ""
         if self._started is not None:
             if message_id != self._started:
                 raise UpstreamProtocolError("a second message began inside the stream")
             return
         self._started = message_id
-        self._usage = LooseFields(message.any("usage")).rest() or {}
+        self._usage = _filled(known["usage"])
         for name in _STOP_FIELDS:
-            self._stop[name] = message.any(name)
-        content = message.items("content") or []
-        message.any("type"), message.any("role")
-        usage, tier = split_tier(decode_usage(self._usage))
-        self.emit(
+            self._stop[name] = known[name]
+        usage, tier = decode_usage(self._usage)
+        self._out.append(
             ResponseStart(
                 protocol=PROTOCOL,
                 id=message_id,
-                model=message.text("model") or "",
+                model=known["model"] or "",
                 usage=usage,
                 tier=tier,
-                extras=message.rest(),
+                extras=rest or None,
             )
         )
-        self._prefilled(content)
+        if known["content"]:
+            self._prefilled(known["content"])
 
     def _prefilled(self, content: list[Json]) -> None:
         """Content that came with message_start, when a programmatic tool call goes on."""
-        if not content:
-            return
         answer = decode_response({"content": content})
         self._called = has_calls(answer.blocks)
         events: list[Event] = list(events_of(answer))[1:-1]
@@ -161,29 +170,28 @@ class MessagesStreamDecoder(StreamDecoder):
         index = _index(data)
         if index in self._open:
             raise UpstreamProtocolError(f"block {index} began twice")
-        raw = LooseFields(data.get("content_block")).rest() or {}
-        kind = raw.get("type")
-        self._begin(index, kind if isinstance(kind, str) else "", raw)
+        given = data.get("content_block")
+        given = given if type(given) is dict else {}
+        kind = given.get("type")
+        self._begin(index, kind if type(kind) is str else "", given)
 
-    def _begin(self, wire_index: int, kind: str, raw: dict[str, Json]) -> _Open:
+    def _begin(self, wire_index: int, kind: str, given: dict[str, Json]) -> _Open:
         """Open a block. What it holds already goes out like a delta; only arguments wait, since deltas replace them."""
-        path = f"content[{wire_index}]"
-        filled = _FLOWING.get(kind)
-        if filled is None:
-            block = self._open[wire_index] = _Open(kind, raw, None)
+        if kind not in FLOWING:
+            block = self._open[wire_index] = _Open(kind, _filled(given), None)
             return block
-        index = self.start_block(decode_block({**raw, **filled, "type": kind}, path, LooseFields))
-        block = self._open[wire_index] = _Open(kind, raw, index)
-        self._called = self._called or (kind == "tool_use" and is_direct(raw))
-        whole = LooseFields(raw)
-        text, thinking = whole.text("text"), whole.text("thinking")
-        block.signature = whole.text("signature") or ""
-        if kind == "text" and text:
-            self.emit(Delta(index, text))
-        if kind == "thinking" and thinking:
-            self.emit(ReasoningDelta(index, thinking))
-        for citation in whole.items("citations") or () if kind == "text" else ():
-            self.emit(CitationDelta(index, decode_citation(citation, path, LooseFields)))
+        path = f"content[{wire_index}]"
+        begun, known = begin_block(kind, given, path)
+        index = self.start_block(begun)
+        signature = given.get("signature")
+        block = self._open[wire_index] = _Open(kind, known, index, signature if type(signature) is str else "")
+        self._called = self._called or (kind == "tool_use" and is_direct(given))
+        text = known.get(kind)  # the field with the text is named like the block
+        if type(text) is str and text:
+            self.emit(Delta(index, text) if kind == "text" else ReasoningDelta(index, text))
+        if "citations" in known and type(known["citations"]) is list:
+            for citation in known["citations"]:
+                self.emit(CitationDelta(index, decode_citation(citation, path, LooseFields)))
         return block
 
     def _block_delta(self, data: dict[str, Json]) -> None:
@@ -258,28 +266,24 @@ class MessagesStreamDecoder(StreamDecoder):
         self.whole_block(decode_block(raw, f"content[{wire_index}]", LooseFields))
 
     def _message_delta(self, data: dict[str, Json]) -> None:
-        fields = LooseFields(data)
-        fields.any("type")
-        delta = LooseFields(fields.any("delta"))
+        known, rest = sort_fields(data, _MESSAGE_DELTA)
+        stop, more = sort_fields(known["delta"], _STOP)
         for name in _STOP_FIELDS:
-            value = delta.any(name)
-            if value is not None:
-                self._stop[name] = value
-        usage = LooseFields(fields.any("usage")).rest() or {}
-        if not any(usage.get(name) for name in _INPUT_COUNTS):
+            if stop[name] is not None:
+                self._stop[name] = stop[name]
+        usage = _filled(known["usage"])
+        if not any(map(usage.get, _INPUT_COUNTS)):
             # A server that has nothing to say about the input any more writes zeros.
             usage |= {name: self._usage[name] for name in _INPUT_COUNTS if self._usage.get(name)}
         self._usage |= usage
-        self._extras |= {**(delta.rest() or {}), **(fields.rest() or {})}
+        self._extras |= more
+        self._extras |= rest
 
-    def _message_stop(self, _: dict[str, Json]) -> None:
-        self._finish()
-
-    def _finish(self) -> None:
+    def _finish(self, _: dict[str, Json] | None = None) -> None:
         for index in list(self._open):
             self._stop_block(index)
-        usage, tier = split_tier(decode_usage(self._usage or None))
-        reason, sequence, details = (self._stop.get(name) for name in _STOP_FIELDS)
+        usage, tier = decode_usage(self._usage or None)
+        reason, sequence, details = map(self._stop.get, _STOP_FIELDS)
         stop = decode_stop(reason, sequence, details, self._called)
         self.end(Finish(stop=stop, usage=usage, tier=tier, extras=self._extras or None))
 
@@ -289,14 +293,18 @@ class MessagesStreamDecoder(StreamDecoder):
         "content_block_delta": _block_delta,
         "content_block_stop": _block_stop,
         "message_delta": _message_delta,
-        "message_stop": _message_stop,
+        "message_stop": _finish,
+        "ping": _ping,
     }
 
 
 _UNNAMED_DELTA = b'{"type":"content_block_delta"'
-_BEFORE_START = frozenset({"message_start"})
-"""events that may come first; pings and unknown ones have no handler"""
+_BEFORE_START = frozenset({"message_start", "ping"})
+"""events that may come first, as may those that have no handler"""
 _STOP_FIELDS = ("stop_reason", "stop_sequence", "stop_details")
+_STOP: Kinds = dict.fromkeys(_STOP_FIELDS, object)
+_MESSAGE: Kinds = {"type": object, "role": object, "usage": object, **_STOP, "id": str, "content": list, "model": str}
+_MESSAGE_DELTA: Kinds = {"type": object, "delta": object, "usage": object}
 _TEXT_FIELDS = ("text", "thinking", "partial_json", "signature")
 _TEXT_DELTAS = {
     "text_delta": "text",
@@ -307,14 +315,11 @@ _TEXT_DELTAS = {
 """deltas that consist of text, and the kind of block they belong to"""
 
 
-_FLOWING: dict[str, dict[str, Json]] = {
-    "text": {"text": "", "citations": None},
-    "thinking": {"thinking": "", "signature": None},
-    "tool_use": {"input": None},
-}
-"""blocks that flow, and the fields that deltas fill"""
-
-
 def _index(data: dict[str, Json]) -> int:
     index = data.get("index")
     return index if type(index) is int else 0
+
+
+def _filled(value: Json) -> dict[str, Json]:
+    """The fields of an object that are not null; none if it is no object."""
+    return {name: item for name, item in value.items() if item is not None} if type(value) is dict else {}

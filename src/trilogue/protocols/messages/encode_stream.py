@@ -21,7 +21,6 @@ from trilogue.model import (
     Failed,
     Finish,
     HostedCall,
-    Json,
     LogprobsDelta,
     Opaque,
     Reasoning,
@@ -39,14 +38,20 @@ from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.messages.controls import Wire
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.response import SEPARATOR, AnswerWriter
-from trilogue.protocols.messages.usage import encode_final_usage, encode_usage
+from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL
 from trilogue.protocols.reply import Reply
 from trilogue.sse import COMMENT, frame
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+_START = b'event: message_start\ndata: {"type":"message_start","message":%b}\n\n' + PING
+_OPEN = b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
+_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+_END = b'event: message_delta\ndata: %b\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n'
 _PREFIX = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
 _SUFFIX = b"}}\n\n"
+_TEXT: Wire = {"type": "text", "text": ""}
 _STOPS_WITH_DELTA = ("container",)
 """extras of a finish that belong into the delta rather than beside it"""
 
@@ -91,8 +96,7 @@ class MessagesStreamEncoder(StreamEncoder):
         }
         if native and event.extras:
             add_extras(message, event.extras)
-        self._emit("message_start", {"message": message})
-        self.out.append(PING)
+        self.out.append(_START % dump(message))
 
     def on_block_start(self, event: BlockStart) -> None:
         """content_block_start, unless it is not yet known whether there will be anything to show."""
@@ -107,8 +111,9 @@ class MessagesStreamEncoder(StreamEncoder):
             self._whole(self._answer.write(event.block))
 
     def _start_text(self, block: Text) -> None:
-        shell: Wire = {"type": "text", "text": ""}
+        shell = _TEXT
         if self._answer.native and block.extras:
+            shell = {**_TEXT}
             add_extras(shell, block.extras)
         self._open(shell, b"text_delta", b"text")
         if block.text:
@@ -191,12 +196,12 @@ class MessagesStreamEncoder(StreamEncoder):
     def on_block_stop(self, event: BlockStop) -> None:
         """content_block_stop, and what has to come just before it."""
         block = self._block
-        if isinstance(block, Reasoning):
+        if type(block) is Reasoning:
             self._end_reasoning(block, event)
-        elif isinstance(block, ToolCall) and block.kind is CallKind.CUSTOM:
+        elif type(block) is ToolCall and block.kind is CallKind.CUSTOM:
             self._append('"}')
         if self._is_open:
-            self._emit("content_block_stop", {"index": self._next - 1})
+            self.out.append(_STOP % (self._next - 1))
         self._block, self._is_open, self._prefix = None, False, b""
 
     def _end_reasoning(self, block: Reasoning, event: BlockStop) -> None:
@@ -226,28 +231,29 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def on_finish(self, event: Finish) -> None:
         """message_delta and message_stop."""
-        native, ledger = self._answer.native, self.reply.ledger
-        stop = self._answer.stop(event)
-        if self._next == 0 and not native and stop["stop_reason"] == "end_turn":
-            self._open({"type": "text", "text": ""}, b"text_delta", b"text")
-            self._emit("content_block_stop", {"index": 0})
+        answer, ledger = self._answer, self.reply.ledger
+        stop = encode_stop(event.stop, called=answer.called, refused=answer.refused, reply=self.reply)
+        if self._next == 0 and not answer.native and stop["stop_reason"] == "end_turn":
+            self._open(_TEXT, b"text_delta", b"text")
+            self.out.append(_STOP % 0)
         if event.usage is None or event.usage.estimated:
             ledger.add("usage.estimated", "usage")
-        if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not native:
+        if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not answer.native:
             ledger.add("tier", "service_tier", "not known when the stream began")
-        extras = (event.extras or {}) if native else {}
-        inner = {name: extras[name] for name in _STOPS_WITH_DELTA if name in extras}
-        beside = {name: value for name, value in extras.items() if name not in inner}
-        usage = encode_final_usage(event.usage, self._start_usage, native)
-        self._emit("message_delta", {"delta": {**inner, **stop}, "usage": usage, **beside})
-        self._emit("message_stop", {})
+        usage = encode_final_usage(event.usage, self._start_usage, answer.native)
+        end: Wire = {"type": "message_delta", "delta": stop, "usage": usage}
+        if answer.native and event.extras:
+            inner = {name: event.extras[name] for name in _STOPS_WITH_DELTA if name in event.extras}
+            beside = {name: value for name, value in event.extras.items() if name not in inner}
+            end |= {"delta": inner | stop, **beside}
+        self.out.append(_END % dump(end))
 
     def on_failed(self, event: Failed) -> None:
         """An error event, and nothing after it."""
         self.out.append(frame("error", dump(encode_failure(event.failure, self.reply.request_id))))
 
     def _open(self, block: Wire, delta: bytes, field: bytes) -> None:
-        self._emit("content_block_start", {"index": self._next, "content_block": block})
+        self.out.append(_OPEN % (self._next, dump(block)))
         self._prefix = _PREFIX % (self._next, delta, field)
         self._is_open = True
         self._next += 1
@@ -257,10 +263,7 @@ class MessagesStreamEncoder(StreamEncoder):
             self.out.append(self.more(text))
 
     def _delta(self, delta: Wire) -> None:
-        self._emit("content_block_delta", {"index": self._next - 1, "delta": delta})
-
-    def _emit(self, name: str, data: dict[str, Json]) -> None:
-        self.out.append(frame(name, dump({"type": name, **data})))
+        self.out.append(_DELTA % (self._next - 1, dump(delta)))
 
     _STARTERS: ClassVar[dict[type[Block], Callable[[Any, Any], None]]] = {
         Text: _start_text,

@@ -50,9 +50,9 @@ def _usage(raw: Raw) -> Usage | None:
     try:
         usage = _usage_decoder.decode(raw)
     except DECODE_ERRORS:
-        return decode_usage(msgspec.json.decode(raw))
+        return decode_usage(msgspec.json.decode(raw))[0]
     write = usage.cache_creation_input_tokens
     if write:  # how long it is kept has a price
-        return decode_usage(msgspec.json.decode(raw))
+        return decode_usage(msgspec.json.decode(raw))[0]
     read = usage.cache_read_input_tokens
     return Usage(fresh=usage.input_tokens, cache_read=read, cache_write=write, output=usage.output_tokens)

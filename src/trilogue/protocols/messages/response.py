@@ -38,7 +38,7 @@ from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Wire
 from trilogue.protocols.messages.decode_content import decode_blocks
 from trilogue.protocols.messages.errors import find_failure
-from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_stop, encode_usage, split_tier
+from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL
 from trilogue.protocols.reply import Reply
 
@@ -55,9 +55,7 @@ def decode_response(body: dict[str, Json]) -> Response:
     if known["content"] is None:
         raise UpstreamProtocolError("the upstream's answer has no content")
     blocks = decode_blocks(known["content"], "content", LooseFields)
-    usage, tier = decode_usage(known["usage"]), None
-    if usage is not None and usage.extras:
-        usage, tier = split_tier(usage)
+    usage, tier = decode_usage(known["usage"])
     return Response(
         protocol=PROTOCOL,
         id=known["id"] or "",
@@ -92,7 +90,7 @@ def has_calls(blocks: tuple[Block, ...]) -> bool:
 
 def is_direct(extras: Extras) -> bool:
     """A call that the model made itself."""
-    return LooseFields((extras or {}).get("caller")).text("type") in (None, "direct")
+    return not extras or "caller" not in extras or LooseFields(extras["caller"]).text("type") in (None, "direct")
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
@@ -146,10 +144,6 @@ class AnswerWriter:
         if self.native and upstream_id:
             return upstream_id
         return mint("msg_", upstream_id or self.reply.seed)
-
-    def stop(self, ended: Any) -> Wire:
-        """The three stop fields; `ended` has the neutral `stop`."""
-        return encode_stop(ended.stop, called=self.called, refused=self.refused, reply=self.reply)
 
     def write(self, block: Block) -> Wire | None:
         """A complete block; None if it is left out, which is then declared."""

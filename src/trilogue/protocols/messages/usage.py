@@ -15,15 +15,16 @@ from trilogue.protocols.reply import Reply
 Wire = dict[str, Json]
 
 
-def decode_usage(value: Json) -> Usage | None:
-    """A usage object, whole or merged from several events; None if there is none."""
+def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
+    """A usage object, whole or merged from several events, None if there is none; and the tier, which stands in it."""
     if not isinstance(value, dict):
-        return None
+        return None, None
     known, rest = sort_fields(value, _USAGE)
+    tier = _take_tier(rest) if "service_tier" in rest else None
     tools, split, details = known["server_tool_use"], known["cache_creation"], known["output_tokens_details"]
     write = known["cache_creation_input_tokens"]
     searches, fetches = (None, None) if tools is None else _server_tools(tools, rest)
-    return Usage(
+    usage = Usage(
         fresh=known["input_tokens"] or 0,
         cache_read=known["cache_read_input_tokens"],
         cache_write=write,
@@ -34,6 +35,7 @@ def decode_usage(value: Json) -> Usage | None:
         fetches=fetches,
         extras=rest or None,
     )
+    return usage, tier
 
 
 _USAGE: Kinds = {
@@ -77,16 +79,13 @@ def _server_tools(given: Json, rest: Wire) -> tuple[int | None, int | None]:
     return searches, fetches
 
 
-def split_tier(usage: Usage | None) -> tuple[Usage | None, Tier | None]:
-    """The tier that the answer was made in stands among the usage figures; an unknown name stays there."""
-    if usage is None or not usage.extras:
-        return usage, None
-    name = usage.extras.get("service_tier")
-    tier = USAGE_TIERS.get(name) if isinstance(name, str) else None
-    if tier is None:
-        return usage, None
-    rest = {key: value for key, value in usage.extras.items() if key != "service_tier"}
-    return replace(usage, extras=rest or None), tier
+def _take_tier(rest: Wire) -> Tier | None:
+    """The tier that the answer was made in; an unknown name stays where it is."""
+    name = rest["service_tier"]
+    tier = USAGE_TIERS.get(name) if type(name) is str else None
+    if tier is not None:
+        del rest["service_tier"]
+    return tier
 
 
 _TIER_NAMES = reverse(USAGE_TIERS)
