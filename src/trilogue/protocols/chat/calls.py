@@ -163,7 +163,7 @@ class Call:
 class CallAssembler:
     """The calls of one streamed answer. `before`: called when a call's block is about to start."""
 
-    def __init__(self, decoder: StreamDecoder, before: Callable[[], None]) -> None:
+    def __init__(self, decoder: StreamDecoder, before: Callable[[], None], answer_id: str) -> None:
         self._decoder = decoder
         self._before = before
         self._open: list[Call] = []
@@ -173,7 +173,7 @@ class CallAssembler:
         self._shared: set[str] = set()
         """ids that more than one call has"""
         self._started = 0
-        self.answer_id = ""
+        self._answer_id = answer_id
 
     @property
     def any(self) -> bool:
@@ -260,7 +260,7 @@ class CallAssembler:
     def _start(self, call: Call) -> None:
         self._before()
         self.settle()
-        call.id = call.id or mint("call_", self.answer_id, self._started)
+        call.id = call.id or mint("call_", self._answer_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = None
         if call.signature is not None:
