@@ -272,10 +272,8 @@ def answer_id(upstream_id: str, reply: Reply) -> str:
     return mint("chatcmpl-", upstream_id or reply.seed)
 
 
-def encode_tier(tier: Tier | None, reply: Reply) -> dict[str, Json]:
-    """`service_tier`, if there is one."""
-    if tier is None:
-        return {}
+def encode_tier(tier: Tier, reply: Reply) -> dict[str, Json]:
+    """`service_tier`."""
     if tier in NEAREST_TIER:
         reply.ledger.add("tier", reply.tier_path)
     return {"service_tier": NEAREST_TIER.get(tier, tier).value}
