@@ -44,7 +44,7 @@ class StreamDecoder:
 
     def __init__(self) -> None:
         self._sse = SseParser()
-        self._halves = HalfMender()
+        self._halves: HalfMender | None = None
         self._out: list[Event] = []
         self._blocks = 0
         self.shape: Shape | None = None
@@ -73,17 +73,16 @@ class StreamDecoder:
                     break
         except UpstreamError as error:
             self.fail(error)
-        events = self._flush()
-        self._learn(data, events, fresh=fresh)
+        events, self._out = self._out, []
+        if events or not self._sse.at_rest:
+            self._learn(data, events, fresh=fresh)
         return events
 
     def _learn(self, data: bytes, events: list[Event], *, fresh: bool) -> None:
         """Remember what an event looks like that adds to a block; forget it when something else happens."""
         event = events[0] if len(events) == 1 else None
-        if not self._sse.at_rest:
+        if not self._sse.at_rest or not (type(event) is Delta or type(event) is ReasoningDelta):
             self.shape = None
-        elif not isinstance(event, (Delta, ReasoningDelta)):
-            self.shape = self.shape if not events else None
         elif self.shape is None or self.more(event.text) != event:
             self.sample, self._missed = event, 0
             self.shape = self._shape_of(data, event) if fresh else None
@@ -113,6 +112,7 @@ class StreamDecoder:
 
     def _handle_mended(self, event: SseEvent, error: UpstreamProtocolError) -> None:
         """An event that is not valid JSON, perhaps because a character was cut in half; raises the error if not."""
+        self._halves = self._halves or HalfMender()
         mended = self._halves.mend(event.data)
         if mended is None:
             raise error
