@@ -74,16 +74,17 @@ class StreamDecoder:
         except UpstreamError as error:
             self.fail(error)
         events, self._out = self._out, []
-        if events or not self._sse.at_rest:
-            self._learn(data, events, fresh=fresh)
+        only = events[0] if len(events) == 1 else None
+        if self._sse.at_rest and (type(only) is Delta or type(only) is ReasoningDelta):
+            self._learn(data, only, fresh=fresh)
+        elif events or not self._sse.at_rest:
+            # Something else has happened.
+            self.shape = None
         return events
 
-    def _learn(self, data: bytes, events: list[Event], *, fresh: bool) -> None:
-        """Remember what an event looks like that adds to a block; forget it when something else happens."""
-        event = events[0] if len(events) == 1 else None
-        if not self._sse.at_rest or not (type(event) is Delta or type(event) is ReasoningDelta):
-            self.shape = None
-        elif self.shape is None or self.more(event.text) != event:
+    def _learn(self, data: bytes, event: Delta | ReasoningDelta, *, fresh: bool) -> None:
+        """Remember what an event looks like that adds to a block."""
+        if self.shape is None or self.more(event.text) != event:
             self.sample, self._missed = event, 0
             self.shape = self._shape_of(data, event) if fresh else None
         elif fresh and self._missed < _LESSONS:
