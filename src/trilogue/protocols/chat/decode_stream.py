@@ -217,7 +217,7 @@ class ChatStreamDecoder(StreamDecoder):
         self._extras |= {name: value for name, value in rest.items() if name not in _SAID}
 
     def _on_choice(self, value: dict[str, Json]) -> bool:
-        """Whether the choice adds words to what there is, and does nothing else."""
+        """What a choice adds; whether that is nothing but words."""
         choice, beside = sort_fields(value, _CHOICE)
         index = choice["index"] or 0
         if self._choice is None:
