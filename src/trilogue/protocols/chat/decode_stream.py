@@ -49,12 +49,9 @@ _SAID = frozenset({"choices", "id", "model", "created", "system_fingerprint"})
 """fields of a chunk that are read or say nothing, whatever they are"""
 _CHUNK: Kinds = {
     **dict.fromkeys(("usage", *NOISE), object),
+    **dict.fromkeys(("id", "model", "system_fingerprint", "service_tier"), str),
     "choices": list,
-    "id": str,
-    "model": str,
     "created": int,
-    "system_fingerprint": str,
-    "service_tier": str,
 }
 _CHOICE: Kinds = {
     **dict.fromkeys(("error", "delta", "message", "logprobs", "text"), object),
