@@ -18,7 +18,6 @@ MAX_EVENT_BYTES = 8 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _END = b"\n\n"
 _CR = 13
-_LF = 10
 
 
 class SseEvent(Struct, frozen=True, gc=False):
@@ -31,7 +30,7 @@ class SseEvent(Struct, frozen=True, gc=False):
 class SseParser:
     """Incremental and bounded. Feed it bytes as they come; how they were cut never shows in the events."""
 
-    __slots__ = ("_buffer", "_limit", "_scanned", "_skip_lf", "_started", "_steady")
+    __slots__ = ("_buffer", "_limit", "_scanned", "_skip_lf", "_started", "_steady", "at_rest")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._limit = max_event_bytes
@@ -42,57 +41,54 @@ class SseParser:
         self._steady = False
         """past the BOM, and no CR has been seen: reads of whole events need no further care"""
 
-    @property
-    def at_rest(self) -> bool:
-        """Between two events, in a stream without surprises so far: what comes next is the start of an event."""
-        return self._steady and not self._buffer
+        self.at_rest = False
+        """between two events, in a stream without surprises so far: what comes next is the start of an event"""
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """All events that are complete with these bytes."""
-        if self._steady and not self._buffer and data.endswith(_END) and _CR not in data:
-            # The usual read: whole events with LF line ends.
-            return _parse_all(data)
-        return self._feed_any(data)
+        if not self.at_rest or not data.endswith(_END) or _CR in data:
+            # Not the usual read, which is whole events with LF line ends.
+            data = self._complete(data)
+            self.at_rest = self._steady and not self._buffer
+        return [event for block in data.split(_END) if block and (event := _parse(block))]
 
     def close(self) -> list[SseEvent]:
         """The event that the end of the stream cut off before its blank line, if there is one."""
         rest, self._buffer = bytes(self._buffer), bytearray()
-        return self._events(rest)
+        event = _parse(self._begun(rest))
+        return [event] if event else []
 
-    def _feed_any(self, data: bytes) -> list[SseEvent]:
-        if not data:
-            return []
-        if self._skip_lf:
+    def _complete(self, data: bytes) -> bytes:
+        """The lines of all events that are complete with these bytes."""
+        if self._skip_lf and data:
             # A CR ended the last read: this LF is the second half of a CRLF that was cut.
             self._skip_lf = False
-            if data[0] == _LF:
-                data = data[1:]
+            data = data.removeprefix(b"\n")
         if _CR in data:
             self._skip_lf = data.endswith(b"\r")
             self._steady = False
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if self._buffer:
-            return self._feed_buffered(data)
+            return self._complete_buffer(data)
         if data.endswith(_END):
-            return self._events(data)
-        end = data.rfind(_END)
-        events = self._events(data[: end + 2]) if end >= 0 else []
-        self._keep(data[end + 2 :] if end >= 0 else data)
-        return events
+            return self._begun(data)
+        end = data.rfind(_END) + len(_END) if _END in data else 0
+        self._keep(data[end:])
+        return self._begun(data[:end])
 
-    def _feed_buffered(self, data: bytes) -> list[SseEvent]:
+    def _complete_buffer(self, data: bytes) -> bytes:
         self._buffer += data
         # Start one byte early: the first LF of the pair may have come with the last read.
         end = self._buffer.rfind(_END, max(0, self._scanned - 1))
         if end < 0:
             self._scanned = len(self._buffer)
             self._check_size()
-            return []
+            return b""
         complete = bytes(self._buffer[: end + 2])
         rest = bytes(self._buffer[end + 2 :])
         self._buffer = bytearray()
         self._keep(rest)
-        return self._events(complete)
+        return self._begun(complete)
 
     def _keep(self, rest: bytes) -> None:
         self._buffer += rest
@@ -103,15 +99,12 @@ class SseParser:
         if len(self._buffer) > self._limit:
             raise UpstreamProtocolError(f"an event is larger than {self._limit} bytes")
 
-    def _events(self, data: bytes) -> list[SseEvent]:
+    def _begun(self, data: bytes) -> bytes:
+        """The first lines of all come without their BOM."""
         if not self._started and data:
             self._started = self._steady = True
-            data = data.removeprefix(_BOM)
-        return _parse_all(data)
-
-
-def _parse_all(data: bytes) -> list[SseEvent]:
-    return [event for block in data.split(_END) if block and (event := _parse(block))]
+            return data.removeprefix(_BOM)
+        return data
 
 
 def _parse(block: bytes) -> SseEvent | None:

@@ -44,7 +44,7 @@ class StreamDecoder:
 
     def __init__(self) -> None:
         self._sse = SseParser()
-        self._halves = HalfMender()
+        self._halves: HalfMender | None = None
         self._out: list[Event] = []
         self._blocks = 0
         self.shape: Shape | None = None
@@ -73,18 +73,18 @@ class StreamDecoder:
                     break
         except UpstreamError as error:
             self.fail(error)
-        events = self._flush()
-        self._learn(data, events, fresh=fresh)
+        events, self._out = self._out, []
+        only = events[0] if len(events) == 1 else None
+        if self._sse.at_rest and (type(only) is Delta or type(only) is ReasoningDelta):
+            self._learn(data, only, fresh=fresh)
+        elif events or not self._sse.at_rest:
+            # Something else has happened.
+            self.shape = None
         return events
 
-    def _learn(self, data: bytes, events: list[Event], *, fresh: bool) -> None:
-        """Remember what an event looks like that adds to a block; forget it when something else happens."""
-        event = events[0] if len(events) == 1 else None
-        if not self._sse.at_rest:
-            self.shape = None
-        elif not isinstance(event, (Delta, ReasoningDelta)):
-            self.shape = self.shape if not events else None
-        elif self.shape is None or self.more(event.text) != event:
+    def _learn(self, data: bytes, event: Delta | ReasoningDelta, *, fresh: bool) -> None:
+        """Remember what an event looks like that adds to a block."""
+        if self.shape is None or self.more(event.text) != event:
             self.sample, self._missed = event, 0
             self.shape = self._shape_of(data, event) if fresh else None
         elif fresh and self._missed < _LESSONS:
@@ -113,6 +113,7 @@ class StreamDecoder:
 
     def _handle_mended(self, event: SseEvent, error: UpstreamProtocolError) -> None:
         """An event that is not valid JSON, perhaps because a character was cut in half; raises the error if not."""
+        self._halves = self._halves or HalfMender()
         mended = self._halves.mend(event.data)
         if mended is None:
             raise error

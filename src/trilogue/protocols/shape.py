@@ -29,7 +29,8 @@ _LEGAL = {
 """the characters of what varies, and whether there must be any"""
 _decode_text = msgspec.json.Decoder(str).decode
 
-_Gap = tuple[bytes, bytes, bool]
+_Legal = tuple[bytes, bool]
+_Gap = tuple[bytes, _Legal]
 """the fixed bytes beside something that varies, and what that may be"""
 
 
@@ -53,11 +54,11 @@ class Shape:
         if not data.startswith(self._start) or not data.endswith(self._end):
             return ""
         quoted = data[self._begin : self._stop]
-        for mark, legal, needed in self._before:
+        for mark, (legal, needed) in self._before:
             varies, _, quoted = quoted.partition(mark)
             if varies.strip(legal) or (needed and not varies):
                 return ""
-        for mark, legal, needed in self._after:
+        for mark, (legal, needed) in self._after:
             quoted, _, varies = quoted.rpartition(mark)
             if varies.strip(legal) or (needed and not varies):
                 return ""
@@ -77,24 +78,24 @@ def learn(data: bytes, text: str) -> Shape | None:
     half, _, other = data.partition(quoted)
     if not _SAYS.search(half):
         return None
-    (start, *marks), kinds = _split(half)
-    before = [(mark, *_LEGAL[kind]) for mark, kind in zip(marks, kinds, strict=True)]
-    (*marks, end), kinds = _split(other)
-    after = [(mark, *_LEGAL[kind]) for mark, kind in zip(marks, kinds, strict=True)]
+    (start, *marks), varies = _split(half)
+    before = list(zip(marks, varies, strict=True))
+    (*marks, end), varies = _split(other)
+    after = list(zip(marks, varies, strict=True))
     return Shape(start, before, after[::-1], end)
 
 
-def _split(half: bytes) -> tuple[list[bytes], list[str]]:
-    """The bytes around what varies, and what kind of thing that is."""
-    fixed, kinds, at = [], [], 0
+def _split(half: bytes) -> tuple[list[bytes], list[_Legal]]:
+    """The bytes around what varies, and what that may be."""
+    fixed, varies, at = [], [], 0
     for found in _VARIES.finditer(half):
         kind = found.lastgroup or ""
         fixed.append(half[at : found.start(kind)])
-        kinds.append(kind)
+        varies.append(_LEGAL[kind])
         at = found.end(kind)
     rest = half[at:]
     if rest.endswith(_SPACED) and (mark := rest[: -len(_SPACED)].rstrip(b" ")):
         fixed.append(mark)
-        kinds.append("spaces")
+        varies.append(_LEGAL["spaces"])
         rest = _SPACED[1:]
-    return [*fixed, rest], kinds
+    return [*fixed, rest], varies

@@ -15,12 +15,15 @@ from trilogue.model import CallKind, Delta, Json, ToolCall
 from trilogue.protocols.chat.reasoning import entries, signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL, CallDelta
 from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import JsonProgress, dump_text
 from trilogue.protocols.reply import Reply
 
 ARGUMENTS = {CallKind.FUNCTION: "arguments", CallKind.CUSTOM: "input"}
+_CALL: Kinds = {"id": str, **dict.fromkeys(("type", "index", "custom", "function"), object)}
+_FRAGMENT: Kinds = {**_CALL, "index": int, "extra_content": object}
+_SAID: Kinds = {"name": str, "arguments": object, "input": object}
 
 
 def arguments_text(value: Json) -> str:
@@ -32,9 +35,8 @@ _NOTHING = frozenset({"{}", "null"})
 """how servers write that a call has no arguments; real ones may still follow in a stream"""
 
 
-def _kind_of(fields: LooseFields) -> CallKind:
+def _kind_of(custom: Json, function: Json) -> CallKind:
     """Which of the two a call is. Some servers send both objects, one of them empty."""
-    custom, function = fields.any("custom"), fields.any("function")
     if not isinstance(custom, dict):
         return CallKind.FUNCTION
     is_function = isinstance(function, dict) and (any(function.values()) or not any(custom.values()))
@@ -43,20 +45,18 @@ def _kind_of(fields: LooseFields) -> CallKind:
 
 def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
     """One tool call; None for the empty shell that some servers always send."""
-    fields = LooseFields(call)
-    call_id = fields.text("id") or minted
-    kind = _kind_of(fields)
-    inner = LooseFields(call.get(kind.value) if isinstance(call, dict) else None)
-    name, arguments = inner.text("name") or "", arguments_text(inner.any(ARGUMENTS[kind]))
-    for known in ("type", "index"):
-        fields.any(known)
+    fields, rest = sort_fields(call, _CALL)
+    call_id = fields["id"] or minted
+    kind = _kind_of(fields["custom"], fields["function"])
+    said, _ = sort_fields(fields[kind], _SAID)
+    name, arguments = said["name"] or "", arguments_text(said[ARGUMENTS[kind]])
     if not name:
         if arguments:
             raise UpstreamProtocolError("a tool call has no name")
         return None
     if kind is CallKind.FUNCTION and arguments.strip() == "null":
         arguments = ""
-    return ToolCall(id=call_id, name=name, arguments=arguments, kind=kind, path=path, extras=fields.rest())
+    return ToolCall(id=call_id, name=name, arguments=arguments, kind=kind, path=path, extras=rest or None)
 
 
 def call_id_of(call: ToolCall, reply: Reply) -> str:
@@ -163,7 +163,7 @@ class Call:
 class CallAssembler:
     """The calls of one streamed answer. `before`: called when a call's block is about to start."""
 
-    def __init__(self, decoder: StreamDecoder, before: Callable[[], None]) -> None:
+    def __init__(self, decoder: StreamDecoder, before: Callable[[], None], answer_id: str) -> None:
         self._decoder = decoder
         self._before = before
         self._open: list[Call] = []
@@ -173,7 +173,7 @@ class CallAssembler:
         self._shared: set[str] = set()
         """ids that more than one call has"""
         self._started = 0
-        self.answer_id = ""
+        self._answer_id = answer_id
 
     @property
     def any(self) -> bool:
@@ -202,11 +202,11 @@ class CallAssembler:
 
     def take(self, entry: Json) -> None:
         """One entry of `tool_calls`."""
-        fields = LooseFields(entry)
-        kind = _kind_of(fields)
-        inner = LooseFields(entry.get(kind.value) if isinstance(entry, dict) else None)
-        name, piece = inner.text("name") or "", arguments_text(inner.any(ARGUMENTS[kind]))
-        index, call_id = fields.integer("index"), fields.text("id") or ""
+        fields, _ = sort_fields(entry, _FRAGMENT)
+        kind = _kind_of(fields["custom"], fields["function"])
+        said, _ = sort_fields(fields[kind], _SAID)
+        name, piece = said["name"] or "", arguments_text(said[ARGUMENTS[kind]])
+        index, call_id = fields["index"], fields["id"] or ""
         if not (name or piece or call_id):
             return
         call = self._find(index, call_id, name, piece)
@@ -224,7 +224,7 @@ class CallAssembler:
                 self._shared.add(call_id)
             self._by_id[call_id] = call
         call.name = call.name or name
-        call.signature = call.signature or signature_of(entry)
+        call.signature = call.signature or (signature_of(entry) if fields["extra_content"] else None)
         self._feed(call, piece)
 
     def _find(self, index: int | None, call_id: str, name: str, piece: str) -> Call | None:
@@ -260,7 +260,7 @@ class CallAssembler:
     def _start(self, call: Call) -> None:
         self._before()
         self.settle()
-        call.id = call.id or mint("call_", self.answer_id, self._started)
+        call.id = call.id or mint("call_", self._answer_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = None
         if call.signature is not None:

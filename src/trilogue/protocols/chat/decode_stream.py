@@ -9,12 +9,14 @@ arguments of a call broke off.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
+from enum import IntEnum, auto
+from typing import Any
 
 import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamTruncated
 from trilogue.model import (
+    Block,
     BlockStop,
     CitationDelta,
     Delta,
@@ -22,7 +24,6 @@ from trilogue.model import (
     Json,
     LogprobsDelta,
     Native,
-    Opaque,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -33,28 +34,43 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.audio import AudioAssembler
 from trilogue.protocols.chat.calls import CallAssembler
-from trilogue.protocols.chat.controls import decode_tier
-from trilogue.protocols.chat.errors import decode_failure, failure_of_text, find_failure
+from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
-from trilogue.protocols.chat.response import citation_of, content_blocks
+from trilogue.protocols.chat.response import citation_of, content_blocks, read_tier
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Choice, Chunk
 from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
 from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"
-_REASONING_FIELDS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
+_SAID = frozenset({"choices", "id", "model", "created", "system_fingerprint"})
+"""fields of a chunk that are read or say nothing, whatever they are"""
+_CHUNK: Kinds = {
+    **dict.fromkeys(("usage", *NOISE), object),
+    **dict.fromkeys(("id", "model", "system_fingerprint", "service_tier"), str),
+    "choices": list,
+    "created": int,
+}
 _CHOICE: Kinds = {
     **dict.fromkeys(("error", "delta", "message", "logprobs", "text"), object),
     "index": int,
     "finish_reason": str,
 }
+_WORDS: Kinds = {"role": object, "content": object, **dict.fromkeys(REASONING_TEXTS, str)}
+"""what most deltas have, and no other field"""
+_BESIDE: Kinds = {
+    **dict.fromkeys(("reasoning_details", "thinking_blocks", "audio", "annotations", "function_call"), object),
+    **dict.fromkeys(("index", "name", "channel", "token_id"), object),
+    "refusal": str,
+    "tool_calls": list,
+}
+_NOTHING: dict[str, Json] = dict.fromkeys(_BESIDE)
 _decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
-class Flow(Enum):
+class Flow(IntEnum):
     """The block that text of any kind flows into. Calls are not a flow: several may be open beside it."""
 
     NONE = auto()
@@ -64,11 +80,11 @@ class Flow(Enum):
     RAW = auto()
 
 
-_NEW_BLOCK: dict[Flow, Callable[[], Text | Refusal | Reasoning]] = {
-    Flow.TEXT: lambda: Text(text=""),
-    Flow.REFUSAL: lambda: Refusal(text=""),
-    Flow.SUMMARY: Reasoning,
-    Flow.RAW: Reasoning,
+_NEW_BLOCK: dict[Flow, Block] = {
+    Flow.TEXT: Text(text=""),
+    Flow.REFUSAL: Refusal(text=""),
+    Flow.SUMMARY: Reasoning(),
+    Flow.RAW: Reasoning(),
 }
 
 
@@ -80,6 +96,7 @@ class ChatStreamDecoder(StreamDecoder):
     def __init__(self) -> None:
         super().__init__()
         self._started = False
+        self._id = ""
         self._choice: int | None = None
         self._only_words = False
         """the last chunk said nothing but text or reasoning"""
@@ -88,10 +105,10 @@ class ChatStreamDecoder(StreamDecoder):
         self._text_length = 0
         self._text_start = 0
         self._details: list[dict[str, Json]] = []
-        self._audio = AudioAssembler()
+        self._audio: AudioAssembler | None = None
         self._logprobs: list[Json] = []
         self._annotations: list[dict[str, Json]] = []
-        self._calls = CallAssembler(self, self._close_flow)
+        self._calls: CallAssembler | None = None
         self._finish: str | None = None
         self._usage: Usage | None = None
         self._tier: Tier | None = None
@@ -101,7 +118,8 @@ class ChatStreamDecoder(StreamDecoder):
 
     def handle(self, event: SseEvent) -> None:
         data = event.data
-        self._only_words = self._started and not event.event and self._is_plain(data)
+        growing = self._flow is not Flow.NONE or self._calls is not None
+        self._only_words = growing and not event.event and data != _DONE and self._is_plain(data)
         if self._only_words:
             return
         data = data.strip()
@@ -139,7 +157,8 @@ class ChatStreamDecoder(StreamDecoder):
         delta = choice.delta
         content, reasoning = delta.content, delta.reasoning_content
         if delta.tool_calls is not None:
-            return not content and not reasoning and self._calls.take_short(delta.tool_calls)
+            calls = self._calls
+            return not content and not reasoning and calls is not None and calls.take_short(delta.tool_calls)
         if content and not reasoning and self._flow is Flow.TEXT:
             self._text_length += len(content)
             self._out.append(Delta(self._block, content))
@@ -149,112 +168,119 @@ class ChatStreamDecoder(StreamDecoder):
             return True
         return False
 
-    def _slow(self, chunk: dict[str, Json], name: str) -> None:
-        """Any chunk, field by field."""
-        failure = decode_failure(chunk) if name == "error" else find_failure(chunk)
-        if failure is not None:
+    def _slow(self, body: dict[str, Json], name: str) -> None:
+        """Any chunk, all of its fields."""
+        if name == "error":
+            raise UpstreamFailure(decode_failure(body))
+        chunk, rest = sort_fields(body, _CHUNK)
+        suspect = chunk["object"] == "error" or not MARKS.isdisjoint(body)
+        if suspect and (failure := find_failure(body)) is not None:
             raise UpstreamFailure(failure)
-        fields = LooseFields(chunk)
-        choices = entries(fields.any("choices"))
+        choices = [choice for choice in chunk["choices"] or () if type(choice) is dict]
+        usage = decode_usage(chunk["usage"]) if chunk["usage"] else None
+        tier = read_tier(chunk["service_tier"], rest) if chunk["service_tier"] else None
         if choices and not self._started:
-            self._start(fields)
-        usage = decode_usage(fields.any("usage"))
-        if usage is not None:
-            self._usage = usage
-        self._tier = decode_tier(fields) or self._tier
+            self._start(chunk, tier)
+        self._usage = usage or self._usage
+        self._tier = tier or self._tier
+        only_words = False
         for choice in choices:
-            self._on_choice(choice)
-        self._only_words = usage is None and len(choices) == 1 and _says_only_words(choices[0])
-        self._keep_extras(fields)
+            only_words = self._on_choice(choice)
+        self._only_words = only_words and usage is None and len(choices) == 1
+        if rest:
+            self._keep_extras(rest)
 
-    def _start(self, fields: LooseFields) -> None:
+    def _start(self, chunk: dict[str, Json], tier: Tier | None) -> None:
         self._started = True
-        answer_id = fields.text("id") or ""
-        self._calls.answer_id = answer_id
-        self._tier = decode_tier(fields)
-        extras = {"system_fingerprint": value} if (value := fields.text("system_fingerprint")) else None
-        self.emit(
+        self._id = chunk["id"] or ""
+        self._tier = tier
+        fingerprint = chunk["system_fingerprint"]
+        self._out.append(
             ResponseStart(
                 protocol=PROTOCOL,
-                id=answer_id,
-                model=fields.text("model") or "",
-                created=fields.integer("created"),
-                tier=self._tier,
-                extras=extras,
+                id=self._id,
+                model=chunk["model"] or "",
+                created=chunk["created"],
+                tier=tier,
+                extras={"system_fingerprint": fingerprint} if fingerprint else None,
             )
         )
 
-    def _keep_extras(self, fields: LooseFields) -> None:
+    def _keep_extras(self, rest: dict[str, Json]) -> None:
         """What the chunk says beside its choices; the last word counts."""
-        rest = {name: value for name, value in fields.left.items() if value is not None and name not in _SAID}
-        if not rest:
-            return
         groq = rest.get("x_groq")
         if self._usage is None and isinstance(groq, dict):
             self._usage = decode_usage(groq.get("usage"))
-        self._extras.update(rest)
+        self._extras |= {name: value for name, value in rest.items() if name not in _SAID}
 
-    def _on_choice(self, value: dict[str, Json]) -> None:
+    def _on_choice(self, value: dict[str, Json]) -> bool:
+        """What a choice adds; whether that is nothing but words."""
         choice, beside = sort_fields(value, _CHOICE)
         index = choice["index"] or 0
         if self._choice is None:
             self._choice = index
         if index != self._choice:
             self._extras["choices"] = True
-            return
+            return False
         if choice["error"]:
             raise UpstreamFailure(decode_failure({"error": choice["error"]}))
-        delta, reason = choice["delta"], choice["finish_reason"]
-        if not isinstance(delta, dict) and not self._blocks:
+        delta, message, reason = choice["delta"], choice["message"], choice["finish_reason"]
+        if type(delta) is not dict and not self._blocks:
             # A whole answer where a stream was asked for.
-            delta = choice["message"]
-        if isinstance(delta, dict):
-            self._on_delta(LooseFields(delta))
-        self._on_logprobs(choice["logprobs"])
+            delta = message
+        only_words = type(delta) is dict and self._on_delta(delta)
+        if choice["logprobs"] or self._logprobs:
+            self._on_logprobs(choice["logprobs"])
         if reason and (self._finish is None or reason != "stop"):
             self._finish = reason
-        self._choice_extras.update(beside)
+        if beside:
+            self._choice_extras |= beside
+        bare = reason is message is choice["error"] is choice["logprobs"] is choice["text"] is None
+        return only_words and bare and not beside
 
-    def _on_delta(self, delta: LooseFields) -> None:
-        """What is there, in the order in which it is given out. Most deltas have one field or two."""
-        there = delta.left
-        for name, take in _DELTA_FIELDS.items():
-            if name in there:
-                take(self, delta)
-        for name in _OF_NO_USE:
-            if name in there:
-                del there[name]
-        if there:
-            self._message_extras.update(delta.rest() or {})
+    def _on_delta(self, delta: dict[str, Json]) -> bool:
+        """What is there, in the order in which it is given out; whether that is nothing but words."""
+        words, other = sort_fields(delta, _WORDS)
+        beside, rest = sort_fields(other, _BESIDE) if other else (_NOTHING, other)
+        thought = words["reasoning_content"] or words["reasoning"] or words["thinking"] or ""
+        if beside["reasoning_details"] or beside["thinking_blocks"]:
+            self._on_details(thought, entries(beside["reasoning_details"]), entries(beside["thinking_blocks"]))
+        elif thought:
+            self._flow_text(Flow.RAW, thought)
+        if words["content"]:
+            self._on_content(words["content"])
+        if not other:
+            return True
+        for name, take in _TAKE_BESIDE.items():
+            if beside[name]:
+                take(self, beside[name])
+        self._message_extras |= rest
+        return False
 
-    def _on_text(self, delta: LooseFields) -> None:
-        content = delta.any("content")
-        if content:
-            self._on_content(content)
+    def _on_refusal(self, text: str) -> None:
+        self._flow_text(Flow.REFUSAL, text)
 
-    def _on_refusal(self, delta: LooseFields) -> None:
-        refusal = delta.text("refusal")
-        if refusal:
-            self._flow_text(Flow.REFUSAL, refusal)
+    def _on_audio(self, value: Json) -> None:
+        if self._audio is None:
+            self._audio = AudioAssembler()
+        self._audio.take(value)
 
-    def _on_annotations(self, delta: LooseFields) -> None:
-        self._annotations += entries(delta.any("annotations"))
+    def _on_annotations(self, value: Json) -> None:
+        self._annotations += entries(value)
 
-    def _on_calls(self, delta: LooseFields) -> None:
-        for entry in delta.items("tool_calls") or ():
+    def _on_calls(self, calls: list[Json]) -> None:
+        if self._calls is None:
+            self._calls = CallAssembler(self, self._close_flow, self._id)
+        for entry in calls:
             self._calls.take(entry)
 
-    def _on_legacy_call(self, delta: LooseFields) -> None:
-        legacy = delta.any("function_call")
-        if isinstance(legacy, dict):
-            self._calls.take({"function": legacy})
+    def _on_legacy_call(self, value: Json) -> None:
+        if isinstance(value, dict):
+            self._on_calls([{"function": value}])
 
-    def _on_reasoning(self, delta: LooseFields) -> None:
-        """All spellings at once: they may come side by side."""
-        words = [text for name in REASONING_TEXTS if (text := delta.text(name))]
-        details = entries(delta.any("reasoning_details"))
-        thinking = entries(delta.any("thinking_blocks"))
-        block = reasoning_of(words[0] if words else "", details, "")
+    def _on_details(self, words: str, details: list[dict[str, Json]], thinking: list[dict[str, Json]]) -> None:
+        """All spellings of reasoning at once: they may come side by side."""
+        block = reasoning_of(words, details, "")
         if block is not None:
             for text in block.summary:
                 self._flow_text(Flow.SUMMARY, text)
@@ -271,7 +297,7 @@ class ChatStreamDecoder(StreamDecoder):
                 self._message_extras.setdefault("thinking_blocks", []).append(entry)
 
     def _on_content(self, content: Json) -> None:
-        if isinstance(content, str):
+        if type(content) is str:
             self._flow_text(Flow.TEXT, content)
             return
         for block in content_blocks(content, ""):
@@ -282,48 +308,50 @@ class ChatStreamDecoder(StreamDecoder):
             elif isinstance(block, Reasoning):
                 self._flow_text(Flow.RAW, "".join(block.raw))
             elif isinstance(block, Native):
-                self._close_flow()
-                self._calls.settle()
+                self._settle()
                 self.whole_block(block)
 
     def _flow_text(self, flow: Flow, text: Json) -> None:
-        if not text or not isinstance(text, str):
+        if not text or type(text) is not str:
             return
         if self._flow is not flow:
             self._open_flow(flow)
         if flow is Flow.TEXT:
             self._text_length += len(text)
         if flow in (Flow.SUMMARY, Flow.RAW):
-            self.emit(ReasoningDelta(self._block, text, 0, flow is Flow.RAW))
+            self._out.append(ReasoningDelta(self._block, text, 0, flow is Flow.RAW))
         else:
-            self.emit(Delta(self._block, text))
+            self._out.append(Delta(self._block, text))
 
     def _open_flow(self, flow: Flow) -> None:
-        self._close_flow()
-        self._calls.settle()
+        self._settle()
         self._flow = flow
-        self._block = self.start_block(_NEW_BLOCK[flow]())
+        self._block = self.start_block(_NEW_BLOCK[flow])
         self._text_start = self._text_length
 
+    def _settle(self) -> None:
+        """Another block begins."""
+        self._close_flow()
+        if self._calls is not None:
+            self._calls.settle()
+
     def _close_flow(self) -> None:
-        """Another block begins, or the answer ends."""
-        opaque: Opaque | None = None
-        if self._flow is Flow.TEXT:
+        """A call begins, or another block, or the answer ends."""
+        flow, opaque = self._flow, None
+        if flow is Flow.TEXT and self._annotations:
             self._flush_text()
-        elif self._flow in (Flow.SUMMARY, Flow.RAW):
-            opaque = details_opaque(self._details)
-            self._details = []
-        if self._flow is not Flow.NONE:
-            self.emit(BlockStop(self._block, opaque))
-        self._flow = Flow.NONE
-        audio = self._audio.finish()
-        if audio is not None:
+        elif flow in (Flow.SUMMARY, Flow.RAW) and self._details:
+            opaque, self._details = details_opaque(self._details), []
+        if flow is not Flow.NONE:
+            self._out.append(BlockStop(self._block, opaque))
+            self._flow = Flow.NONE
+        if self._audio is not None and (audio := self._audio.finish()) is not None:
             self.whole_block(audio)
 
     def _flush_text(self) -> None:
         """Annotations count from the start of the whole content; a citation from that of its block."""
         for entry in self._annotations:
-            self.emit(CitationDelta(self._block, citation_of(entry, self._text_start)))
+            self._out.append(CitationDelta(self._block, citation_of(entry, self._text_start)))
         self._annotations = []
 
     def _on_logprobs(self, value: Json) -> None:
@@ -331,20 +359,19 @@ class ChatStreamDecoder(StreamDecoder):
         if isinstance(content, list) and content:
             self._logprobs += content
         if self._logprobs and self._flow is Flow.TEXT:
-            self.emit(LogprobsDelta(self._block, self._logprobs))
+            self._out.append(LogprobsDelta(self._block, self._logprobs))
             self._logprobs = []
-
-    def _on_audio(self, delta: LooseFields) -> None:
-        self._audio.take(delta.any("audio"))
 
     def _conclude(self, done: bool) -> None:
         if not self._started:
             raise UpstreamTruncated("the stream ended before the answer began")
-        if self._finish is None and (not done or self._calls.cut):
+        calls = self._calls
+        if self._finish is None and (not done or (calls is not None and calls.cut)):
             raise UpstreamTruncated("the stream ended without a finish_reason")
         self._close_flow()
-        self._calls.finish()
-        stop = decode_stop(self._finish, self._calls.any, self._choice_extras or None)
+        if calls is not None:
+            calls.finish()
+        stop = decode_stop(self._finish, calls is not None and calls.any, self._choice_extras or None)
         if self._annotations:
             self._message_extras["annotations"] = self._annotations
         if self._message_extras:
@@ -352,28 +379,13 @@ class ChatStreamDecoder(StreamDecoder):
         self.end(Finish(stop=stop, usage=self._usage, tier=self._tier, extras=self._extras or None))
 
 
-_SAID = frozenset({"id", "model", "created", "system_fingerprint", *NOISE})
-"""fields of a chunk that were read from the first one, or say nothing"""
-_AROUND = frozenset({"index", "delta"})
-_WORDS = frozenset({"role", "content", *REASONING_TEXTS})
-_OF_NO_USE = ("role", "index", "name", "channel", "token_id")
-_DELTA_FIELDS: dict[str, Callable[[ChatStreamDecoder, LooseFields], None]] = {
-    **dict.fromkeys(_REASONING_FIELDS, ChatStreamDecoder._on_reasoning),
-    "content": ChatStreamDecoder._on_text,
+_TAKE_BESIDE: dict[str, Callable[[ChatStreamDecoder, Any], None]] = {
     "refusal": ChatStreamDecoder._on_refusal,
     "audio": ChatStreamDecoder._on_audio,
     "annotations": ChatStreamDecoder._on_annotations,
     "tool_calls": ChatStreamDecoder._on_calls,
     "function_call": ChatStreamDecoder._on_legacy_call,
 }
-
-
-def _says_only_words(choice: dict[str, Json]) -> bool:
-    """As `_is_bare`, for what is spelled in another way."""
-    delta = choice.get("delta")
-    if not isinstance(delta, dict) or any(choice[name] is not None for name in choice.keys() - _AROUND):
-        return False
-    return all(delta[name] is None for name in delta.keys() - _WORDS)
 
 
 def _is_bare(choice: Choice) -> bool:

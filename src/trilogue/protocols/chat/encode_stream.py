@@ -8,6 +8,7 @@ whole. After an error there is no `[DONE]`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from trilogue.model import (
@@ -49,6 +50,7 @@ from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.reply import Reply
 from trilogue.sse import frame_data
 
+_ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _DONE = b"data: [DONE]\n\n"
 
 
@@ -66,6 +68,7 @@ class ChatStreamEncoder(StreamEncoder):
         self._suffix = b""
         self._quote: Callable[[str], bytes] = dumps
         self._include_usage = _wants_usage(reply)
+        self._end = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
         self._native = reply.source is PROTOCOL
         self._block: Block | None = None
         self._written = 0
@@ -75,7 +78,10 @@ class ChatStreamEncoder(StreamEncoder):
         self._refused = False
         self._citations: list[Citation] = []
         self._annotations: list[Json] = []
-        self._reasoning = ReasoningWriter(reply)
+
+    @cached_property
+    def _reasoning(self) -> ReasoningWriter:
+        return ReasoningWriter(self.reply)
 
     def on_start(self, event: ResponseStart) -> None:
         common: dict[str, Json] = {
@@ -89,11 +95,8 @@ class ChatStreamEncoder(StreamEncoder):
             common["system_fingerprint"] = fingerprint
         self._base = b"data: " + dump(common)[:-1]
         self._head = self._base + b',"choices":[{"index":0,"delta":'
-        self._tail = b',"finish_reason":null}]' + self._end()
-        self._write({"role": "assistant", "content": "", "refusal": None})
-
-    def _end(self) -> bytes:
-        return b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
+        self._tail = b',"finish_reason":null}]' + self._end
+        self.out.append(self._head + _ROLE + self._tail)
 
     def _write(self, delta: dict[str, Json]) -> None:
         self.out.append(self._head + dump(delta) + self._tail)
@@ -105,14 +108,13 @@ class ChatStreamEncoder(StreamEncoder):
         self._quote = quote
 
     def on_block_start(self, event: BlockStart) -> None:
-        self._block = event.block
+        self._block = block = event.block
         self._written = 0
         self._prefix = b""
-        begin = _BEGIN.get(type(event.block))
-        if begin is None:
-            declare_dropped(event.block, self.reply)
+        if type(block) in _BEGIN:
+            _BEGIN[type(block)](self, block)
         else:
-            begin(self, event.block)
+            declare_dropped(block, self.reply)
 
     def on_delta(self, event: Delta) -> None:
         if self._prefix and event.text:
@@ -136,24 +138,22 @@ class ChatStreamEncoder(StreamEncoder):
         self.out.append(self._head + b'{},"logprobs":' + logprobs + self._tail)
 
     def on_block_stop(self, event: BlockStop) -> None:
-        end = _END.get(type(self._block))
-        if end is not None:
-            end(self, event)
+        if type(self._block) in _END:
+            _END[type(self._block)](self, event)
         self._block = None
 
     def on_finish(self, event: Finish) -> None:
         if self._annotations:
             self._write({"annotations": self._annotations})
-        refusal = refusal_text(event.stop, self._refused)
-        if refusal:
+        if event.stop.explanation and (refusal := refusal_text(event.stop, self._refused)):
             self._write({"refusal": refusal})
         reason = encode_stop(event.stop, self._calls > 0, self.reply)
-        tier = encode_tier(event.tier, self.reply)
-        finish = dump({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], **tier})
-        self.out.append(self._base + b"," + finish[1:-1] + self._end())
+        tier = {} if event.tier is None else encode_tier(event.tier, self.reply)
+        finish = dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], **tier})
+        self.out.append(self._base + b"," + finish[1:-1] + self._end)
         moderation = (event.extras or {}).get("moderation") if self._native else None
         if moderation is not None:
-            self.out.append(self._base + b',"choices":[],"moderation":' + dump(moderation) + self._end())
+            self.out.append(self._base + b',"choices":[],"moderation":' + dump(moderation) + self._end)
         if self._include_usage and event.usage is not None:
             usage = dump({"choices": [], **tier, "usage": encode_usage(event.usage, self.reply)})
             self.out.append(self._base + b"," + usage[1:] + b"\n\n")
@@ -165,18 +165,20 @@ class ChatStreamEncoder(StreamEncoder):
     def _begin_text(self, block: Text) -> None:
         self._flow(b'{"content":', b"}")
         self._citations = list(block.citations)
-        self._whole(block.text)
+        if block.text:
+            self._whole(block.text)
         if block.logprobs:
             self.on_logprobs(LogprobsDelta(0, block.logprobs))
 
     def _end_text(self, event: BlockStop) -> None:
         path = self._block.path if self._block is not None else ""
         final = event.block
-        if isinstance(final, Text):
+        if type(final) is Text:
             self._missing(final.text)
             self._citations = self._citations or list(final.citations)
         if self._written:
-            declare_order(path, self._texts, self._calls, self.reply)
+            if self._texts or self._calls:
+                declare_order(path, self._texts, self._calls, self.reply)
             self._texts += 1
         for citation in self._citations:
             annotation = annotation_of(citation, path, self._content, self._written, self.reply)
@@ -197,7 +199,8 @@ class ChatStreamEncoder(StreamEncoder):
     def _begin_reasoning(self, block: Reasoning) -> None:
         self._reasoning.begin(block)
         self._flow(b'{"reasoning_content":', b"}")
-        self._whole(self._reasoning.block(block))
+        if block.summary or block.raw:
+            self._whole(self._reasoning.block(block))
 
     def _end_reasoning(self, event: BlockStop) -> None:
         opaque = event.opaque or getattr(self._block, "opaque", None)

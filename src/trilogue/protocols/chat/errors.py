@@ -34,6 +34,8 @@ def find_failure(body: dict[str, Json]) -> Failure | None:
 _LISTS = ("detail", "errors")
 _WORDS = ("message", "msg", "error_msg", "error_message")
 """what a body without an answer has instead of one: FastAPI, Cloudflare, DashScope, Baidu and others"""
+MARKS = frozenset({"error", "type", "base_resp", *_LISTS, *_WORDS})
+"""a body that has none of these fields, and is no `object` of the type error, is no failure"""
 
 
 def failure_of_text(text: str) -> Failure:

@@ -33,7 +33,7 @@ from trilogue.model import (
 from trilogue.protocols.chat.audio import audio_of, read_audio
 from trilogue.protocols.chat.calls import encode_call, read_call
 from trilogue.protocols.chat.decode_content import thinking_text
-from trilogue.protocols.chat.errors import decode_failure, find_failure
+from trilogue.protocols.chat.errors import MARKS, decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
 from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL, TIERS
@@ -47,8 +47,8 @@ def decode_response(body: dict[str, Json]) -> Response:
     """The neutral answer. Raises `UpstreamFailure` if the body is an error, whatever its status was."""
     answer, extras = sort_fields(body, _ANSWER)
     choices = answer["choices"]
-    is_odd = not choices or answer["object"] == "error" or not _ERRORS.isdisjoint(body)
-    if is_odd and (failure := find_failure(body)) is not None:
+    suspect = answer["object"] == "error" or not MARKS.isdisjoint(body)
+    if suspect and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
     if not choices or not isinstance(choices[0], dict):
         raise UpstreamProtocolError("the answer has no choices")
@@ -61,9 +61,7 @@ def decode_response(body: dict[str, Json]) -> Response:
     blocks, unsaid = _message_blocks(said, answer_id)
     if choice["logprobs"] is not None:
         _add_logprobs(blocks, choice["logprobs"], beside)
-    tier = TIERS.get(answer["service_tier"] or "")
-    if tier is None and answer["service_tier"]:
-        extras["service_tier"] = answer["service_tier"]
+    tier = read_tier(answer["service_tier"], extras) if answer["service_tier"] else None
     if len(choices) > 1:
         extras["choices"] = choices[1:]
     if unsaid:
@@ -81,8 +79,6 @@ def decode_response(body: dict[str, Json]) -> Response:
     )
 
 
-_ERRORS = frozenset({"error", "type", "base_resp"})
-"""fields that an answer with choices has if it is an error"""
 _ANSWER: Kinds = {
     **dict.fromkeys(NOISE, object),
     "choices": list,
@@ -166,6 +162,14 @@ def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> I
                 yield signed(signature, read.path)
             yield replace(read, id=call_id)
             ids.add(read.id)
+
+
+def read_tier(name: str, extras: dict[str, Json]) -> Tier | None:
+    """`service_tier`; names of other servers stay extras."""
+    tier = TIERS.get(name)
+    if tier is None:
+        extras["service_tier"] = name
+    return tier
 
 
 def content_blocks(content: Json, path: str) -> list[Block]:
@@ -268,10 +272,8 @@ def answer_id(upstream_id: str, reply: Reply) -> str:
     return mint("chatcmpl-", upstream_id or reply.seed)
 
 
-def encode_tier(tier: Tier | None, reply: Reply) -> dict[str, Json]:
-    """`service_tier`, if there is one."""
-    if tier is None:
-        return {}
+def encode_tier(tier: Tier, reply: Reply) -> dict[str, Json]:
+    """`service_tier`."""
     if tier in NEAREST_TIER:
         reply.ledger.add("tier", reply.tier_path)
     return {"service_tier": NEAREST_TIER.get(tier, tier).value}
