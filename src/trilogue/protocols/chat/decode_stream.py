@@ -38,7 +38,7 @@ from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_tex
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.response import citation_of, content_blocks, read_tier
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
-from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Choice, Chunk
+from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
@@ -149,10 +149,10 @@ class ChatStreamDecoder(StreamDecoder):
             chunk = _decode_chunk(data)
         except DECODE_ERRORS:
             return False
-        if len(chunk.choices) != 1 or not (chunk.usage is chunk.error is chunk.x_groq is chunk.moderation is None):
+        if len(chunk.choices) != 1:
             return False
         choice = chunk.choices[0]
-        if choice.index != self._choice or not _is_bare(choice):
+        if choice.index != self._choice:
             return False
         delta = choice.delta
         content, reasoning = delta.content, delta.reasoning_content
@@ -386,14 +386,3 @@ _TAKE_BESIDE: dict[str, Callable[[ChatStreamDecoder, Any], None]] = {
     "tool_calls": ChatStreamDecoder._on_calls,
     "function_call": ChatStreamDecoder._on_legacy_call,
 }
-
-
-def _is_bare(choice: Choice) -> bool:
-    """The choice has nothing but text and calls."""
-    delta = choice.delta
-    return (
-        choice.finish_reason is choice.logprobs is choice.error is None
-        and delta.function_call is delta.refusal is delta.audio is delta.annotations is None
-        and delta.reasoning is delta.reasoning_details is delta.thinking is delta.thinking_blocks is None
-        and delta.executed_tools is delta.provider_metadata is delta.images is None
-    )

@@ -145,40 +145,43 @@ class CallDelta(Struct, gc=False):
     function: FunctionDelta | None = None
 
 
-class Delta(Struct, gc=False):
-    """What a chunk adds. All but text and arguments only has to be seen here: a chunk that has it is read as a dict."""
+class Delta(Struct, gc=False, forbid_unknown_fields=True):
+    """What a chunk adds that has text or arguments and nothing else; any other is read as a dict."""
 
     content: str | None = None
     reasoning_content: str | None = None
-    reasoning: Json = None
-    reasoning_details: Json = None
-    thinking: Json = None
-    thinking_blocks: Json = None
-    refusal: Json = None
     tool_calls: list[CallDelta] | None = None
-    function_call: Json = None
-    audio: Json = None
-    annotations: Json = None
-    executed_tools: Json = None
-    images: Json = None
-    provider_metadata: Json = None
+    role: Json = None
+    name: Json = None
+    reasoning: None = None
+    reasoning_details: None = None
+    refusal: None = None
+    function_call: None = None
+    audio: None = None
+    annotations: None = None
 
 
-class Choice(Struct, gc=False):
-    """One choice of a chunk."""
+class Choice(Struct, gc=False, forbid_unknown_fields=True):
+    """A choice that goes on."""
 
     delta: Delta
     index: int = 0
-    finish_reason: str | None = None
-    logprobs: Json = None
-    error: Json = None
+    finish_reason: None = None
+    native_finish_reason: None = None
+    stop_reason: None = None
+    logprobs: None = None
 
 
-class Chunk(Struct, gc=False):
-    """A chunk as far as the fast path looks."""
+class Chunk(Struct, gc=False, forbid_unknown_fields=True):
+    """A chunk that says nothing beside its choices that the first one has not said."""
 
     choices: list[Choice]
-    usage: Json = None
-    error: Json = None
-    x_groq: Json = None
-    moderation: Json = None
+    id: Json = None
+    object: Json = None
+    created: Json = None
+    model: Json = None
+    system_fingerprint: Json = None
+    service_tier: Json = None
+    obfuscation: Json = None
+    p: Json = None
+    usage: None = None
