@@ -50,7 +50,7 @@ def _close_text(state: OpenBlock, block: Text, _: BlockStop) -> Block:
     logprobs = (block.logprobs or []) + state.logprobs
     return replace(
         block,
-        text=block.text + state.text(),
+        text=block.text + "".join(state.texts),
         citations=block.citations + tuple(state.citations),
         logprobs=logprobs or block.logprobs,
     )

@@ -44,24 +44,23 @@ class Sequencer:
                 out.append(event)
                 continue
             index: int = event.index  # type: ignore[attr-defined]  # every other event has one
-            if index != self._open:
-                self._take(index, event, out)
-                continue
-            out.append(event if index == self._open_as else _renumbered(event, self._open_as))
-            if kind is BlockStop:
-                self._open = None
-                self.direct = -1
-                if self._waiting:
-                    self._drain(out)
-        return out
-
-    def _take(self, index: int, event: Event, out: list[Event]) -> None:
-        """An event of another block than the one that is open."""
-        if type(event) is BlockStart:
-            if self._open is None:
+            if index == self._open:
+                out.append(event if index == self._open_as else _renumbered(event, self._open_as))
+                if kind is BlockStop:
+                    self._open = None
+                    self.direct = -1
+                    if self._waiting:
+                        self._drain(out)
+            elif self._open is None and type(event) is BlockStart:
                 self._begin(index, event, out)
             else:
-                self._waiting[index] = (event, [])
+                self._wait(index, event)
+        return out
+
+    def _wait(self, index: int, event: Event) -> None:
+        """An event of another block than the one that is open."""
+        if type(event) is BlockStart:
+            self._waiting[index] = (event, [])
         elif index in self._waiting:
             self._waiting[index][1].append(event)
         else:

@@ -44,6 +44,7 @@ _ENDED = frozenset({"completed", "incomplete", "failed", "cancelled"})
 _COMPLAINTS = ("detail", "message", "errors")
 """what an event without a type says when it is an error of a proxy"""
 _FAILED = ("failed", "cancelled")
+_IDS = ("id", "call_id")
 _PART_TYPES = ("output_text", "refusal", "text")
 
 _Open = TypeVar("_Open", bound=OpenItem)
@@ -192,7 +193,7 @@ class ResponsesStreamDecoder(StreamDecoder):
     def _recover(self, output: list[Json]) -> None:
         """Finish what is open, and give out what the stream did not bring."""
         for position, item in enumerate(output):
-            if not isinstance(item, dict):
+            if type(item) is not dict:
                 continue
             known = self._items.get(position)
             if known is not None and not known.done:
@@ -222,7 +223,7 @@ class ResponsesStreamDecoder(StreamDecoder):
 
     def _open(self, position: int, item: dict[str, Json]) -> OpenItem:
         named = item.get("type")
-        kind = named if isinstance(named, str) else "message"
+        kind = named if type(named) is str else "message"
         self._last = position
         self._items[position] = opened = OPEN_ITEMS.get(kind, OpenItem)(self, position, kind, item)
         self._remember(opened, item)
@@ -235,8 +236,10 @@ class ResponsesStreamDecoder(StreamDecoder):
         opened.finish(item)
 
     def _remember(self, opened: OpenItem, item: dict[str, Json]) -> None:
-        for value in _ids(item):
-            self._seen[value] = opened
+        for name in _IDS:
+            value = item.get(name)
+            if value and type(value) is str:
+                self._seen[value] = opened
 
     def _at(self, fields: _Fields, shape: type[_Open], kind: str) -> _Open | None:
         """The open item that an event is about, made up if the server never added it; None if it is done."""
@@ -246,7 +249,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         if item is None:
             known = {"type": kind, "id": fields["item_id"]}
             item = self._elsewhere(position, known) or self._open(position, known)
-        return item if isinstance(item, shape) and not item.done else None
+        return item if type(item) is shape and not item.done else None
 
     def _added(self, fields: _Fields) -> None:
         item = fields["item"]
@@ -277,7 +280,7 @@ class ResponsesStreamDecoder(StreamDecoder):
 
     def _part_done(self, fields: _Fields) -> None:
         item = self._items.get(fields["output_index"] or 0)
-        if isinstance(item, OpenMessage):
+        if type(item) is OpenMessage:
             item.finish_part(fields["content_index"] or 0)
 
     def _text(self, fields: _Fields, kind: type[Text | Refusal]) -> tuple[OpenMessage, Part] | None:
@@ -294,13 +297,16 @@ class ResponsesStreamDecoder(StreamDecoder):
         if found := self._text(fields, Text):
             item, part = found
             item.say(part, fields["delta"])
-            item.weigh(part, fields["logprobs"])
+            if fields["logprobs"]:
+                item.weigh(part, fields["logprobs"])
 
     def _text_done(self, fields: _Fields) -> None:
         if found := self._text(fields, Text):
             item, part = found
-            item.say(part, part.missing(fields["text"] or ""))
-            item.weigh(part, None if part.logprobs else fields["logprobs"])
+            if more := part.missing(fields["text"] or ""):
+                item.say(part, more)
+            if fields["logprobs"] and not part.logprobs:
+                item.weigh(part, fields["logprobs"])
 
     def _refusal_delta(self, fields: _Fields) -> None:
         if found := self._text(fields, Refusal):
@@ -352,8 +358,7 @@ def _response_of(body: dict[str, Json]) -> dict[str, Json]:
 
 
 def _ids(item: dict[str, Json]) -> list[str]:
-    given = item.get("id"), item.get("call_id")
-    return [value for value in given if type(value) is str and value]
+    return [value for name in _IDS if (value := item.get(name)) and type(value) is str]
 
 
 _Fields = dict[str, Json]

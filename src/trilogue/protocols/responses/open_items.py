@@ -68,6 +68,8 @@ class Part(Struct, eq=False):
     def missing(self, whole: str) -> str:
         """What `whole` says beyond the pieces; nothing if it says something else."""
         said = self.text()
+        if whole == said:
+            return ""  # as nearly always
         return whole[len(said) :] if whole.startswith(said) else ""
 
 
@@ -169,7 +171,7 @@ class OpenMessage(OpenItem):
         for earlier in self._parts.values():
             if earlier.finished:
                 self._close(earlier)
-        path = f"{self.path}.content[{len(self._parts)}]"
+        path = f"output[{self.position}].content[{len(self._parts)}]"
         block = kind(text="", cache=cache, path=path, extras=message_marks(self.item) or None)
         self._parts[index] = part = Part(self.sink.begin(block))
         return part

@@ -197,17 +197,14 @@ class MessageItem(OutputItem):
         at = {**self.at, "content_index": len(self._parts)}
         part = self._part(final, text)
         if type(final) is Text:
-            self._tell_text(part, at)
+            for n, annotation in enumerate(part["annotations"]):
+                fields = {**at, "annotation_index": n, "annotation": annotation}
+                self.stream.event("response.output_text.annotation.added", fields)
+            self.stream.event("response.output_text.done", {**at, "text": text, "logprobs": part["logprobs"]})
         else:
             self.stream.event("response.refusal.done", {**at, "refusal": text})
         self._add(part, final)
         self.stream.event("response.content_part.done", {**at, "part": part})
-
-    def _tell_text(self, part: dict[str, Json], at: dict[str, Json]) -> None:
-        for n, annotation in enumerate(part["annotations"]):
-            fields = {**at, "annotation_index": n, "annotation": annotation}
-            self.stream.event("response.output_text.annotation.added", fields)
-        self.stream.event("response.output_text.done", {**at, "text": part["text"], "logprobs": part["logprobs"]})
 
     def _annotations(self, final: Text, text: str) -> list[Json]:
         ledger = self.stream.reply.ledger
