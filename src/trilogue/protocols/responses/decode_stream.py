@@ -88,7 +88,7 @@ class ResponsesStreamDecoder(StreamDecoder):
             _OF_RESPONSE[kind](self, body)
         elif body.get("error") or (not kind and any(body.get(name) for name in _COMPLAINTS)):
             raise UpstreamFailure(decode_failure(body))
-        elif LooseFields(body).text("status") in _ENDED and "output" in body:
+        elif "output" in body and LooseFields(body).text("status") in _ENDED:
             self._terminal(body, "")
 
     def flows(self, event: Delta | ReasoningDelta) -> bool:

@@ -139,7 +139,8 @@ def _texts(fields: Fields, name: str, part_type: str) -> tuple[str, ...]:
     parts = fields.items(name)
     if not parts:
         return ()
-    texts = tuple(text for part in parts if (text := LooseFields(part).text("text")) is not None)
+    given = [part.get("text") for part in parts if isinstance(part, dict)]
+    texts = tuple([text for text in given if type(text) is str])
     if parts != [{"type": part_type, "text": text} for text in texts]:
         fields.put_back(name, parts)
     return texts

@@ -31,8 +31,8 @@ from trilogue.model import (
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.openai_cache import read_breakpoint
-from trilogue.protocols.responses.items import of_kind
-from trilogue.protocols.responses.response import decode_output_item, message_marks
+from trilogue.protocols.responses.items import decode_item, of_kind
+from trilogue.protocols.responses.response import decode_message, message_marks
 
 _CLOSED = -1
 
@@ -94,7 +94,7 @@ class OpenItem(Struct, eq=False):
 
     def decode(self, item: dict[str, Json]) -> tuple[Block, ...]:
         """The blocks of the item in its final form. Its type is the one it was added with."""
-        return decode_output_item({**item, "type": self.kind}, self.path)
+        return decode_item({**item, "type": self.kind}, self.kind, self.path, LooseFields)
 
 
 class OpenMessage(OpenItem):
@@ -143,7 +143,7 @@ class OpenMessage(OpenItem):
         if not self._parts and item is not None:
             self.item = item
         if item is not None and not self._repeats(item):
-            self._add_missing(self.decode(item))
+            self._add_missing(decode_message({**item, "type": self.kind}, self.path))
         for part in self._parts.values():
             self._close(part)
 
@@ -216,7 +216,8 @@ class OpenReasoning(OpenItem):
 
     def think_whole(self, raw: bool, index: int, text: str) -> None:
         """The server repeats a part as a whole."""
-        self.think(raw, index, self._part(raw, index).missing(text))
+        if more := self._part(raw, index).missing(text):
+            self.think(raw, index, more)
 
     def finish(self, item: dict[str, Json] | None) -> None:
         """The encrypted form comes with the finished item only; earlier ones are incomplete."""
@@ -230,15 +231,17 @@ class OpenReasoning(OpenItem):
 
     def _agree(self, raw: bool, texts: tuple[str, ...]) -> bool:
         """Add what was not streamed; whether the parts now say what `texts` says."""
-        keys = sorted(index for is_raw, index in self._parts if is_raw is raw)
+        keys = sorted([index for is_raw, index in self._parts if is_raw is raw])
         keys += range(len(keys), len(texts))
         for index, text in zip(keys, texts, strict=False):
             self.think_whole(raw, index, text)
-        said = tuple(self._part(raw, index).text() for index in keys)
-        return said == texts
+        said = [self._part(raw, index).text() for index in keys]
+        return tuple(said) == texts
 
     def _part(self, raw: bool, index: int) -> Part:
-        return self._parts.setdefault((raw, index), Part(self._block))
+        if (raw, index) not in self._parts:
+            self._parts[raw, index] = Part(self._block)
+        return self._parts[raw, index]
 
 
 class OpenCall(OpenItem):
