@@ -16,7 +16,7 @@ import msgspec
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import Block, Delta, Finish, Json, LogprobsDelta, ReasoningDelta, Refusal, ResponseStart, Text
 from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import LooseFields, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse
 from trilogue.protocols.responses.decode_content import decode_annotation
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
@@ -30,7 +30,7 @@ from trilogue.protocols.responses.open_items import (
 )
 from trilogue.protocols.responses.response import Envelope, read_envelope
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
-from trilogue.protocols.responses.wire import PROTOCOL, ItemDelta
+from trilogue.protocols.responses.wire import ITEM_EVENT, PROTOCOL, ItemDelta
 from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"
@@ -41,13 +41,14 @@ _ARGUMENTS = "response.function_call_arguments.delta"
 _FAST = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS})
 _decode_delta = msgspec.json.Decoder(ItemDelta).decode
 _ENDED = frozenset({"completed", "incomplete", "failed", "cancelled"})
+_FAILED = ("failed", "cancelled")
 _COMPLAINTS = ("detail", "message", "errors")
 """what an event without a type says when it is an error of a proxy"""
-_FAILED = ("failed", "cancelled")
-_IDS = ("id", "call_id")
 _PART_TYPES = ("output_text", "refusal", "text")
 
 _Open = TypeVar("_Open", bound=OpenItem)
+_Fields = dict[str, Json]
+"""of an event about items, by name; None for what it does not say"""
 
 
 class ResponsesStreamDecoder(StreamDecoder):
@@ -76,14 +77,14 @@ class ResponsesStreamDecoder(StreamDecoder):
             return
         self._touched = None
         if data[:1] != b"{":
-            _refuse(event)
+            _check_end(event)
         body = parse(data, UpstreamProtocolError)
         if type(body) is not dict:
             return
         kind = body.get("type")
         kind = kind if type(kind) is str and kind else event.event
         if kind in _OF_ITEMS:
-            _OF_ITEMS[kind](self, sort_fields(body, _FIELDS)[0])
+            _OF_ITEMS[kind](self, sort_fields(body, ITEM_EVENT)[0])
         elif kind in _OF_RESPONSE:
             _OF_RESPONSE[kind](self, body)
         elif body.get("error") or (not kind and any(body.get(name) for name in _COMPLAINTS)):
@@ -226,20 +227,15 @@ class ResponsesStreamDecoder(StreamDecoder):
         kind = named if type(named) is str else "message"
         self._last = position
         self._items[position] = opened = OPEN_ITEMS.get(kind, OpenItem)(self, position, kind, item)
-        self._remember(opened, item)
+        for value in _ids(item):
+            self._seen[value] = opened
         return opened
 
     def _finish(self, opened: OpenItem, item: dict[str, Json] | None) -> None:
         opened.done = True
-        if item is not None:
-            self._remember(opened, item)
+        for value in _ids(item or {}):
+            self._seen[value] = opened
         opened.finish(item)
-
-    def _remember(self, opened: OpenItem, item: dict[str, Json]) -> None:
-        for name in _IDS:
-            value = item.get(name)
-            if value and type(value) is str:
-                self._seen[value] = opened
 
     def _at(self, fields: _Fields, shape: type[_Open], kind: str) -> _Open | None:
         """The open item that an event is about, made up if the server never added it; None if it is done."""
@@ -338,8 +334,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         raise UpstreamFailure(decode_failure(LooseFields(body).rest()))
 
 
-def _refuse(event: SseEvent) -> None:
-    """Data that is no object may still say how the stream ended."""
+def _check_end(event: SseEvent) -> None:
+    """Data that is no object may still say how the stream ends."""
     data = event.data.strip()
     if data == b"[DONE]":
         raise UpstreamTruncated("the stream said it was done before the response was")
@@ -358,27 +354,8 @@ def _response_of(body: dict[str, Json]) -> dict[str, Json]:
 
 
 def _ids(item: dict[str, Json]) -> list[str]:
-    return [value for name in _IDS if (value := item.get(name)) and type(value) is str]
+    return [value for value in (item.get("id"), item.get("call_id")) if value and type(value) is str]
 
-
-_Fields = dict[str, Json]
-"""what an event about items says, by name; None where it does not"""
-_FIELDS: Kinds = {
-    "output_index": int,
-    "content_index": int,
-    "summary_index": int,
-    "item_id": str,
-    "item": dict,
-    "part": dict,
-    "delta": str,
-    "text": str,
-    "refusal": str,
-    "arguments": str,
-    "input": str,
-    "name": str,
-    "annotation": dict,
-    "logprobs": list,
-}
 
 _D = ResponsesStreamDecoder
 _OF_RESPONSE: dict[str, Callable[[ResponsesStreamDecoder, dict[str, Json]], None]] = {
