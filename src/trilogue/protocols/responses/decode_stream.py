@@ -164,7 +164,7 @@ class ResponsesStreamDecoder(StreamDecoder):
             usage=envelope.usage,
             extras=envelope.extras,
         )
-        self.emit(start)
+        self._out.append(start)
 
     def _lifecycle(self, body: dict[str, Json]) -> None:
         response = _response_of(body)
