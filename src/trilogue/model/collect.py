@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.errors import InternalError, UpstreamFailure, UpstreamTruncated
@@ -27,17 +28,14 @@ from trilogue.model.events import (
 from trilogue.model.response import Response
 
 
-class OpenBlock:
+class OpenBlock(Struct, eq=False):
     """A block while its deltas come in. Text is joined once, at the end: cost per delta is constant."""
 
-    __slots__ = ("block", "citations", "logprobs", "parts", "texts")
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-        self.texts: list[str] = []
-        self.parts: dict[tuple[bool, int], list[str]] = {}
-        self.citations: list[Citation] = []
-        self.logprobs: list[Json] = []
+    block: Block
+    texts: list[str] = field(default_factory=list)
+    parts: dict[tuple[bool, int], list[str]] = field(default_factory=dict)
+    citations: list[Citation] = field(default_factory=list)
+    logprobs: list[Json] = field(default_factory=list)
 
     def text(self) -> str:
         """What the deltas said so far."""
@@ -52,7 +50,7 @@ def _close_text(state: OpenBlock, block: Text, _: BlockStop) -> Block:
     logprobs = (block.logprobs or []) + state.logprobs
     return replace(
         block,
-        text=block.text + state.text(),
+        text=block.text + "".join(state.texts),
         citations=block.citations + tuple(state.citations),
         logprobs=logprobs or block.logprobs,
     )

@@ -17,7 +17,8 @@ from trilogue.errors import UpstreamProtocolError
 from trilogue.model.blocks import Reasoning, Text
 from trilogue.model.events import BlockStart, BlockStop, Delta, Event, Failed, Finish, ResponseStart
 
-_WHOLE = (ResponseStart, Finish, Failed)
+_WHOLE = frozenset({ResponseStart, Finish, Failed})
+_FLOWING = frozenset({Text, Reasoning})
 
 
 class Sequencer:
@@ -37,26 +38,29 @@ class Sequencer:
         """The events that may go out now."""
         out: list[Event] = []
         for event in events:
-            self._take(event, out)
-        return out
-
-    def _take(self, event: Event, out: list[Event]) -> None:
-        if isinstance(event, _WHOLE):
-            # A finish with open blocks is the decoder's bug; a failure leaves blocks open on purpose.
-            out.append(event)
-            return
-        index: int = event.index  # type: ignore[attr-defined]  # every other event has one
-        if index == self._open:
-            self._emit(event, out)
-            if type(event) is BlockStop:
-                self._open = None
-                self.direct = -1
-                self._drain(out)
-        elif type(event) is BlockStart:
-            if self._open is None:
+            kind = type(event)
+            if kind in _WHOLE:
+                # A finish with open blocks is the decoder's bug; a failure leaves blocks open on purpose.
+                out.append(event)
+                continue
+            index: int = event.index  # type: ignore[attr-defined]  # every other event has one
+            if index == self._open:
+                out.append(event if index == self._open_as else _renumbered(event, self._open_as))
+                if kind is BlockStop:
+                    self._open = None
+                    self.direct = -1
+                    if self._waiting:
+                        self._drain(out)
+            elif self._open is None and type(event) is BlockStart:
                 self._begin(index, event, out)
             else:
-                self._waiting[index] = (event, [])
+                self._wait(index, event)
+        return out
+
+    def _wait(self, index: int, event: Event) -> None:
+        """An event of another block than the one that is open."""
+        if type(event) is BlockStart:
+            self._waiting[index] = (event, [])
         elif index in self._waiting:
             self._waiting[index][1].append(event)
         else:
@@ -64,18 +68,10 @@ class Sequencer:
 
     def _begin(self, index: int, event: BlockStart, out: list[Event]) -> None:
         self._open = index
-        self._open_as = self._emitted
+        self._open_as = opened = self._emitted
         self._emitted += 1
-        self.direct = index if index == self._open_as and isinstance(event.block, (Text, Reasoning)) else -1
-        self._emit(event, out)
-
-    def _emit(self, event: Event, out: list[Event]) -> None:
-        if self._open == self._open_as:
-            out.append(event)
-        elif type(event) is Delta:
-            out.append(Delta(self._open_as, event.text))
-        else:
-            out.append(replace(event, index=self._open_as))
+        self.direct = index if index == opened and type(event.block) in _FLOWING else -1
+        out.append(event if index == opened else _renumbered(event, opened))
 
     def _drain(self, out: list[Event]) -> None:
         """Let the blocks that waited go, in the order in which they started, until one is still open."""
@@ -83,8 +79,11 @@ class Sequencer:
             index = next(iter(self._waiting))
             start, rest = self._waiting.pop(index)
             self._begin(index, start, out)
-            for event in rest:
-                self._emit(event, out)
+            out += rest if index == self._open_as else [_renumbered(event, self._open_as) for event in rest]
             if rest and type(rest[-1]) is BlockStop:
                 self._open = None
                 self.direct = -1
+
+
+def _renumbered(event: Event, index: int) -> Event:
+    return Delta(index, event.text) if type(event) is Delta else replace(event, index=index)

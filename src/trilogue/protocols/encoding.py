@@ -103,26 +103,19 @@ class StreamEncoder:
         """The bytes to send for these events."""
         for event in events:
             kind = type(event)
-            following = self._allowed.get(kind)
-            if following is None:
+            if kind not in self._allowed:
                 raise InternalError(f"{kind.__name__} is not allowed in state {self.state.name}")
+            following = self._allowed[kind]
             if following is not self.state:
                 self.state = following
                 self._allowed = LIFECYCLE[following]
             self._handlers[kind](self, event)
-        return self._taken()
+        written, self.out = self.out, []
+        return b"".join(written)
 
     def more(self, text: str) -> bytes:
         """The bytes for more text of the block that is open, which must be a text."""
         raise NotImplementedError
-
-    def _taken(self) -> bytes:
-        out = self.out
-        if len(out) == 1:
-            return out.pop()
-        joined = b"".join(out)
-        out.clear()
-        return joined
 
     def resume(self, number: int) -> None:
         """Go on with this event number: what came before, the upstream wrote itself. Most protocols have no numbers."""

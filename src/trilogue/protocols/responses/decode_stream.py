@@ -8,6 +8,7 @@ snapshot. What an item gives out while it grows is `open_items.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import Block, Delta, Finish, Json, LogprobsDelta, ReasoningDelta, Refusal, ResponseStart, Text
 from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields import LooseFields, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse
 from trilogue.protocols.responses.decode_content import decode_annotation
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
@@ -29,7 +30,7 @@ from trilogue.protocols.responses.open_items import (
 )
 from trilogue.protocols.responses.response import Envelope, read_envelope
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
-from trilogue.protocols.responses.wire import PROTOCOL, ItemDelta
+from trilogue.protocols.responses.wire import ITEM_EVENT, PROTOCOL, ItemDelta
 from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"
@@ -40,11 +41,14 @@ _ARGUMENTS = "response.function_call_arguments.delta"
 _FAST = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS})
 _decode_delta = msgspec.json.Decoder(ItemDelta).decode
 _ENDED = frozenset({"completed", "incomplete", "failed", "cancelled"})
+_FAILED = ("failed", "cancelled")
 _COMPLAINTS = ("detail", "message", "errors")
 """what an event without a type says when it is an error of a proxy"""
-_PART_TYPES = frozenset({"output_text", "refusal", "text"})
+_PART_TYPES = ("output_text", "refusal", "text")
 
 _Open = TypeVar("_Open", bound=OpenItem)
+_Fields = dict[str, Json]
+"""of an event about items, by name; None for what it does not say"""
 
 
 class ResponsesStreamDecoder(StreamDecoder):
@@ -72,22 +76,21 @@ class ResponsesStreamDecoder(StreamDecoder):
         if (event.event in _FAST or (not event.event and _TEXT_BYTES in data)) and self._fast(data):
             return
         self._touched = None
-        if data.strip() == b"[DONE]":
-            raise UpstreamTruncated("the stream said it was done before the response was")
-        if event.event == "error" and not data.lstrip().startswith(b"{"):
-            raise UpstreamFailure(decode_failure(data.decode("utf-8", "replace").strip() or None))
+        if data[:1] != b"{":
+            _check_end(event)
         body = parse(data, UpstreamProtocolError)
-        if not isinstance(body, dict):
+        if type(body) is not dict:
             return
         kind = body.get("type")
-        kind = kind if isinstance(kind, str) and kind else event.event
-        handler = _HANDLERS.get(kind)
-        if handler is not None:
-            handler(self, LooseFields(body))
+        kind = kind if type(kind) is str and kind else event.event
+        if kind in _OF_ITEMS:
+            _OF_ITEMS[kind](self, sort_fields(body, ITEM_EVENT)[0])
+        elif kind in _OF_RESPONSE:
+            _OF_RESPONSE[kind](self, body)
         elif body.get("error") or (not kind and any(body.get(name) for name in _COMPLAINTS)):
             raise UpstreamFailure(decode_failure(body))
-        elif LooseFields(body).text("status") in _ENDED and "output" in body:
-            self._terminal(LooseFields(body), "")
+        elif "output" in body and LooseFields(body).text("status") in _ENDED:
+            self._terminal(body, "")
 
     def flows(self, event: Delta | ReasoningDelta) -> bool:
         """If it is known which part they add to."""
@@ -110,7 +113,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         """Open a block; the answer begins with it if the server did not say so."""
         if not self._started:
             self._start(read_envelope({}))
-        self._calls = self._calls or awaits_client(block)
+        if type(block) is not Text and awaits_client(block):
+            self._calls = True
         return self.start_block(block)
 
     def _fast(self, data: bytes) -> bool:
@@ -151,8 +155,6 @@ class ResponsesStreamDecoder(StreamDecoder):
         return True
 
     def _start(self, envelope: Envelope) -> None:
-        if self._started:
-            return
         self._started = True
         start = ResponseStart(
             protocol=PROTOCOL,
@@ -162,22 +164,23 @@ class ResponsesStreamDecoder(StreamDecoder):
             usage=envelope.usage,
             extras=envelope.extras,
         )
-        self.emit(start)
+        self._out.append(start)
 
-    def _lifecycle(self, fields: LooseFields) -> None:
-        response = fields.mapping("response") or fields.rest() or {}
-        envelope = read_envelope(response)
-        if envelope.failed:
+    def _lifecycle(self, body: dict[str, Json]) -> None:
+        response = _response_of(body)
+        if response.get("status") in _FAILED:
             raise UpstreamFailure(failure_of_response(response))
-        self._start(envelope)
+        if not self._started:
+            self._start(read_envelope(response))
 
-    def _terminal(self, fields: LooseFields, name: str) -> None:
+    def _terminal(self, body: dict[str, Json], name: str) -> None:
         """The status counts: some servers call every last event `completed`."""
-        response = fields.mapping("response") or fields.rest() or {}
+        response = _response_of(body)
         envelope = read_envelope(response)
         status = envelope.status if envelope.status in _ENDED else name or "completed"
-        self._start(envelope)
-        if status in ("failed", "cancelled"):
+        if not self._started:
+            self._start(envelope)
+        if status in _FAILED:
             raise UpstreamFailure(failure_of_response(response))
         self._recover(envelope.output or [])
         finish = Finish(
@@ -191,7 +194,7 @@ class ResponsesStreamDecoder(StreamDecoder):
     def _recover(self, output: list[Json]) -> None:
         """Finish what is open, and give out what the stream did not bring."""
         for position, item in enumerate(output):
-            if not isinstance(item, dict):
+            if type(item) is not dict:
                 continue
             known = self._items.get(position)
             if known is not None and not known.done:
@@ -221,40 +224,42 @@ class ResponsesStreamDecoder(StreamDecoder):
 
     def _open(self, position: int, item: dict[str, Json]) -> OpenItem:
         named = item.get("type")
-        kind = named if isinstance(named, str) else "message"
+        kind = named if type(named) is str else "message"
         self._last = position
         self._items[position] = opened = OPEN_ITEMS.get(kind, OpenItem)(self, position, kind, item)
-        self._seen.update(dict.fromkeys(_ids(item), opened))
+        for value in _ids(item):
+            self._seen[value] = opened
         return opened
 
     def _finish(self, opened: OpenItem, item: dict[str, Json] | None) -> None:
         opened.done = True
-        self._seen.update(dict.fromkeys(_ids(item or {}), opened))
+        for value in _ids(item or {}):
+            self._seen[value] = opened
         opened.finish(item)
 
-    def _at(self, fields: LooseFields, shape: type[_Open], kind: str) -> _Open | None:
+    def _at(self, fields: _Fields, shape: type[_Open], kind: str) -> _Open | None:
         """The open item that an event is about, made up if the server never added it; None if it is done."""
-        index = fields.integer("output_index")
+        index = fields["output_index"]
         position = self._last if index is None else index
         item = self._items.get(position)
         if item is None:
-            known = {"type": kind, "id": fields.text("item_id")}
+            known = {"type": kind, "id": fields["item_id"]}
             item = self._elsewhere(position, known) or self._open(position, known)
-        return item if isinstance(item, shape) and not item.done else None
+        return item if type(item) is shape and not item.done else None
 
-    def _added(self, fields: LooseFields) -> None:
-        item = fields.mapping("item")
+    def _added(self, fields: _Fields) -> None:
+        item = fields["item"]
         if item is None:
             return
-        index = fields.integer("output_index")
+        index = fields["output_index"]
         position = len(self._items) if index is None else index
         known = self._items.get(position)
         if known is None or known.done:
             self._open(position, item)
 
-    def _item_done(self, fields: LooseFields) -> None:
-        item = fields.mapping("item")
-        index = fields.integer("output_index")
+    def _item_done(self, fields: _Fields) -> None:
+        item = fields["item"]
+        index = fields["output_index"]
         position = self._last if index is None else index
         known = self._items.get(position)
         if item is not None and known is None:
@@ -264,96 +269,110 @@ class ResponsesStreamDecoder(StreamDecoder):
         if known is not None and not known.done:
             self._finish(known, item)
 
-    def _part_added(self, fields: LooseFields) -> None:
-        part = fields.mapping("part") or {}
-        if LooseFields(part).text("type") in _PART_TYPES and (item := self._at(fields, OpenMessage, "message")):
-            item.add_part(fields.integer("content_index") or 0, part)
+    def _part_added(self, fields: _Fields) -> None:
+        part = fields["part"] or {}
+        if part.get("type") in _PART_TYPES and (item := self._at(fields, OpenMessage, "message")):
+            item.add_part(fields["content_index"] or 0, part)
 
-    def _part_done(self, fields: LooseFields) -> None:
-        item = self._items.get(fields.integer("output_index") or 0)
-        if isinstance(item, OpenMessage):
-            item.finish_part(fields.integer("content_index") or 0)
+    def _part_done(self, fields: _Fields) -> None:
+        item = self._items.get(fields["output_index"] or 0)
+        if type(item) is OpenMessage:
+            item.finish_part(fields["content_index"] or 0)
 
-    def _text(self, fields: LooseFields, empty: Block) -> tuple[OpenMessage, Part] | None:
+    def _text(self, fields: _Fields, kind: type[Text | Refusal]) -> tuple[OpenMessage, Part] | None:
         item = self._at(fields, OpenMessage, "message")
-        index = fields.integer("content_index") or 0
-        part = None if item is None else item.part(index, empty)
+        index = fields["content_index"] or 0
+        part = None if item is None else item.part(index, kind)
         if item is None or part is None:
             return None
-        if isinstance(empty, Text):
+        if kind is Text:
             self._texts[item.position, index] = part
         return item, part
 
-    def _text_delta(self, fields: LooseFields) -> None:
-        if found := self._text(fields, Text(text="")):
+    def _text_delta(self, fields: _Fields) -> None:
+        if found := self._text(fields, Text):
             item, part = found
-            item.say(part, fields.text("delta"))
-            item.weigh(part, fields.items("logprobs"))
+            item.say(part, fields["delta"])
+            if fields["logprobs"]:
+                item.weigh(part, fields["logprobs"])
 
-    def _text_done(self, fields: LooseFields) -> None:
-        if found := self._text(fields, Text(text="")):
+    def _text_done(self, fields: _Fields) -> None:
+        if found := self._text(fields, Text):
             item, part = found
-            item.say(part, part.missing(fields.text("text") or ""))
-            item.weigh(part, None if part.logprobs else fields.items("logprobs"))
+            if more := part.missing(fields["text"] or ""):
+                item.say(part, more)
+            if fields["logprobs"] and not part.logprobs:
+                item.weigh(part, fields["logprobs"])
 
-    def _refusal_delta(self, fields: LooseFields) -> None:
-        if found := self._text(fields, Refusal(text="")):
-            found[0].say(found[1], fields.text("delta"))
+    def _refusal_delta(self, fields: _Fields) -> None:
+        if found := self._text(fields, Refusal):
+            found[0].say(found[1], fields["delta"])
 
-    def _refusal_done(self, fields: LooseFields) -> None:
-        if found := self._text(fields, Refusal(text="")):
-            found[0].say(found[1], found[1].missing(fields.text("refusal") or ""))
+    def _refusal_done(self, fields: _Fields) -> None:
+        if found := self._text(fields, Refusal):
+            found[0].say(found[1], found[1].missing(fields["refusal"] or ""))
 
-    def _annotation(self, fields: LooseFields) -> None:
-        native = fields.mapping("annotation")
-        if native is not None and (found := self._text(fields, Text(text=""))):
+    def _annotation(self, fields: _Fields) -> None:
+        native = fields["annotation"]
+        if native is not None and (found := self._text(fields, Text)):
             found[0].cite(found[1], decode_annotation(native))
 
-    def _reason(self, fields: LooseFields, raw: bool) -> None:
+    def _reason(self, fields: _Fields, raw: bool) -> None:
         if item := self._at(fields, OpenReasoning, "reasoning"):
-            index = fields.integer("content_index" if raw else "summary_index") or 0
-            item.think(raw, index, fields.text("delta") or "")
-            if whole := fields.text("text"):
+            index = fields["content_index" if raw else "summary_index"] or 0
+            item.think(raw, index, fields["delta"] or "")
+            if whole := fields["text"]:
                 item.think_whole(raw, index, whole)
 
-    def _argue(self, fields: LooseFields, kind: str, whole: str) -> None:
+    def _argue(self, fields: _Fields, kind: str, whole: str) -> None:
         if item := self._at(fields, OpenCall, kind):
-            item.argue(fields.text("delta") or "")
-            if text := fields.text(whole):
-                item.argue_whole(text, fields.text("name"))
+            item.argue(fields["delta"] or "")
+            if text := fields[whole]:
+                item.argue_whole(text, fields["name"])
 
-    def _error(self, fields: LooseFields) -> None:
-        raise UpstreamFailure(decode_failure(fields.rest()))
+    def _error(self, body: dict[str, Json]) -> None:
+        raise UpstreamFailure(decode_failure(LooseFields(body).rest()))
+
+
+def _check_end(event: SseEvent) -> None:
+    """Data that is no object may still say how the stream ends."""
+    data = event.data.strip()
+    if data == b"[DONE]":
+        raise UpstreamTruncated("the stream said it was done before the response was")
+    if event.event == "error" and not data.startswith(b"{"):
+        raise UpstreamFailure(decode_failure(data.decode("utf-8", "replace").strip() or None))
+
+
+def _response_of(body: dict[str, Json]) -> dict[str, Json]:
+    """The response that an event is about; some servers send it bare."""
+    response = body.get("response")
+    if response and type(response) is dict:
+        return response
+    fields = LooseFields(body)
+    fields.mapping("response")
+    return fields.rest() or {}
 
 
 def _ids(item: dict[str, Json]) -> list[str]:
-    return [value for name in ("id", "call_id") if isinstance(value := item.get(name), str) and value]
+    return [value for value in (item.get("id"), item.get("call_id")) if value and type(value) is str]
 
 
-_Handler = Callable[[ResponsesStreamDecoder, LooseFields], None]
 _D = ResponsesStreamDecoder
-
-
-def _ends(name: str) -> _Handler:
-    return lambda decoder, fields: decoder._terminal(fields, name)
-
-
-def _thinks(raw: bool) -> _Handler:
-    return lambda decoder, fields: decoder._reason(fields, raw)
-
-
-def _argues(kind: str, whole: str) -> _Handler:
-    return lambda decoder, fields: decoder._argue(fields, kind, whole)
-
-
-_HANDLERS: dict[str, _Handler] = {
+_OF_RESPONSE: dict[str, Callable[[ResponsesStreamDecoder, dict[str, Json]], None]] = {
     "response.created": _D._lifecycle,
     "response.queued": _D._lifecycle,
     "response.in_progress": _D._lifecycle,
-    "response.completed": _ends("completed"),
-    "response.incomplete": _ends("incomplete"),
-    "response.failed": _ends("failed"),
-    "response.cancelled": _ends("cancelled"),
+    "response.completed": partial(_D._terminal, name="completed"),
+    "response.incomplete": partial(_D._terminal, name="incomplete"),
+    "response.failed": partial(_D._terminal, name="failed"),
+    "response.cancelled": partial(_D._terminal, name="cancelled"),
+    "error": _D._error,
+}
+_thinks = partial(_D._reason, raw=False)
+_thinks_raw = partial(_D._reason, raw=True)
+_argues = partial(_D._argue, kind="function_call", whole="arguments")
+_argues_freely = partial(_D._argue, kind="custom_tool_call", whole="input")
+_OF_ITEMS: dict[str, Callable[[ResponsesStreamDecoder, _Fields], None]] = {
     "response.output_item.added": _D._added,
     "response.output_item.done": _D._item_done,
     "response.content_part.added": _D._part_added,
@@ -364,13 +383,12 @@ _HANDLERS: dict[str, _Handler] = {
     "response.output_text_annotation.added": _D._annotation,
     "response.refusal.delta": _D._refusal_delta,
     "response.refusal.done": _D._refusal_done,
-    _SUMMARY: _thinks(False),
-    "response.reasoning_summary_text.done": _thinks(False),
-    _RAW: _thinks(True),
-    "response.reasoning_text.done": _thinks(True),
-    _ARGUMENTS: _argues("function_call", "arguments"),
-    "response.function_call_arguments.done": _argues("function_call", "arguments"),
-    "response.custom_tool_call_input.delta": _argues("custom_tool_call", "input"),
-    "response.custom_tool_call_input.done": _argues("custom_tool_call", "input"),
-    "error": _D._error,
+    _SUMMARY: _thinks,
+    "response.reasoning_summary_text.done": _thinks,
+    _RAW: _thinks_raw,
+    "response.reasoning_text.done": _thinks_raw,
+    _ARGUMENTS: _argues,
+    "response.function_call_arguments.done": _argues,
+    "response.custom_tool_call_input.delta": _argues_freely,
+    "response.custom_tool_call_input.done": _argues_freely,
 }

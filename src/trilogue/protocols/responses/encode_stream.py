@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Raw
+
 from trilogue.errors import InternalError
 from trilogue.model import (
     Audio,
@@ -47,7 +49,6 @@ from trilogue.protocols.responses.output_items import NO_LOGPROBS, CallItem, Mes
 from trilogue.protocols.responses.snapshot import echo, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
-from trilogue.sse import frame
 
 
 class ResponsesStreamEncoder(StreamEncoder):
@@ -139,21 +140,20 @@ class ResponsesStreamEncoder(StreamEncoder):
         """Two lifecycle events with everything that is known."""
         self._begin(event)
         begun = self._base if "completed_at" not in self._base else {**self._base, "completed_at": None}
-        for name in ("response.created", "response.in_progress"):
-            self.event(name, {"response": begun})
+        told = {"response": Raw(dump(begun))}
+        self.event("response.created", told)
+        self.event("response.in_progress", told)
 
     def on_block_start(self, event: BlockStart) -> None:
         """The block goes into the open item if it belongs there; else that is done and another begins."""
         self._in_block = True
-        block = self._spoken(event.block) if isinstance(event.block, Audio) else event.block
-        if self._item is not None and self._item.accepts(block):
-            self._item.start(block)
-            return
-        self._close(False)
-        self._open(_OPENERS.get(type(block), _open_unsaid)(self, block), block)
-
-    def _open(self, item: OutputItem, block: Block) -> None:
-        self._item = item
+        block = self._spoken(event.block) if type(event.block) is Audio else event.block
+        if self._item is not None:
+            if self._item.accepts(block):
+                self._item.start(block)
+                return
+            self._close(self._item, False)
+        self._item = item = _OPENERS.get(type(block), _open_unsaid)(self, block)
         item.announce(block)
 
     def _spoken(self, block: Audio) -> Block:
@@ -211,27 +211,28 @@ class ResponsesStreamEncoder(StreamEncoder):
     def on_block_stop(self, event: BlockStop) -> None:
         """The block is complete, and its item unless more may belong to it: clients act on items that are done."""
         self._in_block = False
-        if self._item is not None:
-            self._item.stop(event)
-            if not self._item.goes_on:
-                self._close(False)
+        item = self._item
+        if item is not None:
+            item.stop(event)
+            if not item.goes_on:
+                self._close(item, False)
 
     def on_finish(self, event: Finish) -> None:
         """The terminal event, with every item once more."""
         status, incomplete = encode_stop(event.stop, self.reply)
         refusal = self._explanation(event.stop) if event.stop.reason is StopReason.REFUSAL else None
         if refusal is not None:
-            self._close(False)
-            self._open(item := MessageItem(self, refusal), refusal)
-            item.stop(BlockStop(0))
-        self._close(status == "incomplete")
+            self.on_block_start(BlockStart(0, refusal))
+            self.on_block_stop(BlockStop(0))
+        if self._item is not None:
+            self._close(self._item, status == "incomplete")
         self.snapshot = final = self._end(status, incomplete, event, event.extras if self.native else None)
         self.event(TERMINAL.get(status, TERMINAL["completed"]), {"response": final})
 
     def on_failed(self, event: Failed) -> None:
         """The error for clients that raise on it, then the failed response for those that wait for the end."""
-        if not self._in_block:
-            self._close(False)
+        if self._item is not None and not self._in_block:
+            self._close(self._item, False)
         error = encode_failure(event.failure)
         error["code"] = error["code"] or error["type"]
         self.event("error", {"error": error})
@@ -260,7 +261,7 @@ class ResponsesStreamEncoder(StreamEncoder):
     def event(self, kind: str, fields: dict[str, Json]) -> None:
         """Send an event."""
         data = dump({"type": kind, **fields, "sequence_number": self._sequence})
-        self.out.append(frame(kind, data))
+        self.out.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
         self._sequence += 1
 
     def send(self, item: OutputItem, text: str) -> None:
@@ -269,10 +270,9 @@ class ResponsesStreamEncoder(StreamEncoder):
             self.out.append(b"%b%b%b%d}\n\n" % (item.prefix, dump(text), item.suffix, self._sequence))
             self._sequence += 1
 
-    def _close(self, incomplete: bool) -> None:
-        item = self._item
+    def _close(self, item: OutputItem, incomplete: bool) -> None:
         final = self._shelve(incomplete)
-        if item is not None and final is not None:
+        if final is not None:
             item.conclude(final)
             self.event("response.output_item.done", {"output_index": item.index, "item": final})
 

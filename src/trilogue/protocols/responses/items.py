@@ -7,6 +7,7 @@ runs of blocks in an answer, so they are read where those are built; their parts
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from trilogue.errors import InternalError
@@ -21,7 +22,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.fields import Fields, Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.responses.decode_content import decode_parts
@@ -59,35 +60,34 @@ def decode_item(item: dict[str, Json], kind: str, path: str, reader: type[Fields
     return (decode(fields),)
 
 
-def _function_call(fields: Fields) -> Block:
-    return _call(fields, CallKind.FUNCTION, "arguments")
-
-
-def _custom_call(fields: Fields) -> Block:
-    return _call(fields, CallKind.CUSTOM, "input")
-
-
 def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
-    item_id = fields.text("id")
+    """Arguments are a string; servers that send the object itself mean its JSON."""
+    names = _CALLS[type(fields), input_name]
+    known, rest = sort_fields(fields.left, names)
+    if rest and type(fields) is Fields:
+        for name in names:
+            if name in rest:
+                fields.text(name)  # raises
+    given = known[input_name]
     return ToolCall(
-        id=fields.text("call_id") or item_id or mint("call_", fields.path),
-        name=fields.text("name") or "",
-        arguments=_input(fields, input_name),
+        id=known["call_id"] or known["id"] or mint("call_", fields.path),
+        name=known["name"] or "",
+        arguments=given if type(given) is str else "" if given is None else dump_text(given),
         kind=kind,
-        namespace=fields.text("namespace"),
-        item_id=item_id,
-        status=fields.text("status"),
+        namespace=known["namespace"],
+        item_id=known["id"],
+        status=known["status"],
         path=fields.path,
-        extras=fields.rest(),
+        extras=rest or None,
     )
 
 
-def _input(fields: Fields, name: str) -> str:
-    """Arguments are a string; servers that send the object itself mean its JSON."""
-    if type(fields) is not LooseFields:
-        return fields.text(name) or ""
-    value = fields.any(name)
-    return value if isinstance(value, str) else "" if value is None else dump_text(value)
+_CALLS: dict[tuple[type[Fields], str], Kinds] = {
+    (reader, name): {"id": str, "call_id": str, "name": str, name: given, "namespace": str, "status": str}
+    for reader, given in ((Fields, str), (LooseFields, object))
+    for name in ("arguments", "input")
+}
+"""By reader and the name of the input. What a request says must be text."""
 
 
 def _function_output(fields: Fields) -> Block:
@@ -139,15 +139,16 @@ def _texts(fields: Fields, name: str, part_type: str) -> tuple[str, ...]:
     parts = fields.items(name)
     if not parts:
         return ()
-    texts = tuple(text for part in parts if (text := LooseFields(part).text("text")) is not None)
+    given = [part.get("text") for part in parts if isinstance(part, dict)]
+    texts = tuple([text for text in given if type(text) is str])
     if parts != [{"type": part_type, "text": text} for text in texts]:
         fields.put_back(name, parts)
     return texts
 
 
 _DECODERS: dict[str, Callable[[Fields], Block]] = {
-    "function_call": _function_call,
-    "custom_tool_call": _custom_call,
+    "function_call": partial(_call, kind=CallKind.FUNCTION, input_name="arguments"),
+    "custom_tool_call": partial(_call, kind=CallKind.CUSTOM, input_name="input"),
     "function_call_output": _function_output,
     "custom_tool_call_output": _custom_output,
     "reasoning": _reasoning,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Protocol as Shape
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
 from trilogue.model import (
     Block,
+    CacheMark,
     Citation,
     CitationDelta,
     Delta,
@@ -27,9 +29,10 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.responses.decode_content import decode_part
-from trilogue.protocols.responses.items import of_kind
-from trilogue.protocols.responses.response import decode_output_item, message_marks
+from trilogue.protocols.openai_cache import NAME as BREAKPOINT
+from trilogue.protocols.openai_cache import read_breakpoint
+from trilogue.protocols.responses.items import decode_item, of_kind
+from trilogue.protocols.responses.response import decode_message, message_marks
 
 _CLOSED = -1
 
@@ -47,38 +50,42 @@ class Sink(Shape):
         """Close a block."""
 
 
-class Part:
+class Part(Struct, eq=False):
     """Text that grows. `block` is the index of its block, negative once that is closed."""
 
-    __slots__ = ("block", "citations", "finished", "logprobs", "pieces")
+    block: int = _CLOSED
+    pieces: list[str] = field(default_factory=list)
+    citations: int = 0
+    logprobs: bool = False
+    finished: bool = False
 
-    def __init__(self, block: int) -> None:
-        self.block = block
-        self.pieces: list[str] = []
-        self.citations = 0
-        self.logprobs = False
-        self.finished = False
-
-    @property
     def text(self) -> str:
-        return "".join(self.pieces)
+        """What came so far. A server repeats it in several events: it is put together once."""
+        text = "".join(self.pieces)
+        self.pieces = [text]
+        return text
 
     def missing(self, whole: str) -> str:
         """What `whole` says beyond the pieces; nothing if it says something else."""
-        said = self.text
+        said = self.text()
+        if whole == said:
+            return ""  # as nearly always
         return whole[len(said) :] if whole.startswith(said) else ""
 
 
-class OpenItem:
+class OpenItem(Struct, eq=False):
     """Base, and the item that is given out only when it is done: hosted calls, natives."""
 
-    def __init__(self, sink: Sink, position: int, kind: str, item: dict[str, Json]) -> None:
-        self.sink = sink
-        self.position = position
-        self.kind = kind
-        self.item = item
-        self.path = f"output[{position}]"
-        self.done = False
+    sink: Sink
+    position: int
+    kind: str
+    item: dict[str, Json]
+    done: bool = False
+
+    @property
+    def path(self) -> str:
+        """Where the item stands in the answer."""
+        return f"output[{self.position}]"
 
     def finish(self, item: dict[str, Json] | None) -> None:
         """The item is complete."""
@@ -87,29 +94,31 @@ class OpenItem:
 
     def decode(self, item: dict[str, Json]) -> tuple[Block, ...]:
         """The blocks of the item in its final form. Its type is the one it was added with."""
-        return decode_output_item({**item, "type": self.kind}, self.path)
+        return decode_item({**item, "type": self.kind}, self.kind, self.path, LooseFields)
 
 
 class OpenMessage(OpenItem):
     """A message. Each part is a block; it stays open until the item is done, because annotations may come late."""
 
-    def __init__(self, sink: Sink, position: int, kind: str, item: dict[str, Json]) -> None:
-        super().__init__(sink, position, kind, item)
-        self._parts: dict[int, Part] = {}
+    _parts: dict[int, Part] = field(default_factory=dict)
 
     def add_part(self, index: int, value: dict[str, Json]) -> None:
-        """The server announces a part."""
-        if index not in self._parts:
-            self._open(index, _emptied(decode_part(value, "", LooseFields, "output_text")))
+        """The server announces a part: a refusal, or else a text."""
+        if index in self._parts:
+            return
+        if value["type"] == "refusal":
+            self._open(index, Refusal)
+        else:
+            self._open(index, Text, read_breakpoint(LooseFields(value)) if BREAKPOINT in value else None)
 
     def finish_part(self, index: int) -> None:
         """The server says that a part is complete."""
         if index in self._parts:
             self._parts[index].finished = True
 
-    def part(self, index: int, empty: Block) -> Part | None:
+    def part(self, index: int, kind: type[Text | Refusal]) -> Part | None:
         """The part at an index, opened if it was not announced; None if it is closed."""
-        part = self._parts.get(index) or self._open(index, empty)
+        part = self._parts[index] if index in self._parts else self._open(index, kind)
         return None if part.block == _CLOSED else part
 
     def say(self, part: Part, text: str | None) -> None:
@@ -133,26 +142,38 @@ class OpenMessage(OpenItem):
         """Parts are matched by order: some servers count the parts of a stream from another number."""
         if not self._parts and item is not None:
             self.item = item
+        if item is not None and not self._repeats(item):
+            self._add_missing(decode_message({**item, "type": self.kind}, self.path))
+        for part in self._parts.values():
+            self._close(part)
+
+    def _repeats(self, item: dict[str, Json]) -> bool:
+        """Whether the item says what its only part has said, and nothing else, as nearly all do."""
+        if len(self._parts) != 1 or item.get("status") != "completed":
+            return False
+        (part,) = self._parts.values()
+        said = {"type": "output_text", "text": part.text(), "annotations": [], "logprobs": []}
+        return item.get("content") == [said]
+
+    def _add_missing(self, blocks: tuple[Block, ...]) -> None:
         keys = sorted(self._parts)
-        for n, block in enumerate(self.decode(item) if item is not None else ()):
+        for n, block in enumerate(blocks):
             if not isinstance(block, (Text, Refusal)):
                 if not keys:
                     self.sink.stop_block(self.sink.begin(block))
                 continue
             if n >= len(keys):
                 keys.append(max(keys, default=-1) + 1)
-                self._open(keys[-1], _emptied(block))
+                self._open(keys[-1], type(block), block.cache)
             self._complete(self._parts[keys[n]], block)
-        for part in self._parts.values():
-            self._close(part)
 
-    def _open(self, index: int, block: Block) -> Part:
+    def _open(self, index: int, kind: type[Text | Refusal], cache: CacheMark | None = None) -> Part:
         for earlier in self._parts.values():
             if earlier.finished:
                 self._close(earlier)
-        extras = {**(block.extras or {}), **message_marks(self.item)}
-        path = f"{self.path}.content[{len(self._parts)}]"
-        self._parts[index] = part = Part(self.sink.begin(replace(block, path=path, extras=extras or None)))
+        path = f"output[{self.position}].content[{len(self._parts)}]"
+        block = kind(text="", cache=cache, path=path, extras=message_marks(self.item) or None)
+        self._parts[index] = part = Part(self.sink.begin(block))
         return part
 
     def _close(self, part: Part, block: Block | None = None) -> None:
@@ -169,26 +190,21 @@ class OpenMessage(OpenItem):
                 self.cite(part, citation)
             if not part.logprobs:
                 self.weigh(part, block.logprobs)
-        unusual = "item_status" in (block.extras or {}) and part.text == block.text
+        unusual = "item_status" in (block.extras or {}) and part.text() == block.text
         self._close(part, block if unusual else None)
-
-
-def _emptied(block: Block) -> Block:
-    """A part before its text."""
-    if isinstance(block, Text):
-        return replace(block, text="", citations=(), logprobs=None, extras=None)
-    return Refusal(text="") if isinstance(block, Refusal) else Text(text="")
 
 
 class OpenReasoning(OpenItem):
     """A reasoning item: one block, its parts keyed by (raw, index)."""
 
-    def __init__(self, sink: Sink, position: int, kind: str, item: dict[str, Json]) -> None:
-        super().__init__(sink, position, kind, item)
-        self._parts: dict[tuple[bool, int], Part] = {}
-        item_id = item.get("id")
+    _parts: dict[tuple[bool, int], Part] = field(default_factory=dict)
+    _id: str | None = None
+    _block: int = _CLOSED
+
+    def __post_init__(self) -> None:
+        item_id = self.item.get("id")
         self._id = item_id if isinstance(item_id, str) else None
-        self._block = sink.begin(Reasoning(id=self._id, path=self.path))
+        self._block = self.sink.begin(Reasoning(id=self._id, path=self.path))
 
     def think(self, raw: bool, index: int, text: str) -> Part:
         """More of a part."""
@@ -200,7 +216,8 @@ class OpenReasoning(OpenItem):
 
     def think_whole(self, raw: bool, index: int, text: str) -> None:
         """The server repeats a part as a whole."""
-        self.think(raw, index, self._part(raw, index).missing(text))
+        if more := self._part(raw, index).missing(text):
+            self.think(raw, index, more)
 
     def finish(self, item: dict[str, Json] | None) -> None:
         """The encrypted form comes with the finished item only; earlier ones are incomplete."""
@@ -214,25 +231,27 @@ class OpenReasoning(OpenItem):
 
     def _agree(self, raw: bool, texts: tuple[str, ...]) -> bool:
         """Add what was not streamed; whether the parts now say what `texts` says."""
-        keys = sorted(index for is_raw, index in self._parts if is_raw is raw)
+        keys = sorted([index for is_raw, index in self._parts if is_raw is raw])
         keys += range(len(keys), len(texts))
         for index, text in zip(keys, texts, strict=False):
             self.think_whole(raw, index, text)
-        said = tuple(self._part(raw, index).text for index in keys)
-        return said == texts
+        said = [self._part(raw, index).text() for index in keys]
+        return tuple(said) == texts
 
     def _part(self, raw: bool, index: int) -> Part:
-        return self._parts.setdefault((raw, index), Part(self._block))
+        if (raw, index) not in self._parts:
+            self._parts[raw, index] = Part(self._block)
+        return self._parts[raw, index]
 
 
 class OpenCall(OpenItem):
     """A tool call, started as soon as its name is known."""
 
-    def __init__(self, sink: Sink, position: int, kind: str, item: dict[str, Json]) -> None:
-        super().__init__(sink, position, kind, item)
-        self._call: ToolCall | None = None
-        self._part = Part(_CLOSED)
-        self._start(item)
+    _call: ToolCall | None = None
+    _part: Part = field(default_factory=Part)
+
+    def __post_init__(self) -> None:
+        self._start(self.item)
 
     def argue(self, text: str) -> Part:
         """More of the arguments."""
@@ -257,7 +276,7 @@ class OpenCall(OpenItem):
             raise UpstreamProtocolError("the upstream sent a tool call without a name")
         final = self._decode_call(whole)
         self.argue(self._part.missing(final.arguments or self._decode_call(self.item).arguments))
-        final = replace(final, id=call.id, item_id=call.item_id, name=call.name, arguments=self._part.text)
+        final = replace(final, id=call.id, item_id=call.item_id, name=call.name, arguments=self._part.text())
         self.sink.stop_block(self._part.block, block=final)
 
     def _start(self, item: dict[str, Json]) -> ToolCall | None:
@@ -267,7 +286,7 @@ class OpenCall(OpenItem):
         self._call = replace(call, arguments="")
         self._part.block = self.sink.begin(self._call)
         if self._part.pieces:
-            self.sink.emit(Delta(self._part.block, self._part.text))
+            self.sink.emit(Delta(self._part.block, self._part.text()))
         return self._call
 
     def _decode_call(self, item: dict[str, Json]) -> ToolCall:

@@ -94,7 +94,7 @@ class OutputItem:
         """Tell that the item begins, and with it its first block."""
         raise NotImplementedError
 
-    def start(self, block: Block) -> None:
+    def start(self, block: Any) -> None:
         """A block of this item begins."""
         self.open = OpenBlock(block)
 
@@ -112,9 +112,9 @@ class OutputItem:
         self.at = {"item_id": self.id, "output_index": self.index}
         self.stream.event("response.output_item.added", {"output_index": self.index, "item": item})
 
-    def deltas(self, kind: str, **at: int) -> None:
-        """From now on deltas are events of this kind."""
-        head = dumps({"type": kind, **self.at, **at})
+    def deltas(self, kind: str, at: dict[str, Json]) -> None:
+        """From now on deltas are events of this kind, about what is there."""
+        head = dumps({"type": kind, **at})
         self.prefix = b'event: %b\ndata: %b,"delta":' % (kind.encode(), head[:-1])
 
     def say_missing(self, whole: str, said: str) -> str:
@@ -129,10 +129,6 @@ class OutputItem:
         if not self.stream.native or not block.extras:
             return {}
         return {name: value for name, value in block.extras.items() if name not in MARKS}
-
-
-def _text_of(block: Block) -> str:
-    return block.text if isinstance(block, (Text, Refusal)) else ""
 
 
 def _status(given: str | None, incomplete: bool) -> str:
@@ -158,7 +154,7 @@ class MessageItem(OutputItem):
 
     def accepts(self, block: Block) -> bool:
         """A run goes on as long as the upstream, if it is of this protocol, says it is the same message."""
-        if not isinstance(block, (Text, Refusal)):
+        if type(block) not in _PARTS:
             return False
         return not self.stream.native or (block.extras or {}).get("item_id") == self._given_id
 
@@ -179,47 +175,36 @@ class MessageItem(OutputItem):
             part |= self.own_extras(block)
         self._parts.append(part)
 
-    def announce(self, block: Block) -> None:
+    def announce(self, block: Text | Refusal) -> None:
         self.added({**self._item, "status": "in_progress", "content": []})
         self.start(block)
 
-    def start(self, block: Block) -> None:
+    def start(self, block: Text | Refusal) -> None:
         """A part begins."""
         self.open = OpenBlock(block)
-        text = _text_of(block)
-        at = {"content_index": len(self._parts)}
-        if isinstance(block, Text):
-            part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-            self.deltas("response.output_text.delta", **at)
-            self.suffix = NO_LOGPROBS
-        else:
-            part = {"type": "refusal", "refusal": ""}
-            self.deltas("response.refusal.delta", **at)
-            self.suffix = b',"sequence_number":'
-        self.stream.event("response.content_part.added", {**self.at, **at, "part": part})
-        if text:
-            self.stream.send(self, text)
+        at = {**self.at, "content_index": len(self._parts)}
+        events, self.suffix, part = _PARTS[type(block)]
+        self.deltas(events, at)
+        self.stream.event("response.content_part.added", {**at, "part": part})
+        if block.text:
+            self.stream.send(self, block.text)
 
     def stop(self, event: BlockStop) -> None:
         """A part ends."""
-        final = self.open.close(event)
-        if not isinstance(final, (Text, Refusal)):
-            final = self.open.close(BlockStop(event.index))
-        text = self.say_missing(_text_of(final), _text_of(self.open.block) + self.open.text())
+        said: Any = self.open.close(BlockStop(event.index))
+        final: Any = event.block if type(event.block) in _PARTS else said
+        text = said.text if final is said else self.say_missing(final.text, said.text)
         at = {**self.at, "content_index": len(self._parts)}
         part = self._part(final, text)
-        if isinstance(final, Text):
-            self._tell_text(part, at)
+        if type(final) is Text:
+            for n, annotation in enumerate(part["annotations"]):
+                fields = {**at, "annotation_index": n, "annotation": annotation}
+                self.stream.event("response.output_text.annotation.added", fields)
+            self.stream.event("response.output_text.done", {**at, "text": text, "logprobs": part["logprobs"]})
         else:
             self.stream.event("response.refusal.done", {**at, "refusal": text})
         self._add(part, final)
         self.stream.event("response.content_part.done", {**at, "part": part})
-
-    def _tell_text(self, part: dict[str, Json], at: dict[str, Json]) -> None:
-        for n, annotation in enumerate(part["annotations"]):
-            fields = {**at, "annotation_index": n, "annotation": annotation}
-            self.stream.event("response.output_text.annotation.added", fields)
-        self.stream.event("response.output_text.done", {**at, "text": part["text"], "logprobs": part["logprobs"]})
 
     def _annotations(self, final: Text, text: str) -> list[Json]:
         ledger = self.stream.reply.ledger
@@ -237,6 +222,17 @@ class MessageItem(OutputItem):
 
     def close(self, incomplete: bool) -> dict[str, Json]:
         return {**self._item, "status": _status(self._status, incomplete), "content": self._parts}
+
+
+_PARTS: dict[type[Block], tuple[str, bytes, dict[str, Json]]] = {
+    Text: (
+        "response.output_text.delta",
+        NO_LOGPROBS,
+        {"type": "output_text", "text": "", "annotations": [], "logprobs": []},
+    ),
+    Refusal: ("response.refusal.delta", OutputItem.suffix, {"type": "refusal", "refusal": ""}),
+}
+"""By the kind of block: delta events, what follows their text, and the part before its text."""
 
 
 class ReasoningItem(OutputItem):
@@ -263,10 +259,10 @@ class ReasoningItem(OutputItem):
         self.added({**encode_reasoning((), (), None), "id": self.id, "status": "in_progress"})
         self.start(block)
 
-    def start(self, block: Block) -> None:
+    def start(self, block: Reasoning) -> None:
         """Reasoning that comes whole is sent part by part."""
         self.open = OpenBlock(block)
-        self._send_whole(of_kind(block, Reasoning))
+        self._send_whole(block)
 
     def think(self, event: ReasoningDelta) -> None:
         """A delta; a new part number ends the part before."""
@@ -298,9 +294,9 @@ class ReasoningItem(OutputItem):
         raw = part[0]
         self._part = part
         name, index_name, text_type, events = _REASONING[raw]
-        at = {index_name: len(self._texts[raw])}
-        self.stream.event(f"{events}.added", {**self.at, **at, "part": {"type": text_type, "text": ""}})
-        self.deltas(f"{name}.delta", **at)
+        at = {**self.at, index_name: len(self._texts[raw])}
+        self.stream.event(f"{events}.added", {**at, "part": {"type": text_type, "text": ""}})
+        self.deltas(f"{name}.delta", at)
 
     def _end_part(self) -> None:
         if self._part is None:
@@ -367,16 +363,14 @@ class CallItem(OutputItem):
     def announce(self, block: ToolCall) -> None:
         item = {"id": self.id, **encode_call(block, self._call_id, ""), **self.own_extras(block)}
         self.added({**item, "status": "in_progress"})
-        name = self._events
-        self.deltas(f"{name}.delta")
+        self.deltas(f"{self._events}.delta", self.at)
         self.start(block)
 
-    def start(self, block: Block) -> None:
+    def start(self, block: ToolCall) -> None:
         """Arguments that came with the start are the first delta."""
         self.open = OpenBlock(block)
-        arguments = of_kind(block, ToolCall).arguments
-        if arguments:
-            self.stream.send(self, arguments)
+        if block.arguments:
+            self.stream.send(self, block.arguments)
 
     def stop(self, event: BlockStop) -> None:
         """The arguments are complete."""

@@ -52,7 +52,7 @@ def read_envelope(body: Json) -> Envelope:
         failed=known["status"] in _FAILED,
         incomplete=known["incomplete_details"],
         output=known["output"],
-        usage=decode_usage(known["usage"], known["tool_usage"]),
+        usage=decode_usage(known["usage"], known["tool_usage"]) if known["usage"] is not None else None,
         tier=known["service_tier"],
         extras=rest or None,
     )

@@ -76,7 +76,7 @@ def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
 
 def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     """Usage, split so that nothing is counted twice. Counts that do not fit each other are cut to fit."""
-    if not isinstance(value, dict):
+    if type(value) is not dict and not isinstance(value, dict):
         return None
     known, rest = sort_fields(value, _USAGE)
     total_in, output = known["input_tokens"] or 0, known["output_tokens"] or 0
@@ -111,10 +111,10 @@ _SEARCHES: Kinds = {"num_requests": Count}
 def _input_details(given: Json, total: int, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:
     known, left = sort_fields(given, _INPUT)
     read, write, lifetimes = known.values()
-    if read is not None:
-        read = min(read, total)
-    if write is not None:
-        write = min(write, total - (read or 0))
+    if read is not None and read > total:
+        read = total
+    if write is not None and write > total - (read or 0):
+        write = total - (read or 0)
     if left:
         rest["input_tokens_details"] = left
     return read, write, sort_fields(lifetimes, _LIFETIMES)[0]["ttl_12h_tokens"] if lifetimes else None
@@ -125,7 +125,7 @@ def _reasoning(given: Json, output: int, rest: dict[str, Json]) -> int | None:
     count: int | None = known["reasoning_tokens"]
     if left:
         rest["output_tokens_details"] = left
-    return None if count is None else min(count, output)
+    return output if count is not None and count > output else count
 
 
 def _searches(tool_usage: Json) -> int | None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from trilogue.model import HostedKind, Json, Protocol
 from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
+from trilogue.protocols.fields import Kinds
 
 PROTOCOL = Protocol.RESPONSES
 
@@ -220,6 +221,25 @@ TERMINAL = {
     "failed": "response.failed",
 }
 """The last event of a stream, by the status of the response."""
+
+
+ITEM_EVENT: Kinds = {
+    "output_index": int,
+    "content_index": int,
+    "summary_index": int,
+    "item_id": str,
+    "item": dict,
+    "part": dict,
+    "delta": str,
+    "text": str,
+    "refusal": str,
+    "arguments": str,
+    "input": str,
+    "name": str,
+    "annotation": dict,
+    "logprobs": list,
+}
+"""What the events about items say, each some of it."""
 
 
 class ItemDelta(Struct, gc=False):
