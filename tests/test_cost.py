@@ -50,6 +50,18 @@ PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
     (R, R): 13,
 }
 """from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
+PER_STREAM: dict[tuple[Protocol, Protocol], float] = {
+    (C, C): 197,
+    (C, M): 261,
+    (C, R): 324,
+    (M, C): 290,
+    (M, M): 223,
+    (M, R): 357,
+    (R, C): 413,
+    (R, M): 418,
+    (R, R): 354,
+}
+"""of decoder and encoder, for all of a stream but its ordinary events: how it begins and how it ends"""
 PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
     (C, C): 194,
     (C, M): 290,
@@ -147,6 +159,27 @@ async def _stream(pair: tuple[Protocol, Protocol]) -> None:
     pouring.cancel()
     assert len(wire.written) == EVENTS + len(head)
     check(found, PER_EVENT[pair])
+
+
+@pytest.mark.parametrize("pair", PER_STREAM, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
+def test_calls_per_stream(pair: tuple[Protocol, Protocol]) -> None:
+    """What is left when the cost of the ordinary events, by which a longer stream is dearer, is taken off."""
+
+    def whole(events: int) -> int:
+        pieces = list(STREAMS[pair[0]](events))
+
+        def relay() -> None:
+            through = passage(*pair)
+            for piece in pieces:
+                through.feed(piece)
+            through.close()
+            assert through.finish is not None
+
+        relay()
+        return calls(relay)
+
+    short, long = whole(20), whole(40)
+    check(short - (long - short), PER_STREAM[pair])
 
 
 ANSWERS: dict[Protocol, Any] = {

@@ -179,10 +179,10 @@ def _converted(item: Json, kind: type | Mapping[str, Any]) -> Json:
     """The item as one of a kind that it is not by type; None if it is no such thing."""
     if kind is Kept:
         return item
-    if isinstance(kind, Mapping):
-        return kind.get(item) if type(item) is str else None
     if kind is float:
         return item if type(item) is int else None
+    if isinstance(kind, Mapping):
+        return kind.get(item) if type(item) is str else None
     if kind in (int, Count) and type(item) is float and item.is_integer():
         return int(item) if kind is int or item > 0 else 0
     return None

@@ -136,7 +136,7 @@ class Foreign(Struct, frozen=True):
 def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: Ledger, default: Fate) -> None:
     """Each extra field is a loss, an error, or nothing, as its fate says."""
     for name, value in extras.items():
-        fate = fate_of(name, fates, default)
+        fate = fates[name] if name in fates else fate_of(name, fates, default)
         if value in fate.harmless:
             continue
         if fate.refuse:

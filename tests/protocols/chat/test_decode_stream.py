@@ -398,6 +398,20 @@ def test_further_choices_are_remembered_as_dropped() -> None:
     assert response.extras == {"choices": True}
 
 
+def test_unknown_fields_of_any_chunk_are_kept() -> None:
+    """Also of one that is like all others but for them."""
+    got = answer(
+        *(chunk({"content": letter}) for letter in "ab"),
+        chunk({"content": "c", "novel": 1}),
+        chunk({"content": "d"}, new=2),
+        chunk({"content": "e"}),
+        chunk({}, "stop"),
+        DONE,
+    )
+    assert got.blocks == (Text(text="abcde"),)
+    assert got.extras == {"message": {"novel": 1}, "new": 2}
+
+
 def test_usage_of_groq() -> None:
     """Only in an extension."""
     response = answer(chunk({"content": "a"}, "stop", x_groq={"usage": {"prompt_tokens": 3, "completion_tokens": 1}}))
