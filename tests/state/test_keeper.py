@@ -259,6 +259,28 @@ def test_a_look_is_cheap(tmp_path: Path) -> None:
     keeper.close(START + 10)
 
 
+def test_a_quiet_file_is_hardly_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look goes by the log's time and size; SQLite is asked when they change, and once a second in any case."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(book(), path, START)
+    asked: list[str] = []
+    keeper.sync(START + 0.01)
+    assert keeper._reader is not None
+    keeper._reader.set_trace_callback(asked.append)
+    for number in range(2, 90):
+        keeper.sync(START + number * 0.01)
+    assert len(asked) <= 2
+    unchanged = keeper._file.written()
+    monkeypatch.setattr(keeper._file, "written", lambda: unchanged)
+    hand = book()
+    hand.disable(hand.find("p/a")[0], START)
+    write_now(path, hand.drain(), START)
+    assert states(keeper, START + 1)["a"] == "ready"
+    keeper.sync(START + 1.1)
+    assert states(keeper, START + 1.2)["a"] == "disabled"
+    keeper.close(START + 2)
+
+
 def test_no_file_is_no_error_and_none_is_made(tmp_path: Path) -> None:
     """Looking must not change anything."""
     load_into(book(), tmp_path / "pool.db", START)

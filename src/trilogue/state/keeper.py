@@ -1,8 +1,8 @@
 """Keeps the pools of one process and the state file together: what is learnt here goes there, and the other way round.
 
 Each process decides from its memory. What changes is written by a thread within milliseconds; what others have written
-is taken over by a look at the file's version, before a choice but at most every 5 ms. A file that fails costs the
-memory of it, never a request.
+is taken over by a look at the file, before a choice but at most every 5 ms. A file that fails costs the memory of it,
+never a request.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ class Keeper:
         self._reader: sqlite3.Connection | None = None
         self._revision = 0
         self._version = -1
+        self._written = (0, 0)
+        """what the file looked like at the last look"""
+        self._settled = False
+        """it looked the same at the look before: what is in its log can also be read by now"""
         self._looked_at = 0.0
         self._counted_at = now
         self._reopen_at = 0.0
@@ -64,6 +68,7 @@ class Keeper:
         self._looked_at = now
         if not 0.0 <= now - self._counted_at < COUNT_SECONDS:
             self._counted_at = now
+            self._settled = False
             self._put(self.pools.tallies(), now)
             if self._reader is not None and self._file.inode() != self._inode:
                 self._begin_anew(now)
@@ -113,6 +118,11 @@ class Keeper:
         if self._reader is None and now < self._reopen_at:
             return
         try:
+            written = self._file.written()
+            same = written == self._written
+            if same and self._settled and self._reader is not None:
+                return
+            self._written, self._settled = written, same
             if self._reader is None:
                 self._reader = self._file.connect(timeout)
                 self._inode = self._file.inode()
