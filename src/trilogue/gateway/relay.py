@@ -81,6 +81,8 @@ class Relay:
         self._response: UpstreamResponse | None = None
         self._held: list[bytes] | None = None
         """what there is to say when content has come; None once it has been said"""
+        self._last = b""
+        """the last piece of the answer: it goes out together with the end unless that takes a while"""
 
     async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it."""
@@ -169,20 +171,26 @@ class Relay:
             return passage.done or passage.finish is not None or not (passage.started or passage.failed is None)
         if passage.failed is not None:
             out = self.blank.body(out)
+        if passage.done or passage.finish is not None:
+            self._last = out
+            return True
         if out:
             self.responder.piece(out, now)
-        return passage.done or passage.finish is not None
+        return False
 
     async def _last_words(self, response: UpstreamResponse, passage: Passage) -> None:
         """Once the answer is complete, how the upstream goes on is of no interest, nor whether it ends."""
         more = True
         while more and not passage.done:
+            if not response.complete:
+                self._send()
             complete = passage.finish is not None
             data = await _next(response, passage)
             more = bool(data)
             out = passage.feed(data) if more else passage.close()
-            # Nothing of the answer itself, of which not a letter may change, comes after its end.
-            self._say(passage, self.blank.body(out) if complete else out)
+            if out:
+                # Nothing of the answer itself, of which not a letter may change, comes after its end.
+                self._say(passage, self.blank.body(out) if complete else out)
 
     def _say(self, passage: Passage, out: bytes) -> None:
         """To the client, or for later if no content has come yet."""
@@ -209,7 +217,9 @@ class Relay:
         if not passage.done and self._response is not None:
             self.responder.follow(self._response.hold)
 
-    def _send(self, out: bytes) -> None:
+    def _send(self, out: bytes = b"") -> None:
+        """This, after what was kept back."""
+        out, self._last = self._last + out, b""
         if out:
             self.spoken = True
             self.responder.send(out)
@@ -219,7 +229,7 @@ class Relay:
         failure = self.blank.failure(passage.failed.failure) if passage.failed is not None else None
         if failure is not None:
             self.record.failed(failure)
-        self.responder.end()
+        self.responder.end(self._last)
         if isinstance(passage, StreamTranslator):
             self._keep(attempt, passage.snapshot)
         continued = passage.response_id if isinstance(passage, PassThrough) else ""
@@ -257,7 +267,7 @@ class Relay:
         out = b"" if passage is None or passage.done else passage.fail(UpstreamFailure(failure))
         if passage is None:
             out = codec(self.call.client).encoder(self._reply()).encode([Failed(failure)])
-        self.responder.end(out)
+        self.responder.end(self._last + out)
 
     def _passage_for(self, upstream: Protocol, attempt: Outbound) -> Passage:
         if attempt.exchange is None:

@@ -9,6 +9,8 @@ from typing import Protocol
 from trilogue.serving.heads import Headers, response_head
 
 _CLOSE = b"close\r\n"
+_LAST = b"0\r\n\r\n"
+"""the chunk that ends a body"""
 _BODILESS = frozenset({204, 304})
 
 
@@ -74,13 +76,16 @@ class Responder:
     def send(self, data: bytes) -> None:
         """A piece of the body, now. Who sends much must heed `busy`, or `follow` it."""
         self.last_write_at = time.monotonic()
+        self._line.put(self._framed(data))
+
+    def _framed(self, data: bytes) -> bytes:
+        """The piece as it is sent, after the head if that is still due."""
         if self._bodiless:
             data = b""
         elif self.chunked and data:
             data = b"%x\r\n%b\r\n" % (len(data), data)
-        if self._head:
-            data, self._head = self._head + data, b""
-        self._line.put(data)
+        head, self._head = self._head, b""
+        return head + data
 
     def piece(self, data: bytes, now: float) -> None:
         """As `send`, for a stream that has begun: one of many small pieces. `now`: the time."""
@@ -103,10 +108,7 @@ class Responder:
         """The last piece."""
         if self.ended:
             return
-        if data or self._head:
-            self.send(data)
-        if self.chunked:
-            self._line.put(b"0\r\n\r\n")
+        self._line.put(self._framed(data) + _LAST if self.chunked else self._framed(data))
         self.ended = True
         self._line.answered()
 
