@@ -18,6 +18,8 @@ from structlog.typing import FilteringBoundLogger
 MAX_TEXT = 300
 MAX_LINE = 4000
 JOURNAL_SECONDS = 0.05
+JOURNAL_LINES = 32
+"""that wait at most: more would keep the event loop for a noticeable time when they are written"""
 PIPE_BYTES = 4096
 MAX_BYTES = 256 * 1024
 
@@ -31,11 +33,13 @@ class Journal:
         self._file: BinaryIO | None = None
         self._most = MAX_BYTES
         self._entries: list[tuple[FilteringBoundLogger, str, Struct, float]] = []
+        self._due = False
+        """a timer runs that will write what there is"""
 
     def open(self, file: BinaryIO | None) -> None:
         """Write to this file from now on; None: leave everything to the other way."""
         self.flush()
-        self._file = file
+        self._file, self._due = file, False
         # Workers share the file. Of a pipe only small writes are sure not to be mixed with another's.
         self._most = PIPE_BYTES if file is not None and _is_pipe(file) else MAX_BYTES
 
@@ -44,9 +48,16 @@ class Journal:
         if self._file is None:
             log.info(event, **msgspec.to_builtins(fields))
             return
-        if not self._entries:
-            asyncio.get_running_loop().call_later(JOURNAL_SECONDS, self.flush)
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_later(JOURNAL_SECONDS, self._look)
         self._entries.append((log, event, fields, time.time()))
+        if len(self._entries) == JOURNAL_LINES:
+            self.flush()
+
+    def _look(self) -> None:
+        self._due = False
+        self.flush()
 
     def flush(self) -> None:
         """Write what has gathered."""

@@ -94,7 +94,7 @@ class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """what to do with certain failures; the first that fits counts, before everything that is built in"""
     retry_budget: RetryBudget = RetryBudget()
     """how much of the traffic may be second attempts"""
-    keep_decisions: Annotated[int, Meta(ge=0, le=100_000)] = 1_000
+    keep_decisions: Annotated[int, Meta(ge=0, le=100_000)] = 200
     """how many recent decisions can be looked up"""
     persist: bool = True
     """keep cooling, stickiness and balances in the state folder; otherwise workers share them as long as they run"""
