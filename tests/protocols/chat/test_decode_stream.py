@@ -412,6 +412,19 @@ def test_unknown_fields_of_any_chunk_are_kept() -> None:
     assert got.extras == {"message": {"novel": 1}, "new": 2}
 
 
+@pytest.mark.parametrize("beside", [{}, {"content_filter_results": {}}, {"novel": 1}], ids=["nothing", "Azure", "odd"])
+def test_chunks_that_are_alike_are_recognised(beside: dict[str, Any]) -> None:
+    """Whatever else every choice of a server has."""
+    decoder = CODEC.decoder()
+    for word in ("Once", " upon", " a"):
+        choice = {"index": 0, "delta": {"content": word}, "finish_reason": None, **beside}
+        said = {"id": "r1", "object": "chat.completion.chunk", "created": 7, "model": "m", "choices": [choice]}
+        data = b"data: " + json.dumps(said).encode() + b"\n\n"
+        decoder.feed(data)
+    assert decoder.shape is not None
+    assert decoder.shape.text(data) == " a"
+
+
 def test_usage_of_groq() -> None:
     """Only in an extension."""
     response = answer(chunk({"content": "a"}, "stop", x_groq={"usage": {"prompt_tokens": 3, "completion_tokens": 1}}))

@@ -212,7 +212,7 @@ def set_or_lose(body: dict[str, Json], name: str, value: Json, known: bool, out:
 
 
 def decode_tier(fields: Fields) -> Tier | None:
-    """`service_tier`, of a request or an answer; names of other servers stay extras."""
+    """`service_tier` of a request; names of other servers stay extras."""
     name = fields.text("service_tier")
     tier = TIERS.get(name or "")
     if name and tier is None:

@@ -207,14 +207,14 @@ class ChatStreamDecoder(StreamDecoder):
         )
 
     def _keep_extras(self, rest: dict[str, Json]) -> None:
-        """What the chunk says beside its choices; the last word counts."""
+        """What the chunk says beside its choices; the last one that was read in full counts."""
         groq = rest.get("x_groq")
         if self._usage is None and isinstance(groq, dict):
             self._usage = decode_usage(groq.get("usage"))
         self._extras |= {name: value for name, value in rest.items() if name not in _SAID}
 
     def _on_choice(self, value: dict[str, Json]) -> bool:
-        """What a choice adds; whether that is nothing but words."""
+        """What a choice adds; whether that is nothing but words. Fields beside them say the same in an equal chunk."""
         choice, beside = sort_fields(value, _CHOICE)
         index = choice["index"] or 0
         if self._choice is None:
@@ -236,7 +236,7 @@ class ChatStreamDecoder(StreamDecoder):
         if beside:
             self._choice_extras |= beside
         bare = reason is message is choice["error"] is choice["logprobs"] is choice["text"] is None
-        return only_words and bare and not beside
+        return only_words and bare
 
     def _on_delta(self, delta: dict[str, Json]) -> bool:
         """What is there, in the order in which it is given out; whether that is nothing but words."""

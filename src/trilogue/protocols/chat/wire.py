@@ -5,6 +5,8 @@ It holds data only. Tables go from wire names to neutral ones; the reverse is ma
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from trilogue.model import CallKind, Effort, Json, Protocol, Role, Tier
@@ -170,18 +172,20 @@ class Choice(Struct, gc=False, forbid_unknown_fields=True):
     native_finish_reason: None = None
     stop_reason: None = None
     logprobs: None = None
+    content_filter_results: Json = None
 
 
 class Chunk(Struct, gc=False, forbid_unknown_fields=True):
-    """A chunk that says nothing beside its choices that the first one has not said."""
+    """A chunk that says nothing beside its choices, or only what servers say in every chunk alike."""
 
     choices: list[Choice]
     id: Json = None
-    object: Json = None
+    object: Literal["chat.completion.chunk"] | None = None
     created: Json = None
     model: Json = None
     system_fingerprint: Json = None
     service_tier: Json = None
+    provider: Json = None
     obfuscation: Json = None
     p: Json = None
     usage: None = None

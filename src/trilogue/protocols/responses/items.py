@@ -67,7 +67,7 @@ def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
     if rest and type(fields) is Fields:
         for name in names:
             if name in rest:
-                fields.text(name)  # raises
+                fields.text(name)  # raises: in a request a wrong type is the client's mistake
     given = known[input_name]
     return ToolCall(
         id=known["call_id"] or known["id"] or mint("call_", fields.path),

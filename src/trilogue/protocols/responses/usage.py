@@ -76,7 +76,7 @@ def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
 
 def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     """Usage, split so that nothing is counted twice. Counts that do not fit each other are cut to fit."""
-    if type(value) is not dict and not isinstance(value, dict):
+    if not isinstance(value, dict):
         return None
     known, rest = sort_fields(value, _USAGE)
     total_in, output = known["input_tokens"] or 0, known["output_tokens"] or 0
