@@ -191,3 +191,22 @@ def test_a_client_that_never_reads_is_given_up(lively: Started, up: ScriptedUpst
 
     asyncio.run(main())
     assert not up.requests[-1].complete
+
+
+@EVERY_UPSTREAM
+def test_a_slow_upload_is_no_silence(lively: Started, up: ScriptedUpstream, upstream: Protocol) -> None:
+    """The interval begins when the request is here: a refusal that comes soon after is still an HTTP error."""
+    head, _, asked = request(upstream, f"{upstream.short}/text", stream=True).partition(b"\r\n\r\n")
+    up.say(0.05, json_answer(400, [], {"error": {"type": "invalid_request_error", "message": "no"}}))
+
+    async def main() -> bytes:
+        reader, writer = await asyncio.open_connection(*address(lively.url))
+        writer.write(head + b"\r\n\r\n")
+        await asyncio.sleep(2 * INTERVAL)
+        writer.write(asked)
+        async with asyncio.timeout(8):
+            line = await reader.readline()
+        writer.close()
+        return line
+
+    assert asyncio.run(main()).startswith(b"HTTP/1.1 400 ")

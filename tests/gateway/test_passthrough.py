@@ -218,3 +218,30 @@ def test_the_end_is_said_once(gateway: Gateway, up: ScriptedUpstream) -> None:
     up.say(*sse_answer([f"data: {first}\n\n".encode(), f"data: {last}".encode()]))
     content = _ask(gateway, Protocol.CHAT).content
     assert content == f"data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n".encode()
+
+
+@EVERY_CLIENT
+def test_what_was_said_before_the_line_broke(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """An answer that is complete, or an error, counts although what follows in the same read is not HTTP."""
+    frames = _frames(gateway, up, client)
+    broken = b"no chunk\r\n"
+    up.say(stream_head([]), 0.05, chunk(b"".join(frames)) + broken)
+    answer = _ask(gateway, client)
+    assert answer.content == b"".join(frames)
+    assert gateway.record(answer.headers["x-request-id"])["error"] is None
+    said = {"error": {"type": "invalid_request_error", "message": "that is too much"}}
+    error = {"type": "error", **said} if client is not Protocol.CHAT else said
+    up.say(stream_head([]), 0.05, chunk(b"event: error\ndata: " + json.dumps(error).encode() + b"\n\n") + broken)
+    refused = _ask(gateway, client)
+    assert "that is too much" in refused.text
+    assert refused.headers["content-type"] == "application/json"
+
+
+@EVERY_CLIENT
+def test_first_words_in_halves(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """The first content, cut where its meaning is known and its last byte is not here: the head still comes first."""
+    frames = b"".join(_frames(gateway, up, client)).replace(b"\n", b"\r\n")
+    for end in range(1, frames.count(b"\r\n\r\n")):
+        at = len(b"\r\n\r\n".join(frames.split(b"\r\n\r\n")[:end])) + 3
+        up.say(stream_head([]), 0.02, chunk(frames[:at]), 0.02, chunk(frames[at:]), b"0\r\n\r\n")
+        assert _ask(gateway, client).content == frames

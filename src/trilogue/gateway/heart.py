@@ -27,7 +27,7 @@ class Heart:
         self._last_write = last_write
         self._beat = beat
         self._deadlines = deadlines(asyncio.get_running_loop(), interval * LATE)
-        self._deadlines.add(self._look, last_write() + interval)
+        self._deadlines.add(self._look, time.monotonic() + interval)
 
     def stop(self) -> None:
         """The client has its answer."""

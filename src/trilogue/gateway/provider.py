@@ -20,7 +20,7 @@ from trilogue.upstream import HeaderPairs, Timeouts, Transport
 GRACE_SECONDS = 0.5
 KNOWN_MODELS = 256
 """profiles that are kept: clients may ask for any name"""
-KNOWN_HEADERS = 256
+KNOWN_HEADERS = 32
 """headers of clients that are kept with those of an account: a client sends the same ones with every request"""
 
 _STREAM = "text/event-stream"

@@ -200,7 +200,7 @@ class Relay:
             self._send(out)
             return
         self._held.append(out)
-        if passage.started:
+        if passage.started and any(self._held):
             self._speak(passage)
 
     def _speak(self, passage: Passage) -> None:

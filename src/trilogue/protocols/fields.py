@@ -3,7 +3,8 @@
 A reader hands out the fields of one JSON object by name and type and knows which ones nobody took: `rest()` is what
 becomes the block's extras. Null and absent are the same. `Fields` is for requests, where a wrong type is the client's
 mistake and an error; `LooseFields` for answers, where it is one more quirk and stays in the rest. `sort_fields` reads
-whole objects, above all those of answers: nearly all of their fields are there, and a call for each costs more than a look at all.
+whole objects, above all those of answers: nearly all of their fields are there, and a call for each costs more than
+a look at all.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class StateFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._log = f"{path}-wal"
+        self._log = f"{os.path.realpath(path)}-wal"
 
     def connect(self, timeout: float) -> sqlite3.Connection:
         """A connection to the file, which is made if needed. Raises sqlite3.Error or OSError."""

@@ -108,7 +108,9 @@ class Exchange:
             try:
                 await self.wait()
             finally:
-                self._take = None
+                enough, self._take = self._take is None, None
+            if enough:
+                return  # how it ended after that is for whoever wants more of it
         if self.error is not None:
             raise self.error
 
