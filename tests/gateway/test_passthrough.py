@@ -241,5 +241,7 @@ def test_first_words_in_halves(gateway: Gateway, up: ScriptedUpstream) -> None:
     """The first event has content, and is cut where its meaning is known and its last byte is not here."""
     frames = b"".join(_frames(gateway, up, Protocol.CHAT)[1:]).replace(b"\n", b"\r\n")
     at = frames.index(b"\r\n\r\n") + 3
-    up.say(stream_head([]), 0.02, chunk(frames[:at]), 0.02, chunk(frames[at:]), b"0\r\n\r\n")
+    half = frames.index(b"\r\n\r\n", at) + 4
+    pieces = [chunk(frames[:at]), 0.02, chunk(frames[at:half]), 0.02, chunk(frames[half:])]
+    up.say(stream_head([]), 0.02, *pieces, b"0\r\n\r\n")
     assert _ask(gateway, Protocol.CHAT).content == frames
