@@ -242,6 +242,6 @@ def test_first_words_in_halves(gateway: Gateway, up: ScriptedUpstream) -> None:
     frames = b"".join(_frames(gateway, up, Protocol.CHAT)[1:]).replace(b"\n", b"\r\n")
     at = frames.index(b"\r\n\r\n") + 3
     half = frames.index(b"\r\n\r\n", at) + 4
-    pieces = [chunk(frames[:at]), 0.02, chunk(frames[at:half]), 0.02, chunk(frames[half:])]
+    pieces: list[bytes | float] = [chunk(frames[:at]), 0.02, chunk(frames[at:half]), 0.02, chunk(frames[half:])]
     up.say(stream_head([]), 0.02, *pieces, b"0\r\n\r\n")
     assert _ask(gateway, Protocol.CHAT).content == frames
