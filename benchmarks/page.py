@@ -28,7 +28,8 @@ CPU time of the gateway's processes, user and system, median over {rounds}. A st
 `event µs` the streams do not run in step, so events arrive one at a time; `in step` has 16 streams whose events
 arrive at the same moment, which saves wake-ups. In the same way `plain µs` is under full load, when there is always
 something to do, and `one at a time` is at 1,000 requests per second for every gateway that can. `/nginx` is beside
-the average of nginx's pairs.
+the average of nginx's pairs, round by round, and then the median: within a round, unlike between them, the machine is
+about as fast for everyone. So it is not quite the quotient of the medians.
 
 {costs}
 

@@ -7,9 +7,8 @@ from statistics import fmean
 
 from benchmarks.gateways import DIRECT
 from benchmarks.results import Results
-from benchmarks.summary import Row, added
+from benchmarks.summary import Row, added, cost
 from benchmarks.svg import Bar, Panel, chart
-from benchmarks.targets import event_cost, plain_cost
 
 KINDS = ((False, "passed through"), (True, "translated"))
 
@@ -22,20 +21,24 @@ def picture(results: Results) -> str:
 
     return chart(
         [
-            Panel("CPU per plain request", "µs", _bars(results, plain_cost)),
-            Panel("CPU per streamed event, events arriving one at a time", "µs", _bars(results, event_cost)),
+            Panel("CPU per plain request", "µs", _bars(results, lambda row: cost(row, "plain_us"))),
+            Panel(
+                "CPU per streamed event, events arriving one at a time",
+                "µs",
+                _bars(results, lambda row: cost(row, "event_us")),
+            ),
             Panel("Added time to first token, p99 at half of capacity", "ms", _bars(results, late, 1e3)),
             Panel("Memory when idle", "MiB", _holds(results)),
         ]
     )
 
 
-def _bars(results: Results, cost: Callable[[Row], float | None], scale: float = 1) -> tuple[Bar, ...]:
+def _bars(results: Results, of: Callable[[Row], float | None], scale: float = 1) -> tuple[Bar, ...]:
     bars = []
     for gateway in dict.fromkeys(row.gateway for row in results.rows if row.gateway != DIRECT):
         for translated, kind in KINDS:
             rows = [row for row in results.rows if row.gateway == gateway and row.translated is translated]
-            found = [value for value in map(cost, rows) if value is not None]
+            found = [value for value in map(of, rows) if value is not None]
             # A logarithmic scale has no place for what is not above zero.
             if found and fmean(found) > 0:
                 bars.append(Bar(f"{gateway}, {kind}", fmean(found) / scale, gateway))

@@ -111,6 +111,28 @@ def mean(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
+def cost(row: Row, which: str) -> float | None:
+    """The median of one of its figures, if it was measured."""
+    found: Figure | None = getattr(row, which)
+    return found.median if found else None
+
+
+def beside(row: Row, base: Sequence[Row], which: str) -> float | None:
+    """How many times the average of others this is: round by round, then the median.
+
+    How fast a shared machine is changes from one minute to the next, and the turns of a round are close to each other.
+    """
+    ours: Figure | None = getattr(row, which)
+    theirs: list[Figure] = [found for one in base if (found := getattr(one, which))]
+    if ours is None or not theirs:
+        return None
+    if {len(one.values) for one in theirs} != {len(ours.values)}:
+        # In some round something was not measured: which, cannot be told any more.
+        return ours.median / statistics.fmean(one.median for one in theirs)
+    averages = map(statistics.fmean, zip(*(one.values for one in theirs), strict=True))
+    return statistics.median(value / average for value, average in zip(ours.values, averages, strict=True))
+
+
 def added(row: Row, rows: Sequence[Row], which: str) -> float | None:
     """µs that a gateway adds to a percentile of the time to first token: minus the direct way to the same upstream."""
     straight = next((r for r in rows if r.gateway == DIRECT and r.upstream == row.upstream), None)

@@ -9,8 +9,8 @@ from statistics import fmean
 from benchmarks.gateways import DIRECT, NGINX
 from benchmarks.growth import Growth
 from benchmarks.results import Results
-from benchmarks.summary import Figure, Row, added
-from benchmarks.targets import Target, average, calm_cost, event_cost, plain_cost
+from benchmarks.summary import Figure, Row, added, beside
+from benchmarks.targets import Target
 
 NOTHING = "-"
 
@@ -59,11 +59,6 @@ def median(figure: Figure | None, scale: float = 1) -> float | None:
     return figure.median / scale if figure else None
 
 
-def times(value: float | None, base: float | None) -> str:
-    """A ratio."""
-    return number(value / base, "x") if value is not None and base else NOTHING
-
-
 def percent(part: float | None) -> str:
     """A share."""
     return NOTHING if part is None else f"{part:.0%}"
@@ -72,17 +67,17 @@ def percent(part: float | None) -> str:
 def costs(results: Results) -> Table:
     """CPU, and requests per second."""
     nginx = [row for row in results.rows if row.gateway == NGINX]
-    plain, calm, event = (average(nginx, cost) for cost in (plain_cost, calm_cost, event_cost))
     header = ("gateway", "pair", "plain µs", "/nginx", "requests/s", "gateway busy", "tools busy",
               "one at a time, plain µs", "/nginx",
               "stream ms", "event µs", "/nginx", "in step, event µs", "streams")  # fmt: skip
     cells = [
         (
             row.gateway, row.pair,
-            number(median(row.plain_us)), times(plain_cost(row), plain),
+            number(median(row.plain_us)), number(beside(row, nginx, "plain_us"), "x"),
             number(median(row.requests_per_second)), percent(row.plain_busy), percent(row.plain_tools_busy),
-            number(calm_cost(row)), times(calm_cost(row), calm),
-            number(median(row.stream_us, 1e3)), number(event_cost(row)), times(event_cost(row), event),
+            number(median(row.calm_us)), number(beside(row, nginx, "calm_us"), "x"),
+            number(median(row.stream_us, 1e3)),
+            number(median(row.event_us)), number(beside(row, nginx, "event_us"), "x"),
             number(median(row.bunched_event_us)), str(row.connections or NOTHING),
         )
         for row in results.rows if row.gateway != DIRECT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.gateways import NGINX, TRILOGUE
-from benchmarks.summary import Figure, Hold, Row, added
+from benchmarks.summary import Figure, Hold, Row, added, beside, cost
 
 LITELLM = "LiteLLM"
 
@@ -49,38 +49,9 @@ class Outcome:
         return [r for r in self.rows if r.gateway == gateway and translated in (None, r.translated)]
 
 
-def plain_cost(row: Row) -> float | None:
-    """µs of CPU of a plain request under full load."""
-    return row.plain_us.median if row.plain_us else None
-
-
-def calm_cost(row: Row) -> float | None:
-    """µs of CPU of a plain request that comes alone: the gateway has to wake up for it."""
-    return row.calm_us.median if row.calm_us else None
-
-
-def event_cost(row: Row) -> float | None:
-    """µs of CPU of an event of streams that do not run in step."""
-    return row.event_us.median if row.event_us else None
-
-
-def bunched_cost(row: Row) -> float | None:
-    """µs of CPU of an event of streams in step."""
-    return row.bunched_event_us.median if row.bunched_event_us else None
-
-
-Cost = Callable[[Row], float | None]
-
-
-def average(rows: Iterable[Row], cost: Cost) -> float | None:
-    """Over those that have the figure."""
-    found = [value for value in map(cost, rows) if value is not None]
-    return fmean(found) if found else None
-
-
-def worst(rows: Iterable[Row], cost: Cost) -> tuple[float | None, str]:
-    """The pair that costs most."""
-    found = [(value, row.pair) for row in rows if (value := cost(row)) is not None]
+def worst(rows: Iterable[Row], of: Callable[[Row], float | None]) -> tuple[float | None, str]:
+    """The highest figure, and the pair that has it."""
+    found = [(value, row.pair) for row in rows if (value := of(row)) is not None]
     return max(found, default=(None, ""))
 
 
@@ -89,48 +60,50 @@ def evaluate(outcome: Outcome) -> list[Target]:
     return [*_beside_nginx(outcome), *_beside_litellm(outcome), *_own(outcome)]
 
 
-def _ratio(name: str, limit: float, rows: Sequence[Row], base: Sequence[Row], cost: Cost) -> Target:
-    """The worst pair over the average of the others."""
-    most, pair = worst(rows, cost)
-    other = average(base, cost)
-    if most is None or not other:
+def _ratio(name: str, limit: float, rows: Sequence[Row], base: Sequence[Row], which: str) -> Target:
+    """The worst pair beside the average of the others."""
+    most, pair = worst(rows, lambda row: beside(row, base, which))
+    if most is None:
         return Target(name, limit, "x", None)
-    return Target(name, limit, "x", most / other, f"{most:.1f} µs ({pair}) against {other:.1f} µs")
+    ours = next(cost(row, which) for row in rows if row.pair == pair)
+    theirs = fmean(value for row in base if (value := cost(row, which)) is not None)
+    return Target(name, limit, "x", most, f"{ours:.1f} µs ({pair}) against {theirs:.1f} µs")
 
 
 def _beside_nginx(outcome: Outcome) -> Iterable[Target]:
     nginx, same = outcome.of(NGINX), outcome.of(TRILOGUE, False)
     other = outcome.of(TRILOGUE, True)
-    yield _ratio("plain request passed through, CPU beside nginx", 5, same, nginx, plain_cost)
-    yield _ratio("plain request passed through, one at a time, beside nginx", 5, same, nginx, calm_cost)
-    yield _ratio("streamed event passed through, CPU beside nginx", 1.8, same, nginx, event_cost)
-    yield _ratio("streamed event translated, CPU beside nginx", 2.2, other, nginx, event_cost)
+    yield _ratio("plain request passed through, CPU beside nginx", 5, same, nginx, "plain_us")
+    yield _ratio("plain request passed through, one at a time, beside nginx", 5, same, nginx, "calm_us")
+    yield _ratio("streamed event passed through, CPU beside nginx", 1.8, same, nginx, "event_us")
+    yield _ratio("streamed event translated, CPU beside nginx", 2.2, other, nginx, "event_us")
     # To wake up costs all gateways the same and hides what differs; streams in step need few wake-ups and hide nothing.
-    yield _ratio("streamed event passed through, streams in step, beside nginx", 1.8, same, nginx, bunched_cost)
-    yield _ratio("streamed event translated, streams in step, beside nginx", 2.2, other, nginx, bunched_cost)
-    yield _ratio("plain request translated, CPU beside passed through", 2, other, same, plain_cost)
+    yield _ratio("streamed event passed through, streams in step, beside nginx", 1.8, same, nginx, "bunched_event_us")
+    yield _ratio("streamed event translated, streams in step, beside nginx", 2.2, other, nginx, "bunched_event_us")
+    yield _ratio("plain request translated, CPU beside passed through", 2, other, same, "plain_us")
 
 
 def _beside_litellm(outcome: Outcome) -> Iterable[Target]:
-    for name, limit, cost in (
-        ("plain request, CPU of LiteLLM beside ours", 100, plain_cost),
-        ("streamed event, CPU of LiteLLM beside ours", 30, event_cost),
+    for name, limit, which in (
+        ("plain request, CPU of LiteLLM beside ours", 100, "plain_us"),
+        ("streamed event, CPU of LiteLLM beside ours", 30, "event_us"),
     ):
-        yield _least_advantage(name, limit, outcome, cost)
+        yield _least_advantage(name, limit, outcome, which)
 
 
-def _least_advantage(name: str, limit: float, outcome: Outcome, cost: Cost) -> Target:
+def _least_advantage(name: str, limit: float, outcome: Outcome, which: str) -> Target:
     """The pair where LiteLLM comes closest; pairs that it cannot do are compared with none."""
-    ours = {row.pair: value for row in outcome.of(TRILOGUE) if (value := cost(row))}
+    ours = {row.pair: row for row in outcome.of(TRILOGUE)}
     ratios = [
-        (value / ours[row.pair], row.pair, value)
+        (ratio, row.pair, cost(row, which))
         for row in outcome.of(LITELLM)
-        if row.pair in ours and (value := cost(row))
+        if row.pair in ours and (ratio := beside(row, [ours[row.pair]], which)) is not None
     ]
     if not ratios:
         return Target(name, limit, "x", None, at_least=True)
     ratio, pair, value = min(ratios)
-    return Target(name, limit, "x", ratio, f"{value:,.0f} µs against {ours[pair]:.1f} µs ({pair})", at_least=True)
+    detail = f"{value:,.0f} µs against {cost(ours[pair], which):.1f} µs ({pair})"
+    return Target(name, limit, "x", ratio, detail, at_least=True)
 
 
 def _own(outcome: Outcome) -> Iterable[Target]:

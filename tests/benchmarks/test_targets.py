@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.growth import Growth, Point, Series, Workers
 from benchmarks.results import growth_targets
+from benchmarks.summary import Row, beside, figure
 from benchmarks.targets import Outcome, Target, evaluate
 from tests.benchmarks.sample import sample_results
 
@@ -34,6 +35,15 @@ def test_every_target_of_the_sample() -> None:
     assert found["streamed event translated, CPU beside nginx"].figure == pytest.approx(36 / 15)
     assert found["plain request, CPU of LiteLLM beside ours"].figure == pytest.approx(160)
     assert "1.82" in found["two workers beside one, requests per second"].detail
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    """A machine that slows down for everybody changes none of them."""
+    ours = Row("a", "chat>chat", plain_us=figure([100, 400, 90]))
+    base = [Row("b", "chat>chat", plain_us=figure([20, 80, 30])), Row("b", "x>x", plain_us=figure([30, 120, 60]))]
+    assert beside(ours, base, "plain_us") == pytest.approx(4)
+    assert beside(ours, [Row("b", "chat>chat", plain_us=figure([25, 50]))], "plain_us") == pytest.approx(100 / 37.5)
+    assert beside(ours, [Row("b", "chat>chat")], "plain_us") is None
 
 
 def test_nothing_measured_meets_nothing() -> None:
