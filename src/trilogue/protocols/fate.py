@@ -41,9 +41,3 @@ Fates = Mapping[str, Fate]
 def refuse(reason: str, *harmless: Json) -> Fate:
     """The user relies on it and no target can do it: an error, except for the values that change nothing."""
     return Fate(refuse=reason, harmless=harmless)
-
-
-def fate_of(name: str, fates: Fates, default: Fate) -> Fate:
-    """The fate of an extra; what is left of a nested object shares that of the object unless it has its own."""
-    fate = fates.get(name)
-    return fates.get(name.partition(".")[0], default) if fate is None else fate

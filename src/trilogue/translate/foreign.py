@@ -34,7 +34,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.fate import DROP, Fate, Fates, fate_of
+from trilogue.protocols.fate import DROP, Fate, Fates
 
 _TOOL_OPTION = Fate(loss="tool.option")
 
@@ -136,7 +136,10 @@ class Foreign(Struct, frozen=True):
 def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: Ledger, default: Fate) -> None:
     """Each extra field is a loss, an error, or nothing, as its fate says."""
     for name, value in extras.items():
-        fate = fates[name] if name in fates else fate_of(name, fates, default)
+        fate = fates.get(name)
+        if fate is None:
+            # What is left of a nested object shares the fate of the object unless it has its own.
+            fate = fates.get(name.partition(".")[0], default)
         if value in fate.harmless:
             continue
         if fate.refuse:

@@ -279,7 +279,10 @@ class MessagesStreamDecoder(StreamDecoder):
         self._extras |= more
         self._extras |= rest
 
-    def _finish(self, _: dict[str, Json] | None = None) -> None:
+    def _message_stop(self, _: dict[str, Json]) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
         for index in list(self._open):
             self._stop_block(index)
         usage, tier = decode_usage(self._usage or None)
@@ -293,7 +296,7 @@ class MessagesStreamDecoder(StreamDecoder):
         "content_block_delta": _block_delta,
         "content_block_stop": _block_stop,
         "message_delta": _message_delta,
-        "message_stop": _finish,
+        "message_stop": _message_stop,
         "ping": _ping,
     }
 

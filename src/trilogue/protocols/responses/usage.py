@@ -111,10 +111,10 @@ _SEARCHES: Kinds = {"num_requests": Count}
 def _input_details(given: Json, total: int, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:
     known, left = sort_fields(given, _INPUT)
     read, write, lifetimes = known.values()
-    if read is not None and read > total:
-        read = total
-    if write is not None and write > total - (read or 0):
-        write = total - (read or 0)
+    if read is not None:
+        read = min(read, total)
+    if write is not None:
+        write = min(write, total - (read or 0))
     if left:
         rest["input_tokens_details"] = left
     return read, write, sort_fields(lifetimes, _LIFETIMES)[0]["ttl_12h_tokens"] if lifetimes else None
@@ -125,7 +125,7 @@ def _reasoning(given: Json, output: int, rest: dict[str, Json]) -> int | None:
     count: int | None = known["reasoning_tokens"]
     if left:
         rest["output_tokens_details"] = left
-    return output if count is not None and count > output else count
+    return None if count is None else min(count, output)
 
 
 def _searches(tool_usage: Json) -> int | None:
