@@ -38,7 +38,8 @@ So is an environment for another interpreter: what requirements.lock says that T
 How a Python was built matters: one without profile-guided optimization, as pyenv builds it unless it is told otherwise,
 is a quarter dearer than Debian's. Take the one that you would serve with.
 
-Every figure is the median over rounds; in each round all gateways and pairs have their turn. For quiet figures
+Every figure is the median over rounds; in each round all pairs have their turn, with nginx in between, and the other
+gateways in the first rounds only. A ratio is beside nginx just before and after. For quiet figures
 let nothing else run: with two cores one is the gateway's and one the tools', which do not sleep while they wait.
 """
 NAMES = (NGINX, TRILOGUE, *(name for name in PEER_NAMES if name != NGINX))
@@ -91,7 +92,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="PAIRS",
         help="client>upstream, such as 'chat>messages,chat>chat' (in quotes)",
     )
-    add("--rounds", type=int, metavar="N", help=f"by default {FULL.rounds}, with --quick {QUICK.rounds}")
+    add(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help=f"by default {FULL.rounds} ({FULL.others} for other gateways), with --quick {QUICK.rounds}",
+    )
     add(
         "--python",
         metavar="PATH",

@@ -131,6 +131,8 @@ class Slice:
     first_count: int
     first_p50: float | None
     first_p99: float | None
+    at: float = 0.0
+    """when it was taken, in seconds of a clock that all slices share"""
 
     @property
     def gateway_busy(self) -> float:
@@ -177,7 +179,7 @@ def drive(bench: Bench, subject: Subject, load: Load, warm: float, seconds: floa
     first = report.first
     return Slice(
         report.good, report.failed, report.events, report.us, gateway.cpu, gateway.waited, upstream, report.work_us,
-        load.connections, load.rate, first.count, first.p50, first.p99,
+        load.connections, load.rate, first.count, first.p50, first.p99, time.monotonic(),
     )  # fmt: skip
 
 

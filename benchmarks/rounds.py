@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, cycle, islice, zip_longest
 
 from benchmarks.gateways import DIRECT, NGINX, TRILOGUE
 from benchmarks.measure import (
@@ -37,6 +37,10 @@ class Settings:
     """How long and how often."""
 
     rounds: int
+    others: int
+    """rounds that gateways beside nginx and ours take part in: they are so much dearer that noise matters less"""
+    group: int
+    """how many of ours are measured for each turn of nginx"""
     plain: Window
     calm: Window | None
     stream: Window
@@ -49,11 +53,29 @@ class Settings:
 
 
 FULL = Settings(
-    3, Window(0.2, 0.8), Window(0.2, 0.8), Window(1.05, 1.6), Window(1.0, 1.0), Window(1.1, 2.5), calibrations=2
+    rounds=5,
+    others=2,
+    group=1,
+    plain=Window(0.2, 0.8),
+    calm=Window(0.2, 0.8),
+    stream=Window(1.05, 1.6),
+    bunched=Window(1.0, 1.0),
+    first=Window(1.1, 2.5),
+    calibrations=2,
 )
 QUICK = Settings(
-    1, Window(0.1, 0.3), None, Window(1.02, 0.9), None, Window(1.1, 0.9), frozenset({"chat>chat", "chat>messages"})
+    rounds=1,
+    others=1,
+    group=3,
+    plain=Window(0.1, 0.3),
+    calm=None,
+    stream=Window(1.02, 0.9),
+    bunched=None,
+    first=Window(1.1, 0.9),
+    first_pairs=frozenset({"chat>chat", "chat>messages"}),
 )
+_LASTING = (NGINX, TRILOGUE, DIRECT)
+"""those that take part in all rounds"""
 
 
 def nothing_measured() -> Measured:
@@ -63,44 +85,46 @@ def nothing_measured() -> Measured:
 
 def rounds(bench: Bench, subjects: Sequence[Subject], settings: Settings, into: Measured) -> Iterator[Step]:
     """All steps, in the order in which they are done."""
-    subjects = interleaved(subjects)
     for number in range(1, settings.rounds + 1):
         where = f"round {number} of {settings.rounds}"
         times = settings.calibrations if number == 1 else 0
-        for subject in subjects:
+        present = [one for one in subjects if number <= settings.others or one.gateway in _LASTING]
+        turns = interleaved(present, settings.group)
+        for subject in turns:
             yield _step(f"{where}: {subject.label}, plain", settings.plain, _plain(bench, subject, settings, into))
-        for subject in subjects:
+        for subject in turns:
             if settings.calm and subject.gateway != DIRECT:
                 action = _calm(bench, subject, settings.calm, into)
                 yield _step(f"{where}: {subject.label}, plain one at a time", settings.calm, action)
-        for subject in subjects:
+        for subject in turns:
             if subject.gateway != DIRECT:
                 yield _step(
                     f"{where}: {subject.label}, streams", settings.stream, _stream(bench, subject, settings, into)
                 )
-        for subject in subjects:
+        for subject in turns:
             if settings.bunched and subject.gateway != DIRECT:
                 action = _bunched(bench, subject, settings.bunched, into)
                 yield _step(f"{where}: {subject.label}, streams in step", settings.bunched, action)
-        for subject in _with_first(subjects, settings) * times:
+        for subject in _with_first(present, settings) * times:
             if subject.gateway != DIRECT:
                 action = _calibrate(bench, subject, settings.first)
                 yield _step(f"{where}: {subject.label}, half of capacity", settings.first, action)
-        for subject in _with_first(subjects, settings):
-            action = _first(bench, subject, subjects, settings.first, into)
+        for subject in _with_first(present, settings):
+            action = _first(bench, subject, present, settings.first, into)
             yield _step(f"{where}: {subject.label}, first token", settings.first, action)
 
 
-def interleaved(subjects: Sequence[Subject]) -> list[Subject]:
-    """With nginx, beside which the others are judged, spread among ours: waking up is cheap in one minute and dear in
-    the next.
+def interleaved(subjects: Sequence[Subject], group: int) -> list[Subject]:
+    """With nginx, beside which the others are judged, before each group of ours and after the last: waking up is cheap
+    in one minute and dear in the next.
     """
     yardsticks = [subject for subject in subjects if subject.gateway == NGINX]
     ours = [subject for subject in subjects if subject.gateway == TRILOGUE]
     others = [subject for subject in subjects if subject.gateway not in (NGINX, TRILOGUE)]
-    each = -(-len(ours) // max(1, len(yardsticks)))
-    groups = [[one, *ours[number * each : (number + 1) * each]] for number, one in enumerate(yardsticks)]
-    return [*chain.from_iterable(groups), *([] if yardsticks else ours), *others]
+    groups = [ours[first : first + group] for first in range(0, len(ours), group)]
+    turns = [[one] for one in islice(cycle(yardsticks), max(len(groups) + 1, len(yardsticks)))]
+    spread = chain.from_iterable(zip_longest(turns, groups, fillvalue=[]))
+    return [*chain.from_iterable(spread), *others]
 
 
 def _step(label: str, window: Window, action: Callable[[], None]) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,13 +22,15 @@ class Figure:
     median: float
     least: float
     values: tuple[float, ...]
+    times: tuple[float, ...]
+    """when each value was taken"""
 
 
-def figure(values: Sequence[float]) -> Figure | None:
-    """None if there is nothing to sum up."""
+def figure(values: Sequence[float], times: Sequence[float] = ()) -> Figure | None:
+    """None if there is nothing to sum up. Without times: one after the other."""
     if not values:
         return None
-    return Figure(statistics.median(values), min(values), tuple(values))
+    return Figure(statistics.median(values), min(values), tuple(values), tuple(times or range(len(values))))
 
 
 @dataclass(frozen=True)
@@ -82,16 +85,16 @@ def row(gateway: str, pair: str, slices: Slices, markers: int, events: int) -> R
     return Row(
         gateway,
         pair,
-        plain_us=figure([one.gateway_us / one.good for one in plain]),
+        plain_us=figure([one.gateway_us / one.good for one in plain], _times(plain)),
         requests_per_second=figure([one.good / one.us * 1e6 for one in plain]),
         plain_busy=mean([one.gateway_busy for one in plain]),
         plain_tools_busy=mean([one.tools_busy for one in plain]),
-        calm_us=figure([one.gateway_us / one.good for one in calm]),
+        calm_us=figure([one.gateway_us / one.good for one in calm], _times(calm)),
         stream_us=figure(costs),
-        event_us=figure([cost / events for cost in costs]),
+        event_us=figure([cost / events for cost in costs], _times(stream)),
         stream_busy=mean([one.gateway_busy for one in stream]),
         connections=min((one.connections for one in stream), default=None),
-        bunched_event_us=figure([one.gateway_us / (one.events / markers) / events for one in bunched]),
+        bunched_event_us=figure([one.gateway_us / (one.events / markers) / events for one in bunched], _times(bunched)),
         rate=mean([one.rate for one in first]),
         first_busy=mean([one.gateway_busy for one in first]),
         first_count=sum(one.first_count for one in first),
@@ -99,6 +102,10 @@ def row(gateway: str, pair: str, slices: Slices, markers: int, events: int) -> R
         first_p99_us=figure([one.first_p99 for one in first if one.first_p99 is not None]),
         failed=sum(one.failed for kind in slices.values() for one in kind),
     )
+
+
+def _times(slices: Sequence[Slice]) -> list[float]:
+    return [one.at for one in slices]
 
 
 def taken_by_others(slices: Sequence[Slice]) -> float:
@@ -118,19 +125,24 @@ def cost(row: Row, which: str) -> float | None:
 
 
 def beside(row: Row, base: Sequence[Row], which: str) -> float | None:
-    """How many times the average of others this is: round by round, then the median.
+    """How many times the others this is: each value beside what theirs was at that moment, then the median.
 
-    How fast a shared machine is changes from one minute to the next, and the turns of a round are close to each other.
+    How fast a shared machine is changes within a minute: only what was measured next to each other can be compared.
     """
     ours: Figure | None = getattr(row, which)
-    theirs: list[Figure] = [found for one in base if (found := getattr(one, which))]
+    figures: list[Figure] = [found for one in base if (found := getattr(one, which))]
+    theirs = sorted(reading for one in figures for reading in zip(one.times, one.values, strict=True))
     if ours is None or not theirs:
         return None
-    if {len(one.values) for one in theirs} != {len(ours.values)}:
-        # In some round something was not measured: which, cannot be told any more.
-        return ours.median / statistics.fmean(one.median for one in theirs)
-    averages = map(statistics.fmean, zip(*(one.values for one in theirs), strict=True))
-    return statistics.median(value / average for value, average in zip(ours.values, averages, strict=True))
+    return statistics.median(value / _at(time, theirs) for time, value in zip(ours.times, ours.values, strict=True))
+
+
+def _at(time: float, readings: Sequence[tuple[float, float]]) -> float:
+    """The value at a time, on the line between the readings (time, value) before and after it."""
+    after = bisect_left(readings, (time, 0.0))
+    first, then = readings[max(0, after - 1)], readings[min(after, len(readings) - 1)]
+    passed = (time - first[0]) / (then[0] - first[0]) if then[0] > first[0] else 0.0
+    return first[1] + (then[1] - first[1]) * passed
 
 
 def added(row: Row, rows: Sequence[Row], which: str) -> float | None:

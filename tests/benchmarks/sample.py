@@ -20,19 +20,21 @@ PYTHON = Interpreter("/somewhere/venv/bin/python", "/usr/bin/python3.99", "CPyth
 """one that nobody has"""
 
 
-def cut(*, plain_us: float = 100, event_us: float = 20, first: float | None = None, failed: int = 0) -> Slice:
+def cut(
+    *, plain_us: float = 100, event_us: float = 20, first: float | None = None, failed: int = 0, at: float = 0
+) -> Slice:
     """A slice of a second with 1,000 requests or 1,000 texts."""
     cost = plain_us if first is None and event_us == 0 else event_us * 100 / MARKERS
     p99 = None if first is None else first * 2
-    return Slice(1_000, failed, 1_000, 1_000_000, cost * 1_000, 0, 50_000, 60_000, 16, 0, 10, first, p99)
+    return Slice(1_000, failed, 1_000, 1_000_000, cost * 1_000, 0, 50_000, 60_000, 16, 0, 10, first, p99, at)
 
 
 def sample_row(gateway: str, pair: str, plain: float, event: float, first: float) -> Row:
     """A row with these figures in three rounds."""
     slices = {
-        "plain": [cut(plain_us=plain * factor, event_us=0) for factor in (1, 1.5, 0.9)],
+        "plain": [cut(plain_us=plain * factor, event_us=0, at=at) for at, factor in enumerate((1, 1.5, 0.9))],
         "calm": [cut(plain_us=3 * plain, event_us=0)] if plain < 1_000 else [],
-        "stream": [cut(event_us=event * factor) for factor in (1, 1.5, 0.9)],
+        "stream": [cut(event_us=event * factor, at=at) for at, factor in enumerate((1, 1.5, 0.9))],
         "first": [cut(first=first)],
     }
     return row(gateway, pair, slices, MARKERS, 100)

@@ -92,19 +92,20 @@ def test_windows_stretch_within_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "order"),
+    ("given", "group", "order"),
     [
-        ("nnnttttttttt", "ntttntttnttt"),
-        ("nnttt", "nttnt"),
-        ("nntLLd", "ntnLLd"),
-        ("nnn", "nnn"),
-        ("ttLd", "ttLd"),
+        ("nnnttttttttt", 3, "ntttntttntttn"),
+        ("nnnttt", 1, "ntntntn"),
+        ("nnttt", 2, "nttntn"),
+        ("nnntLLd", 1, "ntnnLLd"),
+        ("nnn", 1, "nnn"),
+        ("ttLd", 1, "ttLd"),
     ],
 )
-def test_nginx_is_spread_among_ours(given: str, order: str) -> None:
+def test_nginx_is_spread_among_ours(given: str, group: int, order: str) -> None:
     """Whatever the machine's mood, both have it; and nobody is left out."""
     names = {"n": NGINX, "t": TRILOGUE, "L": "LiteLLM", "d": DIRECT}
     subjects = [SimpleNamespace(gateway=names[one]) for one in given]
-    found = interleaved(cast(list[Subject], subjects))
+    found = interleaved(cast(list[Subject], subjects), group)
     assert "".join(one for subject in found for one, name in names.items() if name == subject.gateway) == order
     assert {id(subject) for subject in found} == {id(subject) for subject in subjects}

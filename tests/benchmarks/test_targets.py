@@ -37,12 +37,16 @@ def test_every_target_of_the_sample() -> None:
     assert "1.82" in found["two workers beside one, requests per second"].detail
 
 
-def test_ratios_are_taken_round_by_round() -> None:
+def test_ratios_are_taken_of_neighbours() -> None:
     """A machine that slows down for everybody changes none of them."""
-    ours = Row("a", "chat>chat", plain_us=figure([100, 400, 90]))
-    base = [Row("b", "chat>chat", plain_us=figure([20, 80, 30])), Row("b", "x>x", plain_us=figure([30, 120, 60]))]
+    ours = Row("a", "chat>chat", plain_us=figure([100, 400, 90], [1, 5, 9]))
+    base = [
+        Row("b", "chat>chat", plain_us=figure([20, 30, 80, 120], [0, 2, 4, 6])),
+        Row("b", "x>x", plain_us=figure([36, 60], [8, 12])),
+    ]
     assert beside(ours, base, "plain_us") == pytest.approx(4)
-    assert beside(ours, [Row("b", "chat>chat", plain_us=figure([25, 50]))], "plain_us") == pytest.approx(100 / 37.5)
+    assert beside(ours, base[1:], "plain_us") == pytest.approx(100 / 36)
+    assert beside(ours, base[:1], "plain_us") == pytest.approx(4)
     assert beside(ours, [Row("b", "chat>chat")], "plain_us") is None
 
 
