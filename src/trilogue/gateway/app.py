@@ -60,7 +60,6 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
     ),
 }
 
-REFUSED = tuple(_REFUSED)
 DRAINS = plain_failure(503, "the gateway is shutting down", "unavailable")
 
 _KNOWN = {
@@ -104,13 +103,19 @@ class Gateway:
             key=entry.key.name if entry.key else "",
         )
         visit = Visit(request=request, responder=responder, entry=entry, record=record, request_id=request_id)
+        tasks, task = self.running.tasks, request.task
+        tasks[task] = entry.services
         try:
             refusal = DRAINS if self.running.draining else entry.refusal
             if refusal is None:
-                await self._handle(visit)
+                await entry.handler(visit)
             else:
                 visit.refuse(refusal)
+        except BaseException as error:  # the request boundary: whatever it is, the client gets an answer
+            if not _told(visit, error):
+                raise
         finally:
+            del tasks[task]
             record.status = responder.status or CLIENT_CLOSED
             record.write(responder.since)
 
@@ -152,31 +157,28 @@ class Gateway:
             handler = models.handle_one
         return handler or _unknown, client or client_of(request, path)
 
-    async def _handle(self, visit: Visit) -> None:
-        task, running = visit.request.task, self.running
-        running.tasks[task] = visit.entry.services
-        try:
-            await visit.entry.handler(visit)
-        except ClientGone:
+
+def _told(visit: Visit, error: BaseException) -> bool:
+    """Answer with what has ended the handling of a request; False if it is none of ours to end.
+
+    A shutdown does not wait for ever, but it says so.
+    """
+    match error:
+        case ClientGone():
             visit.record.error = "client_gone"
-        except REFUSED as error:
+        case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
             visit.refuse(plain_failure(*_REFUSED[type(error)]))
-        except asyncio.CancelledError as cancelled:
-            self._cancelled(visit, cancelled)
-        except TrilogueError as error:
+        case asyncio.CancelledError() if str(error) == DRAINING:
+            visit.request.task.uncancel()
+            visit.refuse(DRAINS)
+        case TrilogueError():
             visit.refuse(failure_from(error, visit.entry.client))
-        except Exception as error:  # the request boundary: whatever it is, the client gets an answer
+        case Exception():
             log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
             visit.refuse(plain_failure(500, "internal error", "internal_error"))
-        finally:
-            del running.tasks[task]
-
-    def _cancelled(self, visit: Visit, cancelled: asyncio.CancelledError) -> None:
-        """A shutdown does not wait for ever, but it says so."""
-        if str(cancelled) != DRAINING:
-            raise cancelled
-        visit.request.task.uncancel()
-        visit.refuse(DRAINS)
+        case _:
+            return False
+    return True
 
 
 def client_of(request: Request, path: str) -> Protocol:

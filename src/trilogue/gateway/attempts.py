@@ -26,17 +26,28 @@ BYTES_PER_TOKEN = 4
 
 async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:
     """Ask one after the other. Raises what the client must hear if nobody answers."""
-    services, call, now = visit.entry.services, relay.call, steady_time()
-    services.sync(now)
-    journey = services.pools.begin(
-        now,
-        visit.request_id,
-        targets,
-        sticky=_conversation(call, services, targets),
-        tokens=len(call.body) // BYTES_PER_TOKEN,
-    )
+    services, now = visit.entry.services, steady_time()
+    journey = _begin(visit, relay.call, targets, now)
+    refusal: ClientError | None = None
     try:
-        await _travel(visit, relay, clocks, journey, now)
+        while (step := journey.next(now)) is not None:
+            if step.wait:
+                await asyncio.sleep(step.wait)
+            try:
+                answered = await _attempt(visit, relay, clocks, step)
+            except ClientError as error:
+                refusal = error
+                journey.refused(steady_time())
+            except (UpstreamError, asyncio.CancelledError) as caught:
+                failed = _upstream_error(caught, relay, clocks)
+                if not journey.failed(steady_time(), failed, committed=relay.spoken):
+                    raise failed from None
+            else:
+                _note(journey, answered, relay.call.client)
+                return
+            services.sync()
+            now = steady_time()
+        raise _nobody(journey, refusal, now)
     except BaseException:  # also a client that has left: whatever ends the journey, its account is free again
         journey.released(steady_time())
         raise
@@ -44,6 +55,18 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
         if services.pools.changes:
             services.sync()
         visit.record.decision = journey.decision
+
+
+def _begin(visit: Visit, call: Call, targets: Sequence[Upstream], now: float) -> Journey:
+    services = visit.entry.services
+    services.sync(now)
+    return services.pools.begin(
+        now,
+        visit.request_id,
+        targets,
+        sticky=_conversation(call, services, targets),
+        tokens=len(call.body) // BYTES_PER_TOKEN,
+    )
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
@@ -54,30 +77,13 @@ def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -
     return ""
 
 
-async def _travel(visit: Visit, relay: Relay, clocks: Clocks, journey: Journey, now: float) -> None:
-    refusal: ClientError | None = None
-    while (step := journey.next(now)) is not None:
-        if step.wait:
-            await asyncio.sleep(step.wait)
-        try:
-            answered = await _attempt(visit, relay, clocks, step)
-        except ClientError as error:
-            refusal = error
-            journey.refused(steady_time())
-        except (UpstreamError, asyncio.CancelledError) as caught:
-            failed = _upstream_error(caught, clocks)
-            if not journey.failed(steady_time(), failed, committed=relay.spoken):
-                raise failed from None
-        else:
-            _note(journey, answered, relay.call.client)
-            return
-        visit.entry.services.sync()
-        now = steady_time()
+def _nobody(journey: Journey, refusal: ClientError | None, now: float) -> ClientError | UpstreamFailure:
+    """Why there is no answer."""
     if refusal is not None and journey.failure is None:
         # Nobody was asked at all: the request cannot be said to any of the targets.
         journey.decision.outcome = "client"
-        raise refusal
-    raise UpstreamFailure(journey.ending(now))
+        return refusal
+    return UpstreamFailure(journey.ending(now))
 
 
 def _note(journey: Journey, answered: Answered, client: Protocol) -> None:
@@ -90,8 +96,10 @@ def _note(journey: Journey, answered: Answered, client: Protocol) -> None:
         journey.finished(steady_time(), answered.usage, response_id)
 
 
-def _upstream_error(caught: UpstreamError | asyncio.CancelledError, clocks: Clocks) -> UpstreamError:
+def _upstream_error(caught: UpstreamError | asyncio.CancelledError, relay: Relay, clocks: Clocks) -> UpstreamError:
     """What the attempt failed with. A clock that ran out on it is a failure like any other."""
+    if isinstance(caught, UpstreamFailure):
+        return relay.censored(caught)
     if isinstance(caught, UpstreamError):
         return caught
     late = clocks.taken(caught)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import NoReturn
+from collections.abc import Coroutine
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
@@ -84,16 +85,22 @@ class Relay:
         self._last = b""
         """the last piece of the answer: it goes out together with the end unless that takes a while"""
 
-    async def answer(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
-        """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it."""
-        try:
-            if response.status >= 300:
-                await self._no_answer(response, upstream)
-            if self.call.stream:
-                return await self._stream(response, upstream, attempt)
-            return await self._whole(response, upstream, attempt)
-        except UpstreamFailure as error:
-            raise UpstreamFailure(self.blank.failure(failure_of(error, upstream))) from None
+    def answer(
+        self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound
+    ) -> Coroutine[Any, Any, Answered]:
+        """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it.
+
+        What the upstream says of a failure must be `censored` before anyone hears of it.
+        """
+        if response.status >= 300:
+            return self._no_answer(response, upstream)
+        if self.call.stream:
+            return self._stream(response, upstream, attempt)
+        return self._whole(response, upstream, attempt)
+
+    def censored(self, error: UpstreamFailure) -> UpstreamFailure:
+        """The failure of an attempt, without what its account must not have told of it."""
+        return UpstreamFailure(self.blank.failure(failure_of(error, self.call.client)))
 
     async def _no_answer(self, response: UpstreamResponse, upstream: Protocol) -> NoReturn:
         if response.status < 400:
