@@ -458,5 +458,5 @@ def test_only_failures_come_out_of_nonsense() -> None:
 
 def test_deep_nesting_is_a_failure() -> None:
     """Not a RecursionError."""
-    deep = b'data: {"choices": ' + b"[" * 5000 + b"]" * 5000 + b"}\n\n"
+    deep = b'data: {"choices": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n\n"
     assert failure(deep).failure.kind is FailureKind.UPSTREAM_PROTOCOL
