@@ -418,6 +418,23 @@ def test_losses_and_finish_are_told(target: Protocol) -> None:
     assert translator.done
 
 
+@pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
+def test_what_only_some_chunk_says_of_its_choice(target: Protocol) -> None:
+    """It is declared with its path, wherever it comes; what nobody needs is not."""
+    choices = [
+        {"index": 0, "delta": {"role": "assistant", "content": "a"}},
+        {"index": 0, "delta": {"content": "b"}, "native_finish_reason": None, "stop_reason": 3},
+        {"index": 0, "delta": {"content": "c"}, "novel": {"x": 1}},
+        {"index": 0, "delta": {}, "finish_reason": "stop", "matched_stop": 7},
+    ]
+    chunks = [{"id": "r", "object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
+    translator = StreamTranslator(source=C, target=target)
+    translator.feed(frame([*chunks, "data: [DONE]"], Habits(), named=False))
+    assert translator.finish is not None
+    found = [(loss.code, loss.path) for loss in translator.losses if loss.path.startswith("choices")]
+    assert found == [("resp.meta", "choices[0].novel")]
+
+
 _LETTER = {C: "C", M: "M", R: "R"}
 
 

@@ -100,6 +100,15 @@ RESPONSE_FATES = {
     "timings": SILENT,
     "time_info": SILENT,
     "prompt_filter_results": SILENT,
+    # The same of a choice, and its finish_reason in other words.
+    "content_filter_results": SILENT,
+    "token_ids": SILENT,
+    "matched_stop": SILENT,
+    "stop_reason": SILENT,
+    "native_finish_reason": SILENT,
+    "finish_details": SILENT,
+    "role": Fate(loss="resp.meta", harmless=("assistant",)),
+    "logprobs": Fate(loss="logprobs.dropped"),
 }
 
 ROLES = {
