@@ -203,7 +203,7 @@ def test_an_empty_answer_has_one_empty_text() -> None:
 
 def test_fields_inside_the_delta_do_not_replace_those_of_the_event() -> None:
     """Whatever their names are, they go back to where they came from."""
-    given = {
+    given: dict[str, Any] = {
         "type": "message_delta",
         "delta": {"type": "odd", "usage": 1, "delta": {"x": 2}, "container": {"id": "c"}, "stop_reason": "end_turn"},
         "usage": {"output_tokens": 7},
@@ -211,7 +211,7 @@ def test_fields_inside_the_delta_do_not_replace_those_of_the_event() -> None:
     }
     through = StreamTranslator(source=Protocol.MESSAGES, target=Protocol.MESSAGES)
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
-    sent = [{"type": "message_start", "message": message}, given, {"type": "message_stop"}]
+    sent: list[dict[str, Any]] = [{"type": "message_start", "message": message}, given, {"type": "message_stop"}]
     last = parse(b"".join(through.feed(sse(event)) for event in sent))[-2]
     assert {name: last[name] for name in given if name != "usage"} == {
         "type": "message_delta",

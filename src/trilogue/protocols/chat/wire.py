@@ -85,6 +85,7 @@ FATES = {
     "video_url": refuse("only some Chat Completions servers take video"),
     "input_audio": refuse("only Chat Completions takes sound"),
     "cache_control": SILENT,
+    "user_location": Fate(loss="web_search.params"),
     "index": SILENT,
     "annotations": Fate(loss="citation.dropped", harmless=([],)),
     "prefix": refuse("the target does not continue an assistant message", False),
