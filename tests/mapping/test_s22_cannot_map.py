@@ -181,6 +181,33 @@ NOISE: Body = {
 """Fields of a choice that say nothing about the answer, or say its finish_reason in other words."""
 META = (
     *(Answer("choice", f"C>{p}", {"choices": [{**SPOKEN, "novel": 1}]}, lost="resp.meta") for p in "MR"),
+    *(
+        Answer(
+            "function of a call",
+            f"C>{p}",
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": {
+                            "role": "assistant",
+                            "content": None,
+                            "tool_calls": [
+                                {
+                                    "id": "c",
+                                    "type": "function",
+                                    "function": {"name": "f", "arguments": "{}", "novel": 1},
+                                }
+                            ],
+                        },
+                        "finish_reason": "tool_calls",
+                    }
+                ]
+            },
+            lost="resp.meta",
+        )
+        for p in "MR"
+    ),
     *(Answer("noise of a choice", f"C>{p}", {"choices": [SPOKEN | NOISE]}) for p in "MR"),
     *(
         Answer("probabilities of a refusal", f"C>{p}", {"choices": [{**SPOKEN, **more}]}, lost="logprobs.dropped")

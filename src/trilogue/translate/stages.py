@@ -97,6 +97,9 @@ class SealStage:
             return event
         closer = self._closer
         block = None if event.block is None else closer.block(event.block)
+        if block is not None and block.extras:
+            # Some are told at the end only; a loss is declared once.
+            declare_extras(block.extras, self._fates, block.path, self._ledger, _META)
         mark = self._visible.get(event.index)
         if mark is not None:
             return BlockStop(event.index, closer.seal_or_mark(event.opaque, mark), block)

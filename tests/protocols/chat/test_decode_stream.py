@@ -17,6 +17,7 @@ from trilogue.model import (
     FailureKind,
     Finish,
     OpaqueKind,
+    Protocol,
     Reasoning,
     Refusal,
     Response,
@@ -27,6 +28,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.chat import CODEC
+from trilogue.protocols.reply import Reply
 
 DONE = b"data: [DONE]\n\n"
 
@@ -432,6 +434,26 @@ def test_unknown_fields_of_any_choice_are_kept() -> None:
     got = answer(chunk({"content": "a"}), chunk(choices=[middle]), chunk(choices=[end]), DONE)
     assert got.blocks == (Text(text="ab"),)
     assert (got.stop.path, got.stop.extras) == ("choices[0]", {"novel": 1, "matched_stop": 7})
+
+
+def test_unknown_fields_of_calls_are_kept() -> None:
+    """Of the call itself if they come with its beginning, else of the answer, whose calls stay as they are."""
+    first = {**fn(0, "a", "f", '{"x"'), "novel": 1}
+    first["function"]["odd"] = 2
+    parts = (calls(first), calls({**fn(0, None, None, ":"), "new": 3}), calls(fn(0, None, None, "1}")))
+    got = answer(*parts, chunk(finish="tool_calls"), DONE)
+    (call,) = got.blocks
+    assert isinstance(call, ToolCall)
+    assert (call.arguments, call.path) == ('{"x":1}', "choices[0].message.tool_calls[0]")
+    assert call.extras == {"novel": 1, "function.odd": 2}
+    assert got.extras == {"late_fields": {"new": 3}}
+    (written,) = CODEC.encode_response(got, Reply(source=Protocol.CHAT))["choices"][0]["message"]["tool_calls"]
+    assert written == {
+        "id": "a",
+        "type": "function",
+        "function": {"name": "f", "arguments": '{"x":1}', "odd": 2},
+        "novel": 1,
+    }
 
 
 @pytest.mark.parametrize("name", ["flex", "novel"])

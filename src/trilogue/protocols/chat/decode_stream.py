@@ -38,7 +38,7 @@ from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_tex
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.response import citation_of, content_blocks, read_tier
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
-from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk
+from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PROTOCOL, Chunk
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
@@ -380,6 +380,8 @@ class ChatStreamDecoder(StreamDecoder):
         self._close_flow()
         if calls is not None:
             calls.finish()
+            if calls.late:
+                self._extras[LATE_FIELDS] = calls.late
         if self._logprobs:
             self._choice_extras["logprobs"] = {"content": self._logprobs}
         if self._annotations:

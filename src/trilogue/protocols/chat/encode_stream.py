@@ -46,6 +46,7 @@ from trilogue.protocols.chat.response import (
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.encoding import StreamEncoder
+from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.reply import Reply
 from trilogue.sse import frame_data
@@ -220,7 +221,10 @@ class ChatStreamEncoder(StreamEncoder):
         key, field = ("custom", "input") if custom else ("function", "arguments")
         head = {"index": index, "id": call_id_of(block, self.reply), "type": key}
         body = {"name": block.name, field: ""}
-        self._write({"tool_calls": [{**head, key: body, **((block.extras or {}) if self._native else {})}]})
+        opening: dict[str, Json] = {**head, key: body}
+        if self._native and block.extras:
+            restore_extras(opening, block.extras)
+        self._write({"tool_calls": [opening]})
         before = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, key.encode(), field.encode())
         wrapped = block.kind is CallKind.CUSTOM and not custom
         self._flow(before, b"}}]}", _quote_inner if wrapped else dumps)
