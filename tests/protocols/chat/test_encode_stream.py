@@ -194,8 +194,9 @@ def test_what_only_chat_knows_comes_with_the_finish() -> None:
         "citations": ["https://example.com"],
     }
     events = list(events_of(CODEC.decode_response(body)))
-    last = write(*events, reply=Reply(source=Protocol.CHAT))[-2]
-    assert last["choices"] == [{"index": 0, "delta": {"novel": 1}, "finish_reason": "stop", "seed": 2}]
+    before, last, _ = write(*events, reply=Reply(source=Protocol.CHAT))[-3:]
+    assert before["choices"] == [{"index": 0, "delta": {"novel": 1}, "finish_reason": None}]
+    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop", "seed": 2}]
     assert last["citations"] == ["https://example.com"]
     foreign = write(*events, reply=Reply(source=Protocol.MESSAGES))[-2]
     assert foreign["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]

@@ -168,10 +168,13 @@ class ChatStreamEncoder(StreamEncoder):
         self.out.append(_DONE)
 
     def _kept(self, event: Finish, choice: dict[str, Json]) -> dict[str, Json]:
-        """What only this protocol knows of the answer, for its last chunk; its choice gets what belongs there."""
+        """What only this protocol knows of the answer, for its last chunk; its choice gets what belongs there.
+
+        Fields of the message come before: the last delta is empty.
+        """
         extras = {**self._extras, **(event.extras or {})}
         if isinstance(extras.get("message"), dict):
-            choice["delta"] = extras.pop("message")
+            self._write(extras.pop("message"))
         add_extras(choice, event.stop.extras or {})
         return {name: value for name, value in extras.items() if name not in _UNSAID}
 
