@@ -15,7 +15,7 @@ from tests.gateway.process import QUICK, SHORT, Started, started
 from tests.gateway.wire import Answer, Outcome, exchange, outcome, request
 from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
-from tests.scripted.http import LAST_CHUNK, Do, Step, chunk, head, json_answer, stream_head
+from tests.scripted.http import LAST_CHUNK, Do, Step, chunk, head, json_answer, stream_head, whole
 from tests.scripted.scenario import REASONED, TEXT
 from tests.scripted.server import ScriptedUpstream
 from tests.scripted.tokens import Ids
@@ -164,8 +164,12 @@ def test_a_kept_connection_that_died_is_replaced(quick: Started, upstream: Scrip
 
 
 def _whole_chat() -> object:
-    wire = WIRES[PATHS[Protocol.CHAT]]
-    return wire.whole(TEXT, wire.read(body(Protocol.CHAT, "text", stream=False, tools=False)), Ids(1))
+    return _whole_answer(Protocol.CHAT)
+
+
+def _whole_answer(protocol: Protocol) -> object:
+    wire = WIRES[PATHS[protocol]]
+    return wire.whole(TEXT, wire.read(body(protocol, "text", stream=False, tools=False)), Ids(1))
 
 
 @EVERY_UPSTREAM
@@ -291,6 +295,20 @@ def test_events_out_of_order(quick: Started, upstream: ScriptedUpstream, protoco
                 asked = body(client, f"{protocol.short}/text", stream=True, tools=False)
                 found = lint_stream(client, answer.body, request=asked)
                 assert [str(finding) for finding in found if finding.severity == "error"] == []
+
+
+@EVERY_UPSTREAM
+def test_a_whole_answer_that_calls_itself_a_stream(
+    quick: Started, upstream: ScriptedUpstream, protocol: Protocol
+) -> None:
+    """What it is counts, not its name."""
+    data = json.dumps(_whole_answer(protocol), ensure_ascii=False).encode()
+    for client in Protocol:
+        upstream.say(whole(200, [], data, "text/event-stream"))
+        asked = request(client, f"{protocol.short}/text", stream=True)
+        answer = asyncio.run(exchange(quick.url, asked))
+        assert outcome(answer, client).how == "complete"
+        assert "café" in answer.body.decode()
 
 
 @BOTH

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -135,6 +136,21 @@ def test_the_list_is_kept(example: Gateway, upstream: ScriptedUpstream) -> None:
     example.openai.models.list()
     example.anthropic.models.list()
     assert len(upstream.requests) == before
+
+
+@pytest.mark.parametrize(("profile", "version"), [("{}", "2023-06-01"), ("{version: '2026-10-21'}", "2026-10-21")])
+def test_the_version_in_which_lists_are_asked_for(
+    tmp_path: Path, upstream: ScriptedUpstream, profile: str, version: str
+) -> None:
+    """That of the provider's profile."""
+    provider = (
+        f"{{protocol: anthropic_messages, base_url: UPSTREAM, accounts: [{{key: env:UP_KEY}}], profile: {profile}}}"
+    )
+    config = f"keys: [env:TRILOGUE_KEY]\nproviders: {{messages: {provider}}}\n"
+    with running(tmp_path, config, upstream.url) as gateway:
+        gateway.openai.models.list()
+    asked = upstream.last()
+    assert (asked.path, asked.header("anthropic-version")) == ("/v1/models", version)
 
 
 @pytest.mark.parametrize("name", ["gpt-5", "claude-3-5-sonnet-20241022", "messages/claude-opus-5"])

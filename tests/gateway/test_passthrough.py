@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.pairs import EVERY_CLIENT, PATHS
 from tests.gateway.running import CLIENT_KEY, Gateway
 from tests.scripted.ask import body
-from tests.scripted.http import Do, chunk, sse_answer, stream_head, whole
+from tests.scripted.http import LAST_CHUNK, Do, chunk, sse_answer, stream_head, whole
 from tests.scripted.server import KEY, ScriptedUpstream
 from trilogue.model import Protocol
 
@@ -161,6 +161,53 @@ def test_stream_with_the_wrong_name(gateway: Gateway, up: ScriptedUpstream, clie
         assert answer.status_code == 200
         assert (answer.content == sent) is stream
         assert stream or answer.json()["id"]
+
+
+@EVERY_CLIENT
+def test_whole_answer_that_calls_itself_a_stream(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """However it is cut and whatever white space is around it, the client gets events, not the bare answer."""
+    sent = _whole(gateway, up, client)
+    up.say(whole(200, [], sent))
+    expected = _shape(_ask(gateway, client))
+    pretty = json.dumps(json.loads(sent), indent=2).encode()
+    for data in (sent, pretty.replace(b"\n", b"\r\n"), b"\n\n" + sent + b"\n\n"):
+        for size in (1, 50, len(data)):
+            pieces = [data[start : start + size] for start in range(0, len(data), size)]
+            up.say(stream_head([]), *map(chunk, pieces), LAST_CHUNK)
+            answer = _ask(gateway, client)
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            assert _shape(answer) == expected
+
+
+def _shape(answer: Any) -> list[list[str]]:
+    """Which fields the events of an answer have."""
+    lines = [line for line in answer.content.split(b"\n") if line]
+    assert all(line.startswith((b"data: ", b"event: ")) for line in lines)
+    return [list(json.loads(line[6:])) for line in lines if line.startswith(b"data: {")]
+
+
+@EVERY_CLIENT
+def test_error_that_calls_itself_a_stream(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """A bare object that is an error is one, also where events follow it or where it is cut."""
+    error = b'{"type":"error","error":{"type":"overloaded_error","message":"Busy"}}'
+    for body_bytes in (error, error + b"\n\n", error + b"\r\n\r\ndata: [DONE]\n\n"):
+        up.say(stream_head([]), chunk(body_bytes[:9]), chunk(body_bytes[9:]), LAST_CHUNK)
+        answer = _ask(gateway, client)
+        assert answer.status_code >= 500
+        assert answer.json()["error"]["message"] == "Busy"
+    up.say(stream_head([]), chunk(error[:-5]), LAST_CHUNK)
+    assert _ask(gateway, client).status_code == 502
+
+
+@EVERY_CLIENT
+def test_events_without_their_field_name(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """A stream of bare objects is no whole answer: each comes out as soon as the next has begun."""
+    events = [frame for frame in _frames(gateway, up, client) if b"[DONE]" not in frame]
+    bare = [frame.partition(b"data: ")[2] for frame in events]
+    up.say(stream_head([]), *map(chunk, bare[:6]), Do.CLOSE)
+    answer = _ask(gateway, client)
+    assert answer.status_code == 200
+    assert answer.content.startswith(b"".join(bare[:6]))
 
 
 @EVERY_CLIENT

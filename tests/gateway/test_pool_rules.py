@@ -199,6 +199,8 @@ def test_tokens_per_minute(tmp_path: Path, up: ScriptedUpstream) -> None:
             second, third = asyncio.run(main(client, upstream))
             assert (second.status, third.status) == (200, 200)
             assert pool.asked() == ["a", "b", "a"]
+            skipped = [(one["account"], one["why"]) for one in pool.decision(second)["considered"][0]["skipped"]]
+            assert skipped == [("a", "tokens_per_minute")]
 
 
 @pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)

@@ -54,6 +54,18 @@ def test_asked_of_the_upstream(gateway: Gateway, up: ScriptedUpstream, client: P
     assert "How many tokens" in up.last().body.decode()
 
 
+@pytest.mark.parametrize("model", ["claude-opus-5", "claude-sonnet-4-5", "text"])
+def test_asked_for_the_same_version_as_answers(gateway: Gateway, up: ScriptedUpstream, model: str) -> None:
+    """What one version of the API takes another may refuse."""
+    up.say(json_answer(200, [], {"input_tokens": 42}))
+    assert count(gateway, Protocol.RESPONSES, f"messages/{model}") == 42
+    counted = up.last().header("anthropic-version")
+    up.say(json_answer(500, [], {}))
+    gateway.http.post("/v1/responses", json={"model": f"messages/{model}", "input": "x"})
+    assert up.last().path == "/v1/messages"
+    assert counted == up.last().header("anthropic-version")
+
+
 @EVERY_COUNTER
 def test_estimated_where_nobody_counts(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """Chat has no counting: an estimate that says so, and in strict mode none."""

@@ -259,3 +259,66 @@ def test_the_types_are_read_to_the_bottom(source: Protocol) -> None:
     """Guards the generator: an SDK that changes how it writes types must not make the test above empty."""
     least = {C: 100, M: 400, R: 400}
     assert len(cases(source)) > least[source]
+
+
+UNKNOWN = "frobnicate"
+FREE = frozenset({"parameters", "input_schema", "schema", "output_schema", "arguments", "properties"})
+"""Objects whose fields are the client's own."""
+EXCUSED: dict[str, str] = {
+    r"stream_options .*": "the gateway makes the client's stream itself",
+    r"functions\[0\] .*": "declared, but as if functions were written as tools",
+    r".*tools\[0\] namespace": "declared, but as a field of its first tool",
+    r"output_format .*": "declared, but under its new name",
+    r"input\[1\] additional_tools": "no turn; its tools are carried",
+}
+"""Objects by path and type that are not checked, each with the reason."""
+
+
+def objects(value: Any, path: Path = ()) -> Iterator[Path]:
+    """The paths of all objects of the protocol in a document."""
+    if isinstance(value, dict):
+        yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in inside:
+        if step not in FREE:
+            yield from objects(inner, (*path, step))
+
+
+def extended(value: Any, path: Path) -> Any:
+    """A document with a field that nobody knows in the object at a path."""
+    if not path:
+        return {**value, UNKNOWN: "marker-0"}
+    step, *rest = path
+    if isinstance(value, dict):
+        return {**value, step: extended(value[step], tuple(rest))}
+    return [extended(inner, tuple(rest)) if index == step else inner for index, inner in enumerate(value)]
+
+
+@cache
+def extensions(protocol: Protocol) -> list[tuple[Body, Path]]:
+    """Every kind of object that the types know, once, with the request that has it."""
+    found: dict[Any, tuple[Body, Path]] = {}
+    for body, _, _ in cases(protocol):
+        for path in objects(body):
+            kinds = tuple(_kinds(body, path)) if path else ()
+            own = str(get(body, path).get("type"))
+            if not any(re.fullmatch(pattern, f"{written(path)} {own}") for pattern in EXCUSED):
+                found.setdefault((kinds, path[-1:], own), (body, path))
+    return list(found.values())
+
+
+@pytest.mark.parametrize(("source", "target", "model"), DIRECTIONS)
+def test_a_field_that_nobody_knows_is_declared_wherever_it_stands(
+    source: Protocol, target: Protocol, model: str
+) -> None:
+    """What a provider invents tomorrow is not dropped in silence either."""
+    there = Target.of(target, model)
+    dropped = []
+    for body, path in extensions(source):
+        result = translated(extended(body, path), source, there)
+        where = written((*path, UNKNOWN))
+        if isinstance(result, ClientError) or "marker-0" in json.dumps(result.body):
+            continue
+        if not any(covers(loss.path, where) for loss in result.losses if loss.path):
+            dropped.append(f"{where} {get(body, path).get('type', '')}")
+    assert not dropped, f"{len(dropped)} fields:\n" + "\n".join(dropped)

@@ -418,6 +418,66 @@ def test_losses_and_finish_are_told(target: Protocol) -> None:
     assert translator.done
 
 
+@pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
+def test_what_only_some_chunk_says_of_its_choice(target: Protocol) -> None:
+    """It is declared with its path, wherever it comes; what nobody needs is not."""
+    choices = [
+        {"index": 0, "delta": {"role": "assistant", "content": "a"}},
+        {"index": 0, "delta": {"content": "b"}, "native_finish_reason": None, "stop_reason": 3},
+        {"index": 0, "delta": {"content": "c"}, "novel": {"x": 1}},
+        {"index": 0, "delta": {}, "finish_reason": "stop", "matched_stop": 7},
+    ]
+    chunks = [{"id": "r", "object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
+    translator = StreamTranslator(source=C, target=target)
+    translator.feed(frame([*chunks, "data: [DONE]"], Habits(), named=False))
+    assert translator.finish is not None
+    found = [(loss.code, loss.path) for loss in translator.losses if loss.path.startswith("choices")]
+    assert found == [("resp.meta", "choices[0].novel")]
+
+
+@pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
+def test_what_only_some_fragment_says_of_its_call(target: Protocol) -> None:
+    """It is declared wherever it comes, and the arguments are whole."""
+    parts = [
+        {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{", "odd": 1}, "novel": 2},
+        {"index": 0, "function": {"arguments": '"a"'}},
+        {"index": 0, "function": {"arguments": ":1}"}, "new": 3},
+    ]
+    translator = StreamTranslator(source=C, target=target)
+    out = translator.feed(_chunks([{"tool_calls": [part]} for part in parts], "tool_calls"))
+    out += translator.feed(b"data: [DONE]\n\n")
+    found = [loss.path for loss in translator.losses if loss.code == "resp.meta"]
+    call = "choices[0].message.tool_calls"
+    assert found == [f"{call}[0].novel", f"{call}[0].function.odd", call]
+    whole = trilogue.collect_stream(out, protocol=target)
+    (said,) = [
+        item for item in whole.get("content") or whole["output"] if item["type"] in ("tool_use", "function_call")
+    ]
+    assert said.get("input", said.get("arguments")) in ({"a": 1}, '{"a":1}')
+
+
+@pytest.mark.parametrize("target", [C, M], ids=["chat", "messages"])
+@pytest.mark.parametrize("kind", ["function_call", "reasoning"])
+def test_what_only_the_finished_item_says(target: Protocol, kind: str) -> None:
+    """Responses repeats every item when it is done, perhaps with more."""
+    items: dict[str, Body] = {
+        "function_call": {"id": "fc_1", "type": kind, "call_id": "c", "name": "f", "arguments": "{}"},
+        "reasoning": {"id": "rs_1", "type": kind, "summary": []},
+    }
+    item = items[kind]
+    done = {**item, "novel": 1}
+    events: list[Any] = [
+        {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": [done]}},
+    ]
+    translator = StreamTranslator(source=R, target=target)
+    translator.feed(frame(events, Habits(), named=True))
+    assert translator.finish is not None
+    assert ("resp.meta", "output[0].novel") in {(loss.code, loss.path) for loss in translator.losses}
+
+
 _LETTER = {C: "C", M: "M", R: "R"}
 
 

@@ -170,7 +170,64 @@ def test_state_and_the_rest(case: Ask) -> None:
     check_ask(case)
 
 
+SPOKEN: Body = {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
+NOISE: Body = {
+    "native_finish_reason": "STOP",
+    "stop_reason": 7,
+    "matched_stop": 7,
+    "token_ids": [1],
+    "content_filter_results": {"hate": {"filtered": False}},
+}
+"""Fields of a choice that say nothing about the answer, or say its finish_reason in other words."""
 META = (
+    *(Answer("choice", f"C>{p}", {"choices": [{**SPOKEN, "novel": 1}]}, lost="resp.meta") for p in "MR"),
+    *(
+        Answer(
+            "function of a call",
+            f"C>{p}",
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": {
+                            "role": "assistant",
+                            "content": None,
+                            "tool_calls": [
+                                {
+                                    "id": "c",
+                                    "type": "function",
+                                    "function": {"name": "f", "arguments": "{}", "novel": 1},
+                                }
+                            ],
+                        },
+                        "finish_reason": "tool_calls",
+                    }
+                ]
+            },
+            lost="resp.meta",
+        )
+        for p in "MR"
+    ),
+    *(Answer("noise of a choice", f"C>{p}", {"choices": [SPOKEN | NOISE]}) for p in "MR"),
+    *(
+        Answer("probabilities of a refusal", f"C>{p}", {"choices": [{**SPOKEN, **more}]}, lost="logprobs.dropped")
+        for p in "MR"
+        for more in [
+            {
+                "message": {"role": "assistant", "content": None, "refusal": "No."},
+                "logprobs": {"content": None, "refusal": [{"token": "No", "logprob": -0.1}]},
+            }
+        ]
+    ),
+    *(
+        Answer(
+            "stop details",
+            f"M>{p}",
+            {"stop_reason": "end_turn", "stop_details": {"type": "novel", "why": "so"}},
+            lost="resp.meta",
+        )
+        for p in "CR"
+    ),
     *(Answer("fingerprint", f"C>{p}", {"system_fingerprint": "fp_1"}, lost="resp.meta") for p in "MR"),
     *(
         Answer(name, f"M>{p}", {name: value}, lost="resp.meta")

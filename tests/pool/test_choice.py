@@ -146,6 +146,24 @@ def test_tokens_per_minute() -> None:
     assert use(pool, START, tokens=700) == "a"
 
 
+def test_who_has_too_few_tokens_left_is_in_the_record() -> None:
+    """Of the request that is too large for it, and of no other."""
+    pool = pool_of(AccountSpec(name="a", limits=Limits(tokens_per_minute=600)), AccountSpec(name="b", priority=2))
+    assert use(pool, START, tokens=500) == "a"
+    assert name_of(pool.choose(START, Ask(tokens=200))) == "b"
+    looked = pool.considered()
+    assert (looked.candidates, looked.away) == (2, 1)
+    assert [(one.account, one.why, one.until) for one in looked.skipped] == [("a", "tokens_per_minute", START + 10)]
+    assert use(pool, START, tokens=50) == "a"
+    assert (pool.considered().away, pool.considered().skipped) == (0, ())
+    fail(pool, "b", START, cool(30.0))
+    assert name_of(pool.choose(START, Ask(tokens=200))) is None
+    assert {one.account: one.why for one in pool.considered().skipped} == {
+        "a": "tokens_per_minute",
+        "b": "rate_limited",
+    }
+
+
 def test_a_request_larger_than_the_limit_waits_for_a_full_bucket() -> None:
     """Otherwise it could never be sent."""
     pool = pool_of(AccountSpec(name="a", limits=Limits(tokens_per_minute=100)))

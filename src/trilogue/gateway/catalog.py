@@ -101,6 +101,6 @@ def _request(provider: Provider, account: Account) -> UpstreamRequest:
     headers = {"accept": "application/json", **account.headers}
     url = provider.url("/models")
     if provider.protocol is Protocol.MESSAGES:
-        headers["anthropic-version"] = "2023-06-01"
+        headers["anthropic-version"] = provider.profile("").version
         url += ("&" if "?" in url else "?") + "limit=1000"
     return UpstreamRequest(method="GET", url=url, headers=tuple(headers.items()), body=b"", timeouts=_CLOCKS)

@@ -55,8 +55,10 @@ _LAST = {
     Protocol.CHAT: b"data: [DONE]\n\n",
     Protocol.MESSAGES: b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
 }
-_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
-_OVERLAP = max(map(len, _ENDS)) - 1
+ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+"""how an event may end, with any line ends"""
+LONGEST_END = max(map(len, ENDS))
+_OVERLAP = LONGEST_END - 1
 _NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
 
@@ -96,7 +98,7 @@ class PassThrough:
         self._watch(self._decoder.feed(data))
         if self.failed is not None and self.failed.failure.kind is FailureKind.UPSTREAM_PROTOCOL and not self.done:
             return self._say_failed()
-        if not self._tail and data.endswith(_ENDS):
+        if not self._tail and data.endswith(ENDS):
             self._last = data
             return data
         end = self._last_end(data)
@@ -136,11 +138,11 @@ class PassThrough:
 
     def _last_end(self, data: bytes) -> int:
         """Where the last whole event ends in these bytes; 0 if none does. Its mark may have begun in earlier ones."""
-        if data.endswith(_ENDS):
+        if data.endswith(ENDS):
             return len(data)
         before = b"".join(self._tail[-_OVERLAP:])[-_OVERLAP:]
         joined = before + data
-        end = max(joined.rfind(mark) + len(mark) if mark in joined else 0 for mark in _ENDS)
+        end = max(joined.rfind(mark) + len(mark) if mark in joined else 0 for mark in ENDS)
         return max(0, end - len(before))
 
     def _completed(self, tail: bytes) -> bytes:

@@ -18,7 +18,7 @@ from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
 from trilogue.gateway.heart import Progress
 from trilogue.gateway.outbound import Outbound
-from trilogue.gateway.passage import Passage, PassThrough
+from trilogue.gateway.passage import ENDS, LONGEST_END, Passage, PassThrough
 from trilogue.gateway.record import Record, loss_codes, milliseconds
 from trilogue.gateway.redact import Blank
 from trilogue.gateway.services import Services
@@ -82,6 +82,10 @@ class Relay:
         self._response: UpstreamResponse | None = None
         self._held: list[bytes] | None = None
         """what there is to say when content has come; None once it has been said"""
+        self._looked = False
+        """something has come by which a stream and a whole answer can be told apart"""
+        self._bare = b""
+        """the first bytes of an answer that begins with an object and not as events do"""
         self._last = b""
         """the last piece of the answer: it goes out together with the end unless that takes a while"""
 
@@ -137,9 +141,12 @@ class Relay:
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)
         self._response, self._held = response, []
+        self._looked, self._bare = False, b""
         await self._odd_start(response, passage)
-        if not passage.done and passage.finish is None:
-            await response.pour(self._pass_on)
+        await self._poured(response, passage)
+        if self._bare:
+            self._say(passage, await self._bare_start(response, passage))
+            await self._poured(response, passage)
         if passage.started or passage.failed is None:
             await self._last_words(response, passage)
         self._speak(passage)
@@ -152,6 +159,7 @@ class Relay:
         if content_type.startswith("text/html"):
             raise UpstreamProtocolError("the upstream answered with a web page")
         if content_type.startswith("application/json"):
+            self._looked = True
             self._say(passage, await self._labelled_json(response, passage))
 
     async def _labelled_json(self, response: UpstreamResponse, passage: Passage) -> bytes:
@@ -161,12 +169,34 @@ class Relay:
             return passage.feed(first)
         return passage.whole(parse_upstream(first + await response.read(self._services.limits.max_body_bytes)))
 
+    async def _bare_start(self, response: UpstreamResponse, passage: Passage) -> bytes:
+        """A whole answer that calls itself a stream, or the beginning of a stream without field names."""
+        pieces, end, room = [self._bare], self._bare, self._services.limits.max_body_bytes
+        while not _goes_on(end) and (more := await response.chunk()):
+            pieces.append(more)
+            end = end[-LONGEST_END:] + more
+            room -= len(more)
+            if room < 0:
+                raise UpstreamProtocolError("the upstream's answer is too large")
+        body = b"".join(pieces)
+        return passage.feed(body) if _goes_on(end) else passage.whole(parse_upstream(body))
+
+    async def _poured(self, response: UpstreamResponse, passage: Passage) -> None:
+        if not passage.done and passage.finish is None:
+            await response.pour(self._pass_on)
+
     def _pass_on(self, data: bytes) -> bool:
         """The hot path: called for whatever has come, from where it comes, with no task in between."""
         passage = self._passage
         progress = self.progress
         if passage is None or progress is None:
             return True
+        if not self._looked:
+            start = data.lstrip(_SPACE)
+            self._looked = bool(start)
+            if start[:1] == b"{":
+                self._bare = start
+                return True
         out = passage.feed(data)
         now = time.monotonic()
         if passage.moved:
@@ -316,6 +346,12 @@ def _content_type(response: UpstreamResponse) -> str:
 def _is_stream(body: bytes) -> bool:
     """Whether a body begins as events do, whatever it is called."""
     return body[:64].lstrip(_SPACE).startswith((b"data:", b"event:", b":"))
+
+
+def _goes_on(data: bytes) -> bool:
+    """Whether something follows a blank line, as it does in a stream and never in an object."""
+    rest = data.rstrip()
+    return any([mark in rest for mark in ENDS])
 
 
 async def _next(response: UpstreamResponse, passage: Passage) -> bytes:

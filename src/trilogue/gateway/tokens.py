@@ -111,7 +111,7 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) ->
         wire, losses = _translated(visit, body, provider, model)
     with provider.borrow(model) as (account, transport):
         visit.record.account = account.name
-        request = _request(visit, provider, account, wire)
+        request = _request(visit, provider, account, wire, model)
         response = await transport.send(request)
         try:
             answer = await response.read(MAX_ERROR_BYTES)
@@ -141,13 +141,13 @@ def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tu
     return dump(counted), up.losses
 
 
-def _request(visit: Visit, provider: Provider, account: Account, body: bytes) -> UpstreamRequest:
+def _request(visit: Visit, provider: Provider, account: Account, body: bytes, model: str) -> UpstreamRequest:
     url = provider.url(PATHS[provider.protocol])
     headers: HeaderPairs = ()
     if provider.protocol is visit.entry.client:
         headers = visit.entry.forwarded
         url = with_query(url, visit.request.query)
-    version = "2023-06-01" if provider.protocol is Protocol.MESSAGES else ""
+    version = provider.profile(model).version if provider.protocol is Protocol.MESSAGES else ""
     complete = account.posting(headers, False, version)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
 

@@ -27,13 +27,17 @@ class StopReason(StrEnum):
 
 
 class Stop(Struct, frozen=True, kw_only=True):
-    """The stop reason with its details. `detail`: a finer reason that only the source protocol has a name for."""
+    """The stop reason with its details. `detail`: a finer reason that only the source protocol has a name for.
+
+    `path`: the object of the source's document that the extras were read from.
+    """
 
     reason: StopReason
     sequence: str | None = None
     category: str | None = None
     explanation: str | None = None
     detail: str | None = None
+    path: str = ""
     extras: Extras = None
 
 

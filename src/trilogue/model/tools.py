@@ -94,6 +94,8 @@ class ToolRef(Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     hosted: HostedKind | None = None
     native: dict[str, Json] | None = None
+    path: str = ""
+    extras: Extras = None
 
 
 class ToolChoice(Struct, frozen=True, kw_only=True):

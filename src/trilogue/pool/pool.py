@@ -86,6 +86,8 @@ class Pool:
     def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Choice:
         """Reserve an account. `desperate`: also those that keep failing, if nobody else is there."""
         ready, health = self.ready, self.health
+        if ready.short:
+            ready.short = {}
         if now >= ready.alarm:
             ready.release(now)
         if now < health.until or (now < health.soft_until and not desperate):
@@ -104,15 +106,11 @@ class Pool:
 
     def considered(self) -> Considered:
         """How many could be chosen from and who was away, for the record."""
-        away = self.ready.away
-        if not away:
+        ready = self.ready
+        if not ready.away and not ready.short:
             return self._complete
-        return Considered(
-            provider=self.name,
-            candidates=len(self.accounts),
-            away=len(away),
-            skipped=self.ready.skipped(MOST_SKIPPED),
-        )
+        away, skipped = ready.skipped(MOST_SKIPPED)
+        return Considered(provider=self.name, candidates=len(self.accounts), away=away, skipped=skipped)
 
     def _stuck_to(self, now: float, ask: Ask, *, desperate: bool) -> tuple[Account | None, str]:
         """The conversation's own account if it can be used, else why not."""

@@ -37,6 +37,8 @@ class Ready:
         """changes whenever the answer to "who is there?" may have changed"""
         self.away: dict[int, Skipped] = {}
         """accounts that were found unusable, by index; written when it happens, so that explaining costs nothing"""
+        self.short: dict[int, Skipped] = {}
+        """accounts that can be used, but have too few tokens left for the request that was last to ask"""
         self._lane = Lane(accounts)
         self._by_model: dict[str, Lane] = {}
         self._last = Lane()
@@ -119,7 +121,11 @@ class Ready:
         lack = account.lacks(now, ask.model, ask.tokens) if account.models or account.tokens else ""
         if not lack:
             return Fit.USE
-        return Fit.PARK if lack == "model" and ask.model in self._by_model else Fit.ASIDE
+        if lack == "model" and ask.model in self._by_model:
+            return Fit.PARK
+        if lack == "tokens_per_minute" and account.tokens is not None:
+            self.short[account.index] = Skipped(account.name, lack, account.tokens.ready_at(now, ask.tokens))
+        return Fit.ASIDE
 
     def _fits_though_failing(self, account: Account, now: float, ask: Ask) -> int:
         obstacle = account.obstacle(now)
@@ -137,6 +143,7 @@ class Ready:
         if account.index not in self.away:
             self.away[account.index] = Skipped(account.name, obstacle, until)
 
-    def skipped(self, most: int) -> tuple[Skipped, ...]:
-        """Some of those who are away, and why."""
-        return tuple(islice(self.away.values(), most))
+    def skipped(self, most: int) -> tuple[int, tuple[Skipped, ...]]:
+        """How many could not be used, and why some of them could not."""
+        found = {**self.short, **self.away} if self.short else self.away
+        return len(found), tuple(islice(found.values(), most))

@@ -78,6 +78,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Messages: the API version to ask for"""
 
 
+_FIRST_VERSION = "2023-06-01"
+"""what older models, and servers that only speak like Anthropic's, take"""
 _CLAUDE_BUDGET = Profile(
     efforts=(),
     adaptive_thinking=False,
@@ -85,7 +87,7 @@ _CLAUDE_BUDGET = Profile(
     forced_tool_thinking=False,
     mid_system=False,
     max_output=8_192,
-    version="2023-06-01",
+    version=_FIRST_VERSION,
 )
 _CLAUDE_45 = replace(_CLAUDE_BUDGET, temperature_with_top_p=False, max_output=32_000)
 
@@ -102,7 +104,7 @@ _MESSAGES = (
             forced_tool_thinking=False,
             mid_system=False,
             temperature_with_top_p=False,
-            version="2023-06-01",
+            version=_FIRST_VERSION,
         ),
     ),
     (r"claude-opus-4-7", Profile(efforts=ALL_EFFORTS[2:], sampling=False, mid_system=False)),
@@ -111,7 +113,7 @@ _MESSAGES = (
     (
         r"",
         Profile(
-            efforts=ALL_EFFORTS[2:], mid_system=False, version="2023-06-01", budget_thinking=True, keeps_state=False
+            efforts=ALL_EFFORTS[2:], mid_system=False, version=_FIRST_VERSION, budget_thinking=True, keeps_state=False
         ),
     ),
 )

@@ -30,6 +30,7 @@ from trilogue.model import (
     SearchResult,
     Text,
     Tool,
+    ToolChoice,
     ToolResult,
     Turn,
 )
@@ -64,7 +65,7 @@ class Foreign(Struct, frozen=True):
             if tool.extras is not None:
                 self._extras(tool.extras, tool.path, _TOOL_OPTION)
         if request.tool_choice is not None:
-            self._extras(request.tool_choice.extras, request.tool_choice.path, DROP)
+            self._chosen(request.tool_choice)
         return self._choice(request)
 
     def _extras(self, extras: Extras, path: str, default: Fate) -> None:
@@ -81,6 +82,12 @@ class Foreign(Struct, frozen=True):
                 raise Unsupported(tool.path, f"{self.target.protocol.value} has no tool {tool.type}")
             else:
                 self.ledger.add("tool.hosted_dropped", tool.path, tool.type)
+
+    def _chosen(self, choice: ToolChoice) -> None:
+        self._extras(choice.extras, choice.path, DROP)
+        for ref in (choice.tool, *choice.allowed):
+            if ref is not None:
+                self._extras(ref.extras, ref.path, DROP)
 
     def _choice(self, request: Request) -> Request:
         """A choice of a hosted tool that was not carried leaves the model free."""

@@ -50,8 +50,14 @@ def declare_answer(answer: Response, fates: Fates, ledger: Ledger) -> None:
     for block in answer.blocks:
         if block.extras:
             declare_extras(block.extras, fates, block.path, ledger, _META)
-    if answer.usage is not None and answer.usage.extras:
-        declare_extras(answer.usage.extras, fates, "usage", ledger, SILENT)
+    _declare_end(answer, fates, ledger)
+
+
+def _declare_end(end: Response | Finish, fates: Fates, ledger: Ledger) -> None:
+    if end.stop.extras:
+        declare_extras(end.stop.extras, fates, end.stop.path, ledger, _META)
+    if end.usage is not None and end.usage.extras:
+        declare_extras(end.usage.extras, fates, "usage", ledger, SILENT)
 
 
 class SealStage:
@@ -91,6 +97,9 @@ class SealStage:
             return event
         closer = self._closer
         block = None if event.block is None else closer.block(event.block)
+        if block is not None and block.extras:
+            # Some are told at the end only; a loss is declared once.
+            declare_extras(block.extras, self._fates, block.path, self._ledger, _META)
         mark = self._visible.get(event.index)
         if mark is not None:
             return BlockStop(event.index, closer.seal_or_mark(event.opaque, mark), block)
@@ -102,8 +111,8 @@ class SealStage:
     def _whole(self, event: ResponseStart | Finish) -> Event:
         if event.extras:
             declare_extras(event.extras, self._fates, "", self._ledger, _META)
-        if type(event) is Finish and event.usage is not None and event.usage.extras:
-            declare_extras(event.usage.extras, self._fates, "usage", self._ledger, SILENT)
+        if type(event) is Finish:
+            _declare_end(event, self._fates, self._ledger)
         return event
 
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]] = {

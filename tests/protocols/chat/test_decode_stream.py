@@ -17,6 +17,7 @@ from trilogue.model import (
     FailureKind,
     Finish,
     OpaqueKind,
+    Protocol,
     Reasoning,
     Refusal,
     Response,
@@ -27,6 +28,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.chat import CODEC
+from trilogue.protocols.reply import Reply
 
 DONE = b"data: [DONE]\n\n"
 
@@ -298,6 +300,19 @@ def test_audio_is_one_block() -> None:
     assert (audio.id, audio.transcript, audio.source.value, audio.extras) == ("a", "Hey", "QUI=", {"expires_at": 9})
 
 
+def test_two_sounds_do_not_share_what_is_beside_them() -> None:
+    """The second has its own fields only."""
+    response = answer(
+        chunk({"audio": {"id": "a", "data": "QQ==", "expires_at": 9}}),
+        chunk({"content": "x"}),
+        chunk({"audio": {"id": "b", "data": "Qg=="}}),
+        chunk(finish="stop"),
+        DONE,
+    )
+    sounds = [block for block in response.blocks if isinstance(block, Audio)]
+    assert [(sound.id, sound.extras) for sound in sounds] == [("a", {"expires_at": 9}), ("b", None)]
+
+
 def test_annotations_and_logprobs_belong_to_the_text() -> None:
     """Offsets count from the start of the block."""
     link = {"type": "url_citation", "url_citation": {"url": "u", "title": "t", "start_index": 0, "end_index": 2}}
@@ -410,6 +425,71 @@ def test_unknown_fields_of_any_chunk_are_kept() -> None:
     )
     assert got.blocks == (Text(text="abcde"),)
     assert got.extras == {"message": {"novel": 1}, "new": 2}
+
+
+def test_unknown_fields_of_any_choice_are_kept() -> None:
+    """Beside the delta, in the middle and at the end."""
+    middle = {"index": 0, "delta": {"content": "b"}, "novel": 1}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop", "matched_stop": 7}
+    got = answer(chunk({"content": "a"}), chunk(choices=[middle]), chunk(choices=[end]), DONE)
+    assert got.blocks == (Text(text="ab"),)
+    assert (got.stop.path, got.stop.extras) == ("choices[0]", {"novel": 1, "matched_stop": 7})
+
+
+def test_unknown_fields_of_calls_are_kept() -> None:
+    """Of the call itself if they come with its beginning, else of the answer, whose calls stay as they are."""
+    first = {**fn(0, "a", "f", '{"x"'), "novel": 1}
+    first["function"]["odd"] = 2
+    parts = (calls(first), calls({**fn(0, None, None, ":"), "new": 3}), calls(fn(0, None, None, "1}")))
+    got = answer(*parts, chunk(finish="tool_calls"), DONE)
+    (call,) = got.blocks
+    assert isinstance(call, ToolCall)
+    assert (call.arguments, call.path) == ('{"x":1}', "choices[0].message.tool_calls[0]")
+    assert call.extras == {"novel": 1, "function.odd": 2}
+    assert got.extras == {"late_fields": {"new": 3}}
+    (written,) = CODEC.encode_response(got, Reply(source=Protocol.CHAT))["choices"][0]["message"]["tool_calls"]
+    assert written == {
+        "id": "a",
+        "type": "function",
+        "function": {"name": "f", "arguments": '{"x":1}', "odd": 2},
+        "novel": 1,
+    }
+
+
+@pytest.mark.parametrize("name", ["flex", "novel"])
+def test_a_tier_in_the_middle_of_a_stream(name: str) -> None:
+    """It may come at any time; a name that nobody knows is kept as it is."""
+    words = [chunk({"content": letter}) for letter in "ab"]
+    told = [chunk({"content": letter}, service_tier=name) for letter in "cd"]
+    got = answer(*words, *told, *words, chunk(finish="stop"), DONE)
+    assert got.blocks == (Text(text="abcdab"),)
+    expected = (None, {"service_tier": name}) if name == "novel" else (Tier.FLEX, None)
+    assert (got.tier, got.extras) == expected
+
+
+def test_texts_of_a_server_that_only_completes() -> None:
+    """It has no delta. Beside a delta the same text is not counted twice."""
+    bare = [chunk(choices=[{"index": 0, "text": word, "finish_reason": None}]) for word in ("He", "llo")]
+    assert answer(*bare, chunk(finish="stop"), DONE).blocks == (Text(text="Hello"),)
+    both = chunk(choices=[{"index": 0, "text": "Hello", "delta": {"content": "Hello"}}])
+    assert answer(both, chunk(finish="stop"), DONE).blocks == (Text(text="Hello"),)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "kept"),
+    [
+        ({"content": [{"token": "a"}], "refusal": None}, {"content": [{"token": "a"}]}),
+        ({"content": None, "refusal": [{"token": "b"}]}, {"content": None, "refusal": [{"token": "b"}]}),
+        ({"tokens": ["c"]}, {"tokens": ["c"]}),
+        ([1], [1]),
+    ],
+    ids=["no text", "refusal", "old form", "odd form"],
+)
+def test_probabilities_without_a_text_are_kept(logprobs: Any, kept: Any) -> None:
+    """They stay beside the message."""
+    choice = {"index": 0, "delta": {"refusal": "No."}, "logprobs": logprobs}
+    response = answer(chunk(choices=[choice]), chunk(finish="stop"), DONE)
+    assert response.stop.extras == {"logprobs": kept}
 
 
 @pytest.mark.parametrize("beside", [{}, {"content_filter_results": {}}, {"novel": 1}], ids=["nothing", "Azure", "odd"])

@@ -185,6 +185,24 @@ def test_failure(before: tuple[Event, ...]) -> None:
     assert last == {"error": {"message": "cut", "type": "server_error", "param": None, "code": "upstream_truncated"}}
 
 
+def test_what_only_chat_knows_comes_with_the_finish() -> None:
+    """Of a whole answer that is given out as a stream, for clients of the same protocol only."""
+    said = {"role": "assistant", "content": "a", "novel": 1}
+    body = {
+        "id": "r",
+        "choices": [{"index": 0, "message": said, "finish_reason": "stop", "seed": 2}],
+        "citations": ["https://example.com"],
+    }
+    events = list(events_of(CODEC.decode_response(body)))
+    before, last, _ = write(*events, reply=Reply(source=Protocol.CHAT))[-3:]
+    assert before["choices"] == [{"index": 0, "delta": {"novel": 1}, "finish_reason": None}]
+    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop", "seed": 2}]
+    assert last["citations"] == ["https://example.com"]
+    foreign = write(*events, reply=Reply(source=Protocol.MESSAGES))[-2]
+    assert foreign["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+    assert "citations" not in foreign
+
+
 def test_illegal_order() -> None:
     """A bug of the caller, not a stream."""
     with pytest.raises(InternalError):

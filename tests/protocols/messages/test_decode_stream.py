@@ -202,6 +202,18 @@ def test_arguments(given: Wire, pieces: list[str], arguments: str) -> None:
     assert call.extras == {"caller": {"type": "direct"}}
 
 
+@pytest.mark.parametrize(
+    "block",
+    [{"type": "text", "text": ""}, {"type": "tool_use", "id": "t", "name": "f", "input": {}}],
+    ids=lambda b: b["type"],
+)
+def test_only_thinking_is_signed(block: Wire) -> None:
+    """A field `signature` of another block is one that nobody knows, as in a whole answer."""
+    found = decode(sse(start(), begin(0, **block, signature="s"), stop(0), end(), DONE))
+    assert [event.block.extras for event in found if isinstance(event, BlockStart)] == [{"signature": "s"}]
+    assert [event.opaque for event in found if isinstance(event, BlockStop)] == [None]
+
+
 def test_deltas_without_a_start() -> None:
     """Words are words; arguments without a tool are nothing anyone can run."""
     orphans = (delta(3, "text_delta", text="x"), delta(4, "thinking_delta", thinking="y"))

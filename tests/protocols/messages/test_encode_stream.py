@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from tests.protocols.messages.official import accumulated
-from tests.protocols.messages.wire_samples import answer, parse, without_nulls
+from tests.protocols.messages.wire_samples import answer, parse, sse, without_nulls
+from trilogue import StreamTranslator
 from trilogue.errors import InternalError
 from trilogue.model import (
     Audio,
@@ -198,6 +199,26 @@ def test_an_empty_answer_has_one_empty_text() -> None:
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_stop", "index": 0},
     ]
+
+
+def test_fields_inside_the_delta_do_not_replace_those_of_the_event() -> None:
+    """Whatever their names are, they go back to where they came from."""
+    given: dict[str, Any] = {
+        "type": "message_delta",
+        "delta": {"type": "odd", "usage": 1, "delta": {"x": 2}, "container": {"id": "c"}, "stop_reason": "end_turn"},
+        "usage": {"output_tokens": 7},
+        "novel": 3,
+    }
+    through = StreamTranslator(source=Protocol.MESSAGES, target=Protocol.MESSAGES)
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": {}}
+    sent: list[dict[str, Any]] = [{"type": "message_start", "message": message}, given, {"type": "message_stop"}]
+    last = parse(b"".join(through.feed(sse(event)) for event in sent))[-2]
+    assert {name: last[name] for name in given if name != "usage"} == {
+        "type": "message_delta",
+        "delta": {**given["delta"], "stop_sequence": None, "stop_details": None},
+        "novel": 3,
+    }
+    assert last["usage"]["output_tokens"] == 7
 
 
 def test_failures_end_the_stream() -> None:

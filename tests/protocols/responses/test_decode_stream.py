@@ -276,6 +276,33 @@ def test_reasoning_summary_raw_and_encrypted() -> None:
     assert reasoning.opaque.value == "long"
 
 
+@pytest.mark.parametrize(
+    ("first", "streamed", "expected"),
+    [
+        (1, "b", [(1, "b"), (0, "a")]),
+        (1, "a", [(1, "a"), (2, "b")]),
+        (5, "a", [(5, "a"), (6, "b")]),
+        (0, "", [(0, "a"), (1, "b")]),
+    ],
+    ids=["the second", "the first, counted from one", "the first, counted from five", "neither"],
+)
+def test_summary_of_which_a_part_was_streamed(first: int, streamed: str, expected: list[tuple[int, str]]) -> None:
+    """What the finished item says beyond it is added to a part of its own."""
+    texts = [{"type": "summary_text", "text": text} for text in "ab"]
+    item = {"id": "rs_1", "type": "reasoning", "summary": []}
+    found = events(
+        created(),
+        added(item),
+        sse("response.reasoning_summary_text.delta", output_index=0, summary_index=first, delta=streamed),
+        done({**item, "summary": texts}),
+        completed(),
+    )
+    assert [(event.part, event.text) for event in found if isinstance(event, ReasoningDelta)] == expected
+    (reasoning,) = collect(found).blocks
+    assert isinstance(reasoning, Reasoning)
+    assert reasoning.summary == ("a", "b")
+
+
 def test_hosted_items_come_when_done() -> None:
     """A search is a call and its result, in one go."""
     item = {"id": "ws_1", "type": "web_search_call", "status": "in_progress"}

@@ -46,12 +46,13 @@ class AudioAssembler:
         if not self._pieces:
             return None
         pieces, self._pieces = self._pieces, {}
+        extras, self._extras = self._extras, {}
         data = _join_base64(pieces.get("data", []))
         return Audio(
             id=pieces.get("id", [None])[0],
             source=Source(SourceKind.DATA, data) if data else None,
             transcript="".join(pieces.get("transcript", [])) or None,
-            extras=self._extras or None,
+            extras=extras or None,
         )
 
 

@@ -15,6 +15,7 @@ from trilogue.model import CallKind, Delta, Json, ToolCall
 from trilogue.protocols.chat.reasoning import entries, signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL, CallDelta
 from trilogue.protocols.decoding import StreamDecoder
+from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import JsonProgress, dump_text
@@ -48,7 +49,7 @@ def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
     fields, rest = sort_fields(call, _CALL)
     call_id = fields["id"] or minted
     kind = _kind_of(fields["custom"], fields["function"])
-    said, _ = sort_fields(fields[kind], _SAID)
+    said, unsaid = sort_fields(fields[kind], _SAID)
     name, arguments = said["name"] or "", arguments_text(said[ARGUMENTS[kind]])
     if not name:
         if arguments:
@@ -56,7 +57,14 @@ def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
         return None
     if kind is CallKind.FUNCTION and arguments.strip() == "null":
         arguments = ""
+    if unsaid:
+        rest |= _dotted(kind, unsaid)
     return ToolCall(id=call_id, name=name, arguments=arguments, kind=kind, path=path, extras=rest or None)
+
+
+def _dotted(kind: CallKind, unsaid: dict[str, Json]) -> dict[str, Json]:
+    """What is left of the object inside a call, by the names of extras."""
+    return {f"{kind.value}.{name}": value for name, value in unsaid.items()}
 
 
 def call_id_of(call: ToolCall, reply: Reply) -> str:
@@ -82,7 +90,9 @@ def encode_call(call: ToolCall, reply: Reply) -> dict[str, Json]:
     else:
         reply.ledger.add("tool.custom_emulated", call.path)
         body = {**head, "function": {"name": call.name, "arguments": dump_text({"input": call.arguments})}}
-    return {**body, **(call.extras or {})} if reply.source is PROTOCOL else body
+    if reply.source is PROTOCOL and call.extras:
+        restore_extras(body, call.extras)
+    return body
 
 
 class Call:
@@ -96,6 +106,7 @@ class Call:
         "begun",
         "block",
         "closed",
+        "extras",
         "id",
         "index",
         "kind",
@@ -109,6 +120,7 @@ class Call:
         self.name = ""
         self.kind = kind
         self.signature: str | None = None
+        self.extras: dict[str, Json] = {}
         self.block: int | None = None
         self.begun = False
         self.closed = False
@@ -174,6 +186,8 @@ class CallAssembler:
         """ids that more than one call has"""
         self._started = 0
         self._answer_id = answer_id
+        self.late: dict[str, Json] = {}
+        """fields that nobody knows, of calls that had begun"""
 
     @property
     def any(self) -> bool:
@@ -202,9 +216,9 @@ class CallAssembler:
 
     def take(self, entry: Json) -> None:
         """One entry of `tool_calls`."""
-        fields, _ = sort_fields(entry, _FRAGMENT)
+        fields, rest = sort_fields(entry, _FRAGMENT)
         kind = _kind_of(fields["custom"], fields["function"])
-        said, _ = sort_fields(fields[kind], _SAID)
+        said, unsaid = sort_fields(fields[kind], _SAID)
         name, piece = said["name"] or "", arguments_text(said[ARGUMENTS[kind]])
         index, call_id = fields["index"], fields["id"] or ""
         if not (name or piece or call_id):
@@ -225,7 +239,16 @@ class CallAssembler:
             self._by_id[call_id] = call
         call.name = call.name or name
         call.signature = call.signature or (signature_of(entry) if fields["extra_content"] else None)
+        if rest or unsaid:
+            self._keep(call, {**rest, **_dotted(kind, unsaid)})
         self._feed(call, piece)
+
+    def _keep(self, call: Call, extras: dict[str, Json]) -> None:
+        """Fields that nobody knows: the call's own as long as it has not begun."""
+        if call.block is None:
+            call.extras |= extras
+        else:
+            self.late |= extras
 
     def _find(self, index: int | None, call_id: str, name: str, piece: str) -> Call | None:
         """The call that a fragment belongs to; None if it begins a new one."""
@@ -262,11 +285,13 @@ class CallAssembler:
         self.settle()
         call.id = call.id or mint("call_", self._answer_id, self._started)
         self._started += 1
-        extras: dict[str, Json] | None = None
+        extras: dict[str, Json] | None = call.extras or None
         if call.signature is not None:
-            extras = signature_field(call.signature)
+            extras = {**call.extras, **signature_field(call.signature)}
             self._decoder.whole_block(signed(call.signature))
-        call.block = self._decoder.start_block(ToolCall(id=call.id, name=call.name, kind=call.kind, extras=extras))
+        path = f"choices[0].message.tool_calls[{self._started - 1}]" if extras else ""
+        block = ToolCall(id=call.id, name=call.name, kind=call.kind, path=path, extras=extras)
+        call.block = self._decoder.start_block(block)
 
     def settle(self) -> None:
         """Another block begins: calls whose arguments are complete end here."""

@@ -11,6 +11,7 @@ from trilogue.model import (
     ToolRef,
 )
 from trilogue.protocols.chat.wire import CALL_KINDS
+from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.outgoing import Outgoing
 
@@ -38,7 +39,7 @@ def decode_choice(fields: Fields, _: object) -> ToolChoice | None:
                 raise BadRequest(f"{name} must be none, auto, required or an object", path=name)
             return ToolChoice(mode=_MODES[value], path=name)
         if isinstance(value, dict):
-            return _choice_object(value if kind else {"type": "function", "function": value}, name)
+            return _choice_object(value, name) if kind else _named(value, name)
         if value is not None:
             raise BadRequest(f"{name} must be a string or an object", path=name)
     return None
@@ -47,13 +48,26 @@ def decode_choice(fields: Fields, _: object) -> ToolChoice | None:
 def _choice_object(value: dict[str, Json], path: str) -> ToolChoice:
     kind = value.get("type", "function")
     if kind == "allowed_tools":
-        inner = Fields(value.get("allowed_tools"), f"{path}.allowed_tools")
-        mode = _MODES.get(inner.text("mode") or "auto", ChoiceMode.AUTO)
-        allowed = tuple(_reference(tool, inner.at("tools")) for tool in inner.items("tools") or ())
-        return ToolChoice(mode=ChoiceMode.ALLOWED, allowed=allowed, allowed_mode=mode, path=path)
+        return _allowed(Fields(value, path))
     if isinstance(kind, str) and kind in CALL_KINDS:
-        return ToolChoice(mode=ChoiceMode.NAMED, tool=_reference(value, path), path=path)
+        return _named(value, path)
     return ToolChoice(mode=ChoiceMode.HOSTED, tool=ToolRef(hosted=HostedKind.OTHER, native=value), path=path)
+
+
+def _named(value: dict[str, Json], path: str) -> ToolChoice:
+    return ToolChoice(mode=ChoiceMode.NAMED, tool=_reference(value, path), path=path)
+
+
+def _allowed(fields: Fields) -> ToolChoice:
+    fields.any("type")
+    inner = Fields(fields.any("allowed_tools"), fields.at("allowed_tools"))
+    mode = _MODES.get(inner.text("mode") or "auto", ChoiceMode.AUTO)
+    tools = enumerate(inner.items("tools") or ())
+    allowed = tuple([_reference(tool, f"{inner.at('tools')}[{index}]") for index, tool in tools])
+    fields.keep("allowed_tools", inner)
+    return ToolChoice(
+        mode=ChoiceMode.ALLOWED, allowed=allowed, allowed_mode=mode, path=fields.path, extras=fields.rest()
+    )
 
 
 def _reference(value: Json, path: str) -> ToolRef:
@@ -63,7 +77,9 @@ def _reference(value: Json, path: str) -> ToolRef:
         return ToolRef(hosted=HostedKind.OTHER, native=value)
     inner = fields.fields(kind)
     # Some clients write the name flat, as Responses does.
-    return ToolRef(name=(inner if inner is not None else fields).filled("name"), kind=CALL_KINDS[kind])
+    name = (inner if inner is not None else fields).filled("name")
+    fields.keep(kind, inner)
+    return ToolRef(name=name, kind=CALL_KINDS[kind], path=path, extras=fields.rest())
 
 
 def encode_choice(choice: ToolChoice, offered: bool, out: Outgoing) -> dict[str, Json]:
@@ -88,10 +104,16 @@ def _encode_allowed(choice: ToolChoice, out: Outgoing) -> Json:
     if not (out.native or out.profile.openai_fields):
         return mode
     tools = [wire for ref in choice.allowed if (wire := _encode_reference(ref, out)) is not None]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+    allowed: dict[str, Json] = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+    if out.native and choice.extras:
+        restore_extras(allowed, choice.extras)
+    return allowed
 
 
 def _encode_reference(ref: ToolRef, out: Outgoing) -> dict[str, Json] | None:
     if ref.hosted is not None:
         return ref.native if out.native else None
-    return {"type": ref.kind.value, ref.kind.value: {"name": ref.name}}
+    wire: dict[str, Json] = {"type": ref.kind.value, ref.kind.value: {"name": ref.name}}
+    if out.native and ref.extras:
+        restore_extras(wire, ref.extras)
+    return wire

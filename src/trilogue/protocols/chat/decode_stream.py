@@ -38,7 +38,7 @@ from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_tex
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.response import citation_of, content_blocks, read_tier
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
-from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk
+from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PROTOCOL, Chunk
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
@@ -112,6 +112,7 @@ class ChatStreamDecoder(StreamDecoder):
         self._finish: str | None = None
         self._usage: Usage | None = None
         self._tier: Tier | None = None
+        self._tier_name: Json = None
         self._choice_extras: dict[str, Json] = {}
         self._message_extras: dict[str, Json] = {}
         self._extras: dict[str, Json] = {}
@@ -152,7 +153,7 @@ class ChatStreamDecoder(StreamDecoder):
         if len(chunk.choices) != 1:
             return False
         choice = chunk.choices[0]
-        if choice.index != self._choice:
+        if choice.index != self._choice or (chunk.service_tier is not None and chunk.service_tier != self._tier_name):
             return False
         delta = choice.delta
         content, reasoning = delta.content, delta.reasoning_content
@@ -183,6 +184,7 @@ class ChatStreamDecoder(StreamDecoder):
             self._start(chunk, tier)
         self._usage = usage or self._usage
         self._tier = tier or self._tier
+        self._tier_name = body.get("service_tier") or self._tier_name
         only_words = False
         for choice in choices:
             only_words = self._on_choice(choice)
@@ -228,6 +230,9 @@ class ChatStreamDecoder(StreamDecoder):
         if type(delta) is not dict and not self._blocks:
             # A whole answer where a stream was asked for.
             delta = message
+        if type(delta) is not dict and choice["text"]:
+            # A server that completes texts has neither.
+            delta = {"content": choice["text"]}
         only_words = type(delta) is dict and self._on_delta(delta)
         if choice["logprobs"] or self._logprobs:
             self._on_logprobs(choice["logprobs"])
@@ -355,9 +360,13 @@ class ChatStreamDecoder(StreamDecoder):
         self._annotations = []
 
     def _on_logprobs(self, value: Json) -> None:
+        """Token entries belong to the text; what does not fit stays beside the message."""
         content = value.get("content") if isinstance(value, dict) else None
-        if isinstance(content, list) and content:
+        if isinstance(content, list):
             self._logprobs += content
+            value = {name: item for name, item in value.items() if name != "content" and item is not None}
+        if value:
+            self._choice_extras["logprobs"] = value
         if self._logprobs and self._flow is Flow.TEXT:
             self._out.append(LogprobsDelta(self._block, self._logprobs))
             self._logprobs = []
@@ -371,11 +380,15 @@ class ChatStreamDecoder(StreamDecoder):
         self._close_flow()
         if calls is not None:
             calls.finish()
-        stop = decode_stop(self._finish, calls is not None and calls.any, self._choice_extras or None)
+            if calls.late:
+                self._extras[LATE_FIELDS] = calls.late
+        if self._logprobs:
+            self._choice_extras["logprobs"] = {"content": self._logprobs}
         if self._annotations:
             self._message_extras["annotations"] = self._annotations
         if self._message_extras:
             self._extras["message"] = self._message_extras
+        stop = decode_stop(self._finish, calls is not None and calls.any, self._choice_extras or None)
         self.end(Finish(stop=stop, usage=self._usage, tier=self._tier, extras=self._extras or None))
 
 

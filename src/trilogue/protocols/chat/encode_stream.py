@@ -44,14 +44,17 @@ from trilogue.protocols.chat.response import (
     refusal_text,
 )
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
-from trilogue.protocols.chat.wire import PROTOCOL
+from trilogue.protocols.chat.wire import LATE_FIELDS, PROTOCOL
 from trilogue.protocols.encoding import StreamEncoder
+from trilogue.protocols.extras import add_extras, restore_extras
 from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.reply import Reply
 from trilogue.sse import frame_data
 
 _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _DONE = b"data: [DONE]\n\n"
+_UNSAID = frozenset({"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier", LATE_FIELDS})
+"""extras that are not written at the end: what every chunk has, or none of one choice; and odd names of tiers"""
 
 
 class ChatStreamEncoder(StreamEncoder):
@@ -78,6 +81,8 @@ class ChatStreamEncoder(StreamEncoder):
         self._refused = False
         self._citations: list[Citation] = []
         self._annotations: list[Json] = []
+        self._extras: dict[str, Json] = {}
+        """of the answer as a whole, as far as they were known at its start"""
 
     @cached_property
     def _reasoning(self) -> ReasoningWriter:
@@ -90,7 +95,8 @@ class ChatStreamEncoder(StreamEncoder):
             "created": event.created if event.created is not None else self.reply.created,
             "model": self.reply.model or event.model,
         }
-        fingerprint = (event.extras or {}).get("system_fingerprint") if self._native else None
+        self._extras = event.extras or {}
+        fingerprint = self._extras.get("system_fingerprint") if self._native else None
         if fingerprint is not None:
             common["system_fingerprint"] = fingerprint
         self._base = b"data: " + dump(common)[:-1]
@@ -149,15 +155,28 @@ class ChatStreamEncoder(StreamEncoder):
             self._write({"refusal": refusal})
         reason = encode_stop(event.stop, self._calls > 0, self.reply)
         tier = {} if event.tier is None else encode_tier(event.tier, self.reply)
-        finish = dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], **tier})
+        choice: dict[str, Json] = {"index": 0, "delta": {}, "finish_reason": reason}
+        extras = self._kept(event, choice) if self._native else {}
+        moderation = extras.pop("moderation", None)
+        finish = dump({"choices": [choice], **tier, **extras})
         self.out.append(self._base + b"," + finish[1:-1] + self._end)
-        moderation = (event.extras or {}).get("moderation") if self._native else None
         if moderation is not None:
             self.out.append(self._base + b',"choices":[],"moderation":' + dump(moderation) + self._end)
         if self._include_usage and event.usage is not None:
             usage = dump({"choices": [], **tier, "usage": encode_usage(event.usage, self.reply)})
             self.out.append(self._base + b"," + usage[1:] + b"\n\n")
         self.out.append(_DONE)
+
+    def _kept(self, event: Finish, choice: dict[str, Json]) -> dict[str, Json]:
+        """What only this protocol knows of the answer, for its last chunk; its choice gets what belongs there.
+
+        Fields of the message come before: the last delta is empty.
+        """
+        extras = {**self._extras, **(event.extras or {})}
+        if isinstance(extras.get("message"), dict):
+            self._write(extras.pop("message"))
+        add_extras(choice, event.stop.extras or {})
+        return {name: value for name, value in extras.items() if name not in _UNSAID}
 
     def on_failed(self, event: Failed) -> None:
         self.out.append(frame_data(dump({"error": encode_failure(event.failure)})))
@@ -220,7 +239,10 @@ class ChatStreamEncoder(StreamEncoder):
         key, field = ("custom", "input") if custom else ("function", "arguments")
         head = {"index": index, "id": call_id_of(block, self.reply), "type": key}
         body = {"name": block.name, field: ""}
-        self._write({"tool_calls": [{**head, key: body, **((block.extras or {}) if self._native else {})}]})
+        opening: dict[str, Json] = {**head, key: body}
+        if self._native and block.extras:
+            restore_extras(opening, block.extras)
+        self._write({"tool_calls": [opening]})
         before = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, key.encode(), field.encode())
         wrapped = block.kind is CallKind.CUSTOM and not custom
         self._flow(before, b"}}]}", _quote_inner if wrapped else dumps)

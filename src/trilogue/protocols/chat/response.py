@@ -36,7 +36,7 @@ from trilogue.protocols.chat.decode_content import thinking_text
 from trilogue.protocols.chat.errors import MARKS, decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
-from trilogue.protocols.chat.wire import NEAREST_TIER, NOISE, PROTOCOL, TIERS
+from trilogue.protocols.chat.wire import LATE_FIELDS, NEAREST_TIER, NOISE, PROTOCOL, TIERS
 from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
@@ -257,6 +257,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
 def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response) -> dict[str, Json]:
     """An answer of this protocol with what only it knows."""
     extras = dict(response.extras or {})
+    extras.pop(LATE_FIELDS, None)
     if isinstance(extras.get("message"), dict):  # else it is not of the message, but a stray field of the answer
         choice["message"] = {**choice["message"], **extras.pop("message")}
     if response.stop.extras:

@@ -95,6 +95,10 @@ def _custom(inner: Fields, outer: Fields) -> CustomTool:
     if form is not None and form.any("type") == "grammar":
         detail = Fields(form.any("grammar"), form.at("grammar"))
         syntax, grammar = detail.text("syntax"), detail.text("definition")
+        form.keep("grammar", detail)
+        inner.keep("format", form)
+    elif form is not None and form.left:
+        inner.put_back("format", {"type": "text", **form.left})
     return CustomTool(
         name=name,
         description=description,
@@ -114,14 +118,20 @@ def _rest(outer: Fields, name: str, inner: Fields) -> Extras:
 def _web_search(options: dict[str, Json]) -> HostedTool:
     fields = LooseFields(options, WEB_SEARCH)
     size = fields.text("search_context_size")
-    where = LooseFields(LooseFields(fields.any("user_location")).any("approximate"))
+    place = fields.fields("user_location") or LooseFields({})
+    where = place.fields("approximate") or LooseFields({})
+    location = read_location(where)
+    place.any("type")
+    place.keep("approximate", where)
+    fields.keep("user_location", place)
     return HostedTool(
         kind=HostedKind.WEB_SEARCH,
         native=options,
         type=WEB_SEARCH,
         context_size=size,
-        location=read_location(where),
+        location=location,
         path=WEB_SEARCH,
+        extras=fields.rest(),
     )
 
 

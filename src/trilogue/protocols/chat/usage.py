@@ -190,7 +190,8 @@ def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None 
         known = StopReason.TOOL_CALLS
     elif known is StopReason.TOOL_CALLS and not calls:
         known = StopReason.END
-    return Stop(reason=known, detail=None if name in _OFFICIAL else name, extras=extras)
+    detail = None if name in _OFFICIAL else name
+    return Stop(reason=known, detail=detail, path="choices[0]" if extras else "", extras=extras)
 
 
 def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:

@@ -70,6 +70,9 @@ REASONING_FIELDS = "reasoning_fields"
 REASONING_PART = "reasoning_part"
 """extra of a reasoning block: the content part that it was read from"""
 
+LATE_FIELDS = "late_fields"
+"""extra of a streamed answer: fields of tool calls that came when these had begun; they are not written again"""
+
 FATES = {
     # Top level.
     "audio": refuse("only Chat Completions answers with sound"),
@@ -85,6 +88,7 @@ FATES = {
     "video_url": refuse("only some Chat Completions servers take video"),
     "input_audio": refuse("only Chat Completions takes sound"),
     "cache_control": SILENT,
+    "user_location": Fate(loss="web_search.params"),
     "index": SILENT,
     "annotations": Fate(loss="citation.dropped", harmless=([],)),
     "prefix": refuse("the target does not continue an assistant message", False),
@@ -93,6 +97,7 @@ FATES = {
 RESPONSE_FATES = {
     "choices": Fate(loss="choices.dropped"),
     "message": Fate(loss="resp.meta", place="choices[0].message"),
+    LATE_FIELDS: Fate(loss="resp.meta", place="choices[0].message.tool_calls"),
     # Gemini's signature of a call, which goes to other protocols as reasoning before it.
     "extra_content": SILENT,
     # Figures and echoes of the server that say nothing about the answer.
@@ -100,6 +105,15 @@ RESPONSE_FATES = {
     "timings": SILENT,
     "time_info": SILENT,
     "prompt_filter_results": SILENT,
+    # The same of a choice, and its finish_reason in other words.
+    "content_filter_results": SILENT,
+    "token_ids": SILENT,
+    "matched_stop": SILENT,
+    "stop_reason": SILENT,
+    "native_finish_reason": SILENT,
+    "finish_details": SILENT,
+    "role": Fate(loss="resp.meta", harmless=("assistant",)),
+    "logprobs": Fate(loss="logprobs.dropped"),
 }
 
 ROLES = {
@@ -132,18 +146,19 @@ NOISE = frozenset({"obfuscation", "p", "object", "stream_options"})
 """fields of chunks that say nothing: padding, the type, an echo of the request"""
 
 
-class FunctionDelta(Struct, gc=False):
+class FunctionDelta(Struct, gc=False, forbid_unknown_fields=True):
     """More of a function call."""
 
     name: str | None = None
     arguments: str | None = None
 
 
-class CallDelta(Struct, gc=False):
+class CallDelta(Struct, gc=False, forbid_unknown_fields=True):
     """More of a tool call, as far as the fast path looks."""
 
     index: int | None = None
     id: str | None = None
+    type: Json = None
     function: FunctionDelta | None = None
 
 

@@ -89,6 +89,7 @@ def decode_format(fields: Fields, config: Fields | None) -> OutputFormat | None:
             continue
         schema = given.mapping("schema")
         if given.text("type") == "json_schema" and schema is not None:
+            fields.keep("output_config.format", given)
             return OutputFormat(kind=FormatKind.SCHEMA, schema=schema, path=given.path)
         raise BadRequest(f"{given.path} must be of type json_schema with a schema", path=given.path)
     return None

@@ -183,7 +183,7 @@ class MessagesStreamDecoder(StreamDecoder):
         path = f"content[{wire_index}]"
         begun, known = begin_block(kind, given, path)
         index = self.start_block(begun)
-        signature = given.get("signature")
+        signature = known.get("signature")
         block = self._open[wire_index] = _Open(kind, known, index, signature if type(signature) is str else "")
         self._called = self._called or (kind == "tool_use" and is_direct(given))
         text = known.get(kind)  # the field with the text is named like the block

@@ -243,7 +243,8 @@ class MessagesStreamEncoder(StreamEncoder):
         usage = encode_final_usage(event.usage, self._start_usage, answer.native)
         end: Wire = {"type": "message_delta", "delta": stop, "usage": usage}
         if answer.native and event.extras:
-            inner = {name: event.extras[name] for name in _STOPS_WITH_DELTA if name in event.extras}
+            # A field with the name of one of the event's own can only have come from inside the delta.
+            inner = {name: event.extras[name] for name in (*_STOPS_WITH_DELTA, *end) if name in event.extras}
             beside = {name: value for name, value in event.extras.items() if name not in inner}
             end |= {"delta": inner | stop, **beside}
         self.out.append(_END % dump(end))

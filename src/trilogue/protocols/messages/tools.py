@@ -117,11 +117,15 @@ def _names(fields: Fields, name: str) -> tuple[str, ...] | None:
 
 def _web_search(fields: Fields) -> dict[str, Any]:
     place = fields.fields("user_location")
+    location = read_location(place) if place else None
+    if place is not None:
+        place.any("type")
+        fields.keep("user_location", place)
     return {
         "allowed_domains": _names(fields, "allowed_domains"),
         "blocked_domains": _names(fields, "blocked_domains"),
         "max_uses": fields.integer("max_uses"),
-        "location": read_location(place) if place else None,
+        "location": location,
         "extras": fields.rest(),
     }
 
@@ -168,7 +172,10 @@ def _allowed_by_server(server: Fields) -> tuple[str, ...] | None:
     config = server.fields("tool_configuration")
     if config is None:
         return None
-    return () if config.flag("enabled") is False else _names(config, "allowed_tools")
+    names = _names(config, "allowed_tools")
+    enabled = config.flag("enabled")
+    server.keep("tool_configuration", config)
+    return () if enabled is False else names
 
 
 def _allowed_by_toolset(fields: Fields) -> tuple[str, ...] | None:

@@ -182,7 +182,8 @@ def _with_details(stop: Stop, fields: LooseFields) -> Stop:
     kind = fields.text("type")
     if kind not in (None, "refusal"):
         fields.put_back("type", kind)
-    return replace(stop, category=fields.text("category"), explanation=fields.text("explanation"), extras=fields.rest())
+    category, explanation = fields.text("category"), fields.text("explanation")
+    return replace(stop, category=category, explanation=explanation, path="stop_details", extras=fields.rest())
 
 
 _STOP_NAMES = reverse(STOPS)

@@ -117,6 +117,7 @@ _PARTS: dict[str, Fate] = {
     "eager_input_streaming": Fate(loss="tool.option"),
     "input_examples": Fate(loss="tool.option"),
     "response_inclusion": Fate(loss="web_search.params"),
+    "user_location": Fate(loss="web_search.params"),
 }
 
 FATES: Fates = {**_TOP_LEVEL, **_NESTED, **_PARTS}

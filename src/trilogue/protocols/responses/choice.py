@@ -43,11 +43,15 @@ def _ref(value: Json, path: str) -> ToolRef:
     name = fields.text("name") or ""
     namespace = fields.text("namespace")
     if kind in _CHOICE_KINDS:
-        return ToolRef(name=name, kind=_CHOICE_KINDS[kind], namespace=namespace, native=value)
+        rest = fields.rest()
+        return ToolRef(name=name, kind=_CHOICE_KINDS[kind], namespace=namespace, native=value, path=path, extras=rest)
+    label = fields.text("server_label")
     return ToolRef(
-        name=name or fields.text("server_label") or "",
+        name=name or label or "",
         hosted=HOSTED_TOOLS.get(kind, HostedKind.OTHER),
         native=value,
+        path=path,
+        extras=fields.rest(),
     )
 
 

@@ -231,12 +231,19 @@ class OpenReasoning(OpenItem):
 
     def _agree(self, raw: bool, texts: tuple[str, ...]) -> bool:
         """Add what was not streamed; whether the parts now say what `texts` says."""
-        keys = sorted([index for is_raw, index in self._parts if is_raw is raw])
-        keys += range(len(keys), len(texts))
+        keys = self._places(raw, texts)
         for index, text in zip(keys, texts, strict=False):
             self.think_whole(raw, index, text)
         said = [self._part(raw, index).text() for index in keys]
         return tuple(said) == texts
+
+    def _places(self, raw: bool, texts: tuple[str, ...]) -> list[int]:
+        """Indices for the parts of these texts: their own where those agree, else by order, as in messages."""
+        streamed = {index: part.text() for (is_raw, index), part in self._parts.items() if is_raw is raw}
+        if all([index < len(texts) and texts[index].startswith(said) for index, said in streamed.items()]):
+            return list(range(len(texts)))
+        keys = sorted(streamed)
+        return [*keys, *range(keys[-1] + 1, keys[-1] + 1 + len(texts) - len(keys))]
 
     def _part(self, raw: bool, index: int) -> Part:
         if (raw, index) not in self._parts:
