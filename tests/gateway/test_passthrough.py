@@ -12,7 +12,8 @@ from tests.gateway.running import CLIENT_KEY, Gateway
 from tests.scripted.ask import body
 from tests.scripted.http import LAST_CHUNK, Do, chunk, sse_answer, stream_head, whole
 from tests.scripted.server import KEY, ScriptedUpstream
-from trilogue.model import Protocol
+from trilogue.model import Opaque, OpaqueKind, Protocol, Provenance
+from trilogue.translate.seal import Sealer
 
 STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 ODD = {"x-unknown": [1.50, 1e2, "\u65e5\ud83d\ude00", {"model": "inner", "b": None, "a": -0.0}]}
@@ -48,6 +49,21 @@ def test_sealed_values_stay_here(gateway: Gateway, up: ScriptedUpstream) -> None
     assert json.loads(up.last().body) == {**sent, "model": "text", "messages": kept}
     refused = gateway.http.post("/v1/messages", json=sent, headers={"trilogue-mode": "strict"})
     assert refused.status_code == 400
+
+
+def test_sealed_by_a_key_that_is_lost(gateway: Gateway, up: ScriptedUpstream) -> None:
+    """It could be of a gateway behind this one, so that it is sent; an upstream that refuses it is asked without."""
+    asked = body(Protocol.MESSAGES, "messages/text", stream=False)
+    origin = Provenance(protocol=Protocol.RESPONSES)
+    lost = Sealer.ephemeral().seal(Opaque(kind=OpaqueKind.ENCRYPTED, value="theirs"), origin)
+    thought = {"type": "thinking", "thinking": "t", "signature": lost}
+    said = {"role": "assistant", "content": [thought, {"type": "text", "text": "Hi"}]}
+    answer = gateway.http.post(
+        "/v1/messages", json={**asked, "messages": [*asked["messages"], said, *asked["messages"]]}
+    )
+    assert answer.status_code == 200
+    assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
+    assert [lost.encode() in request.body for request in up.requests] == [True, False]
 
 
 @EVERY_CLIENT

@@ -74,3 +74,12 @@ def test_keys_are_checked_and_hidden() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Sealer([])
     assert repr(Sealer([OLD])) == "Sealer(1 keys)"
+
+
+def test_knows_whose_a_sealed_value_is() -> None:
+    """One key is enough to have made it. What no gateway can have made is nobody's."""
+    sealed = Sealer([OLD]).seal(VALUE, ORIGIN)
+    assert Sealer([NEW]).of_another(sealed)
+    assert not Sealer([NEW, OLD]).of_another(sealed)
+    assert not Sealer([NEW]).of_another(SEAL_PREFIX + "AAAA")
+    assert not Sealer([NEW]).of_another(VALUE.value)

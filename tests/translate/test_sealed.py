@@ -6,7 +6,8 @@ import pytest
 
 import trilogue
 from trilogue import Protocol
-from trilogue.model import Ledger
+from trilogue.model import Ledger, Opaque, OpaqueKind, Provenance
+from trilogue.translate.seal import Sealer
 from trilogue.translate.sealed import without_sealed
 
 SEALED = "trl1.AAAA"
@@ -17,6 +18,11 @@ CALL = {"type": "tool_use", "id": "1", "name": "f", "input": {}}
 USER = {"role": "user", "content": "Hi"}
 CITED = {"type": "web_search_result_location", "url": "u", "title": "t", "cited_text": ""}
 FOUND = {"type": "web_search_result", "url": "u", "title": "t"}
+
+
+ANOTHERS = Sealer([bytes(32)]).seal(
+    Opaque(kind=OpaqueKind.SIGNATURE, value="theirs"), Provenance(protocol=Protocol.MESSAGES)
+)
 
 
 def said(*blocks: dict[str, Any]) -> dict[str, Any]:
@@ -122,3 +128,20 @@ def test_translation_to_the_same_protocol() -> None:
     assert [loss.code for loss in up.losses] == ["reasoning.foreign_dropped"]
     with pytest.raises(trilogue.StrictLoss):
         trilogue.translate_request(body, source=Protocol.MESSAGES, target=Protocol.MESSAGES, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body"),
+    [
+        (Protocol.MESSAGES, {"messages": [USER, said({**THINKING, "signature": ANOTHERS}, CALL)]}),
+        (Protocol.RESPONSES, {"input": [{"type": "reasoning", "summary": [], "encrypted_content": ANOTHERS}]}),
+        (Protocol.CHAT, {"messages": [{"role": "assistant", "reasoning_details": [{"data": ANOTHERS}]}]}),
+    ],
+)
+def test_what_another_gateway_has_sealed_goes_back_to_it(protocol: Protocol, body: dict[str, Any]) -> None:
+    """It came from the upstream, which is such a gateway. Ours goes all the same, and without a key nobody can tell."""
+    ours, ledger = Sealer([bytes(31) + b"o"]), Ledger()
+    assert without_sealed(body, protocol, ledger, ours) is body
+    assert ledger.losses == []
+    assert without_sealed(body, protocol, ledger, Sealer([bytes(32)])) is not body
+    assert without_sealed(body, protocol, ledger) is not body

@@ -26,6 +26,7 @@ from trilogue.protocols.profile import Profile
 from trilogue.translate.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.requests import translate_request
+from trilogue.translate.seal import Sealer
 from trilogue.translate.sealed import without_sealed
 from trilogue.translate.strip import strip_reasoning
 from trilogue.upstream import HeaderPairs, UpstreamRequest
@@ -46,7 +47,7 @@ class Outbound(Struct, frozen=True, gc=False):
 def outbound(call: Call, provider: Provider, account: Account, model: str, services: Services) -> Outbound:
     """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
     if provider.protocol is call.client:
-        return _passed_on(call, provider, account, model)
+        return _passed_on(call, provider, account, model, services.sealer)
     target = Target(
         protocol=provider.protocol,
         model=model,
@@ -68,13 +69,13 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
     return Outbound(request, up.exchange, up.losses)
 
 
-def _passed_on(call: Call, provider: Provider, account: Account, model: str) -> Outbound:
+def _passed_on(call: Call, provider: Provider, account: Account, model: str, sealer: Sealer) -> Outbound:
     profile, body = provider.profile(model), call.body
     losses: list[Loss] = []
     if not profile.keeps_state:
         refuse_state(body, call.client)
     if _SEALED in body:
-        body, losses = own_body(body, call.client, call.strict)
+        body, losses = own_body(body, call.client, call.strict, sealer)
     if model != call.model:
         body = with_model(body, call.model, model)
     if call.client is Protocol.MESSAGES and not profile.billing_block:
@@ -91,14 +92,14 @@ def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     return body, losses
 
 
-def own_body(body: bytes, protocol: Protocol, strict: bool) -> tuple[bytes, list[Loss]]:
+def own_body(body: bytes, protocol: Protocol, strict: bool, sealer: Sealer) -> tuple[bytes, list[Loss]]:
     """The body for an upstream of the client's own protocol: the same bytes, unless upstreams of other protocols have
     left in the history what only we can read."""
     if _SEALED not in body:
         return body, []
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger)
+    cleaned = without_sealed(wire, protocol, ledger, sealer)
     if strict:
         ledger.refuse_if_any()
     return body if cleaned is wire else dump(cleaned), ledger.losses

@@ -105,7 +105,7 @@ def _weight(value: Json) -> int:
 async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) -> Count | None:
     """What the upstream counts; None if it cannot."""
     if provider.protocol is visit.entry.client:
-        own, losses = own_body(body, visit.entry.client, visit.strict)
+        own, losses = own_body(body, visit.entry.client, visit.strict, visit.entry.services.sealer)
         wire = own if model == visit.record.model else with_model(own, visit.record.model, model)
     else:
         wire, losses = _translated(visit, body, provider, model)

@@ -117,8 +117,8 @@ class Closer(Struct, frozen=True):
     always: bool
 
     def seal(self, opaque: Opaque) -> Opaque:
-        """The value in its envelope. One that is sealed already stays as it is."""
-        return opaque if opaque.sealed else replace(opaque, value=self.sealer.seal(opaque, self.origin))
+        """The value in its envelope, also one that is sealed already: then the upstream is a gateway too."""
+        return replace(opaque, value=self.sealer.seal(opaque, self.origin))
 
     def seal_or_mark(self, opaque: Opaque | None, mark: Opaque = MARK) -> Opaque | None:
         """As `seal`; where there is nothing to seal, a mark if the client's protocol demands one."""

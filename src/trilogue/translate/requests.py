@@ -58,7 +58,7 @@ def translate_request(
         ledger = Ledger()
         names = NO_NAMES
         keeper = sealer or default_sealer()
-        if where.protocol is source and (cleaned := without_sealed(wire, source, ledger)) is not wire:
+        if where.protocol is source and (cleaned := without_sealed(wire, source, ledger, sealer)) is not wire:
             wire = cleaned
             request = CODECS[source].decode_request(wire)
         mended = len(ledger.losses)

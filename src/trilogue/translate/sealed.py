@@ -1,25 +1,38 @@
 """A request that stays in its protocol, without the values that only we can read.
 
 A client that talked to an upstream of another protocol before has them in its history: sealed signatures, encrypted
-reasoning, search results. The provider of its own protocol did not make them and answers 400 to them.
+reasoning, search results. The provider of its own protocol did not make them and answers 400 to them. What another
+gateway has sealed came from the upstream and goes back to it: that one can read it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from msgspec import Struct
+
 from trilogue.model import SEAL_PREFIX, Json, Ledger, Protocol
+from trilogue.translate.seal import Sealer
 
 _Wire = dict[str, Json]
 
 
-def without_sealed(body: _Wire, protocol: Protocol, ledger: Ledger) -> _Wire:
+class _Cleaning(Struct, frozen=True):
+    """How a request is cleaned."""
+
+    ledger: Ledger
+    sealer: Sealer | None
+
+    def is_sealed(self, value: Json) -> bool:
+        """Whether only we can read it. Without a sealer nobody knows whose it is, and it goes."""
+        if not isinstance(value, str) or not value.startswith(SEAL_PREFIX):
+            return False
+        return self.sealer is None or not self.sealer.of_another(value)
+
+
+def without_sealed(body: _Wire, protocol: Protocol, ledger: Ledger, sealer: Sealer | None = None) -> _Wire:
     """The request without the blocks that hold such values, which are declared; the very same one if there is none."""
-    return _CLEANERS[protocol](body, ledger)
-
-
-def _is_sealed(value: Json) -> bool:
-    return isinstance(value, str) and value.startswith(SEAL_PREFIX)
+    return _CLEANERS[protocol](body, _Cleaning(ledger, sealer))
 
 
 def _objects(value: Json) -> Iterator[tuple[int, _Wire]]:
@@ -28,41 +41,41 @@ def _objects(value: Json) -> Iterator[tuple[int, _Wire]]:
             yield position, entry
 
 
-def _chat(body: _Wire, ledger: Ledger) -> _Wire:
+def _chat(body: _Wire, cleaning: _Cleaning) -> _Wire:
     changed: dict[int, _Wire] = {}
     for position, message in _objects(body.get("messages")):
         details = message.get("reasoning_details")
-        sealed = [n for n, entry in _objects(details) if _is_sealed(entry.get("data"))]
+        sealed = [n for n, entry in _objects(details) if cleaning.is_sealed(entry.get("data"))]
         if sealed:
-            ledger.add("reasoning.foreign_dropped", f"messages[{position}].reasoning_details")
+            cleaning.ledger.add("reasoning.foreign_dropped", f"messages[{position}].reasoning_details")
             kept = [entry for n, entry in _objects(details) if n not in sealed]
             rest = {name: value for name, value in message.items() if name != "reasoning_details"}
             changed[position] = {**rest, "reasoning_details": kept} if kept else rest
     return _replaced(body, "messages", changed)
 
 
-def _responses(body: _Wire, ledger: Ledger) -> _Wire:
+def _responses(body: _Wire, cleaning: _Cleaning) -> _Wire:
     gone: dict[int, None] = {}
     for position, item in _objects(body.get("input")):
-        if item.get("type") == "reasoning" and _is_sealed(item.get("encrypted_content")):
-            ledger.add("reasoning.foreign_dropped", f"input[{position}]")
+        if item.get("type") == "reasoning" and cleaning.is_sealed(item.get("encrypted_content")):
+            cleaning.ledger.add("reasoning.foreign_dropped", f"input[{position}]")
             gone[position] = None
     return _replaced(body, "input", gone)
 
 
-def _messages(body: _Wire, ledger: Ledger) -> _Wire:
+def _messages(body: _Wire, cleaning: _Cleaning) -> _Wire:
     changed: dict[int, _Wire | None] = {}
     for position, message in _objects(body.get("messages")):
         content = message.get("content")
         if isinstance(content, list):
-            kept = _blocks(content, f"messages[{position}].content", ledger)
+            kept = _blocks(content, f"messages[{position}].content", cleaning)
             if kept != content:
                 changed[position] = {**message, "content": kept} if kept else None
     cleaned = _replaced(body, "messages", changed)
     thinking = body.get("thinking")
     if changed and isinstance(thinking, dict) and thinking.get("type") == "enabled" and _mid_loop(body, changed):
         # With a budget the API wants thinking at the beginning of the turn whose calls are answered.
-        ledger.add("thinking.replay_missing", "thinking")
+        cleaning.ledger.add("thinking.replay_missing", "thinking")
         cleaned = {name: value for name, value in cleaned.items() if name != "thinking"}
     return cleaned
 
@@ -74,32 +87,32 @@ def _mid_loop(body: _Wire, changed: dict[int, _Wire | None]) -> bool:
     return said is not None and any(block.get("type") == "tool_use" for _, block in _objects(said["content"]))
 
 
-def _blocks(content: list[Json], path: str, ledger: Ledger) -> list[Json]:
+def _blocks(content: list[Json], path: str, cleaning: _Cleaning) -> list[Json]:
     searches = {
         block.get("tool_use_id")
         for _, block in _objects(content)
-        if any(_is_sealed(hit.get("encrypted_content")) for _, hit in _objects(block.get("content")))
+        if any(cleaning.is_sealed(hit.get("encrypted_content")) for _, hit in _objects(block.get("content")))
     }
     kept: list[Json] = []
     for position, block in enumerate(content):
         here = f"{path}[{position}]"
         if not isinstance(block, dict):
             kept.append(block)
-        elif _is_sealed(block.get("signature")) or _is_sealed(block.get("data")):
-            ledger.add("reasoning.foreign_dropped", here)
+        elif cleaning.is_sealed(block.get("signature")) or cleaning.is_sealed(block.get("data")):
+            cleaning.ledger.add("reasoning.foreign_dropped", here)
         elif searches and (block.get("tool_use_id") or block.get("id")) in searches:
-            ledger.add("web_search.replay", here)
+            cleaning.ledger.add("web_search.replay", here)
         else:
-            kept.append(_uncited(block, here, ledger))
+            kept.append(_uncited(block, here, cleaning))
     return kept
 
 
-def _uncited(block: _Wire, path: str, ledger: Ledger) -> _Wire:
+def _uncited(block: _Wire, path: str, cleaning: _Cleaning) -> _Wire:
     cited = block.get("citations")
-    kept = [entry for _, entry in _objects(cited) if not _is_sealed(entry.get("encrypted_index"))]
+    kept = [entry for _, entry in _objects(cited) if not cleaning.is_sealed(entry.get("encrypted_index"))]
     if not isinstance(cited, list) or len(kept) == len(cited):
         return block
-    ledger.add("citation.dropped", path)
+    cleaning.ledger.add("citation.dropped", path)
     rest = {name: value for name, value in block.items() if name != "citations"}
     return {**rest, "citations": kept} if kept else rest
 
@@ -112,7 +125,7 @@ def _replaced(body: _Wire, name: str, changed: dict[int, _Wire] | dict[int, _Wir
     return {**body, name: [entry for entry in entries if entry is not None]}
 
 
-_CLEANERS: dict[Protocol, Callable[[_Wire, Ledger], _Wire]] = {
+_CLEANERS: dict[Protocol, Callable[[_Wire, _Cleaning], _Wire]] = {
     Protocol.CHAT: _chat,
     Protocol.MESSAGES: _messages,
     Protocol.RESPONSES: _responses,

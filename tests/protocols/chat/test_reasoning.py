@@ -13,6 +13,10 @@ def read(**fields: Any) -> list[Reasoning]:
     return read_reasoning(fields, "m")
 
 
+def read_back(**fields: Any) -> list[Reasoning]:
+    return read_reasoning(fields, "m", "as it came")
+
+
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "thinking"])
 def test_plain_spellings(field: str) -> None:
     """Raw chain of thought, not a summary."""
@@ -48,7 +52,7 @@ def test_nothing_to_read_stays_with_the_message() -> None:
 def test_sealed_value_without_a_usable_span(span: Any) -> None:
     """A client that changed the words still gives the value back, with all of them."""
     entry = {"type": "reasoning.encrypted", "data": "trl1.x", "format": "trilogue", "span": span}
-    block = read(reasoning_content="words", reasoning_details=[entry])[0]
+    block = read_back(reasoning_content="words", reasoning_details=[entry])[0]
     assert block.summary == ("words",)
     assert block.opaque is not None
     assert block.opaque.sealed
@@ -57,11 +61,21 @@ def test_sealed_value_without_a_usable_span(span: Any) -> None:
 def test_words_without_a_value_stay_blocks_of_their_own() -> None:
     """Before, between and after the sealed ones."""
     entry = {"type": "reasoning.encrypted", "data": "trl1.x", "format": "trilogue", "span": [1, 2]}
-    assert [block.raw + block.summary for block in read(reasoning="abc", reasoning_details=[entry])] == [
+    assert [block.raw + block.summary for block in read_back(reasoning="abc", reasoning_details=[entry])] == [
         ("a",),
         ("b",),
         ("c",),
     ]
+
+
+def test_values_of_a_gateway_behind_this_one() -> None:
+    """In an answer they are as opaque as any others, and go back whole."""
+    entry = {"type": "reasoning.encrypted", "data": "trl1.x", "format": "trilogue", "span": [0, 1]}
+    other = {**entry, "data": "trl1.y", "span": [3, 4]}
+    blocks = read(reasoning_content="a\n\nb", reasoning_details=[entry, other])
+    assert [block.raw for block in blocks] == [("a\n\nb",)]
+    assert blocks[0].opaque is not None
+    assert details_of(blocks[0].opaque) == [entry, other]
 
 
 def test_merge_details() -> None:

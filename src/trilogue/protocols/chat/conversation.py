@@ -29,8 +29,8 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.chat.encode_content import encode_block, encode_content, mark_part
-from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, signature_field
-from trilogue.protocols.chat.wire import MAX_CALL_ID, REASONING_FIELDS
+from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
+from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.ids import safe_call_id
 from trilogue.protocols.jsontext import dump_text
@@ -332,6 +332,10 @@ def _reasoning(blocks: list[Reasoning], calls: bool, out: Outgoing) -> dict[str,
     details = [entry for block in blocks if block.opaque is not None for entry in details_of(block.opaque)]
     if details:
         fields["reasoning_details"] = details
+    if any(entry.get("format") == DETAILS_FORMAT for entry in entries(details)):
+        # A gateway wants the words as it wrote them: its values say from where to where each of them goes.
+        fields["reasoning_content"] = "".join(text for block in blocks for text in (*block.summary, *block.raw))
+        return fields
     field = out.profile.reasoning_field
     if field is None:
         for block in blocks:

@@ -33,12 +33,12 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 def read_reasoning(message: dict[str, Json], path: str, keep: str | None = None) -> list[Reasoning]:
     """Take the reasoning beside the content, in any of its spellings, out of what is left of the message at a path.
 
-    `keep`: the extra to remember the spelling under.
+    `keep`: the extra to remember the spelling under, in requests. In answers a sealed value is as opaque as any other.
     """
     if _SPELLED.isdisjoint(message):
         return []
     taken = {name: value for name in _SPELLINGS if (value := message.pop(name, None)) is not None}
-    blocks = _reasoning_blocks(taken, path) if taken else []
+    blocks = _reasoning_blocks(taken, path, keep is not None) if taken else []
     if not blocks:
         message |= taken
     elif keep is not None:
@@ -46,11 +46,11 @@ def read_reasoning(message: dict[str, Json], path: str, keep: str | None = None)
     return blocks
 
 
-def _reasoning_blocks(taken: dict[str, Json], path: str) -> list[Reasoning]:
+def _reasoning_blocks(taken: dict[str, Json], path: str, may_be_ours: bool) -> list[Reasoning]:
     text = next((value for name in REASONING_TEXTS if isinstance(value := taken.get(name), str) and value), "")
     details = entries(taken.get("reasoning_details"))
     sealed = [entry for entry in details if _is_sealed(entry.get("data"))]
-    if sealed:
+    if sealed and may_be_ours:
         return list(_sealed_blocks(text, sealed, path))
     thinking = list(_thinking_blocks(entries(taken.get("thinking_blocks")), path))
     if thinking:

@@ -191,7 +191,7 @@ class Conversation:
         if self._native:
             item = encode_reasoning(block.summary, block.raw, opaque.value if opaque else None)
             return _with_marks(item, block.id, block.status, block)
-        if opaque is not None and opaque.kind is OpaqueKind.ENCRYPTED and not opaque.sealed:
+        if opaque is not None and opaque.kind is OpaqueKind.ENCRYPTED:
             item = encode_reasoning(block.summary, block.raw, opaque.value)
             # The server checks the blob against the item's id, so that an id may be left out but not made up.
             return _with_marks(item, opaque.item_id or block.id, None)
