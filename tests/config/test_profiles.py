@@ -39,4 +39,3 @@ def test_cache_marks_go_by_the_name_of_the_model() -> None:
     for model, marks in (("gpt-5.6", True), ("gpt-6.1-mini", True), ("gpt-5.4", False), ("my-deployment", False)):
         for protocol in (Protocol.CHAT, Protocol.RESPONSES):
             assert ProfileSettings(name="openai").over(protocol, model).cache_marks is marks
-    assert ProfileSettings(name="openai", cache_marks=True).over(Protocol.CHAT, "my-deployment").cache_marks
