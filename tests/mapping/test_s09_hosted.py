@@ -245,6 +245,7 @@ REMOTE_CALL = {
     "error": None,
     "status": "completed",
 }
+OTHER = {"query": "a", "queries": ["b"]}
 BOTH = {"query": "a", "queries": ["a", "b"]}
 SOUGHT = {"url": "https://cats.com", "pattern": "fur"}
 DREW = {
@@ -312,6 +313,7 @@ ANSWERS = (
         )
         for name, action, tool, wanted in (
             ("searched at once", {"type": "search", "query": "a", "queries": ["a", "b"]}, "web_search", BOTH),
+            ("searched with others", {"type": "search", "query": "a", "queries": ["b"]}, "web_search", OTHER),
             ("searched, in the old way", {"type": "search", "query": "a"}, "web_search", {"query": "a"}),
             ("sought on a page", {"type": "find_in_page", **SOUGHT}, "web_fetch", SOUGHT),
         )
@@ -349,6 +351,19 @@ ANSWERS = (
             "content[1]": like(type="mcp_tool_result", is_error=False),
             "stop_reason": "end_turn",
         },
+    ),
+    *(
+        Answer(
+            "what a remote tool failed with",
+            "R>M",
+            {"output": [{**REMOTE_CALL, "output": None, "status": "failed", "error": error}]},
+            {"content[1]": like(type="mcp_tool_result", is_error=True, content=[{"type": "text", "text": "no disk"}])},
+        )
+        for error in (
+            {"type": "http_error", "code": 502, "message": "no disk"},
+            {"type": "mcp_tool_execution_error", "content": "no disk"},
+            {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no disk"}]},
+        )
     ),
     Answer(
         "paused turn",

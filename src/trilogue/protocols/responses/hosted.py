@@ -58,7 +58,7 @@ def _web_search(fields: LooseFields, tool: HostedKind) -> _Read:
     query = action.text("query") or (queries[0] if queries else None)
     if query is None:
         return tool, fields.text("arguments") or "{}", result
-    return tool, dump_text({"query": query} | ({"queries": queries} if len(queries) > 1 else {})), result
+    return tool, dump_text({"query": query} | ({} if queries in ([], [query]) else {"queries": queries})), result
 
 
 def _hit(source: Json) -> SearchHit | None:
@@ -94,8 +94,15 @@ def _mcp(fields: LooseFields, tool: HostedKind) -> _Read:
     given = fields.text("arguments") or "{}"
     if output is None and error is None:
         return tool, given, None
-    said = None if error is None else (LooseFields(error).text("message") or dump_text(error))
-    return tool, given, ((), output, said)
+    return tool, given, ((), output, None if error is None else _said(error))
+
+
+def _said(error: Json) -> str:
+    """What an error of an MCP call says: a message, or the content that the tool gave."""
+    fields = LooseFields(error)
+    words = fields.text("message") or fields.text("content")
+    parts = [text for part in fields.items("content") or () if (text := LooseFields(part).text("text"))]
+    return words or "\n".join(parts) or dump_text(error)
 
 
 def _mcp_tools(fields: LooseFields, tool: HostedKind) -> _Read:
