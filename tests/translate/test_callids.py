@@ -116,3 +116,20 @@ def test_an_answer_has_ids_that_the_history_has_not(client: Protocol) -> None:
     key, field = ("content", "id") if client is M else ("output", "call_id")
     for answer in (body, streamed):
         assert [block[field] for block in answer[key]] == ["call_0_3", "call_1"]
+
+
+@pytest.mark.parametrize("client", [M, C])
+def test_calls_of_one_answer_have_ids_of_their_own(client: Protocol) -> None:
+    """Whatever the upstream does."""
+    call = {"type": "function_call", "id": "fc_1", "call_id": "call_0", "name": "look", "arguments": "{}"}
+    answer = {
+        "id": "r",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": "m",
+        "output": [call, call],
+    }
+    body = trilogue.translate_response(answer, source=R, target=client).body
+    calls = body["content"] if client is M else body["choices"][0]["message"]["tool_calls"]
+    assert [call["id"] for call in calls] == ["call_0", "call_0_2"]

@@ -81,7 +81,7 @@ class _Apart:
 
 
 class FreshIdStage:
-    """Gives the calls of an answer ids that the client's history does not know yet."""
+    """Gives each call of an answer an id of its own, that the client's history does not know yet either."""
 
     def __init__(self, taken: frozenset[str]) -> None:
         self._taken = set(taken)
@@ -101,8 +101,8 @@ class FreshIdStage:
     def _started(self, index: int, call: ToolCall) -> ToolCall:
         seen = safe_call_id(call.id)  # what the client will see
         new = fresh_id(seen, self._taken)
+        self._taken.add(new)
         if new == seen:
             return call
-        self._taken.add(new)
         self._changed[index] = new
         return replace(call, id=new)

@@ -281,8 +281,7 @@ class _Pipeline:
     def _expect_calls(self, names: ToolNames) -> None:
         """The first tool call has come; many answers have none. The other steps leave calls alone, or come later."""
         self._names = None
-        if self._taken:
-            self._before.insert(0, FreshIdStage(self._taken))
+        self._before.insert(0, FreshIdStage(self._taken))
         if names.offered:
             self._before.insert(0, NameStage(names))
         self._before.insert(0, ParallelStage(names))

@@ -139,9 +139,10 @@ def _complete(entry: Json) -> Json:
     """Probabilities of a token with the lists that this protocol demands; Chat servers leave them out, or null."""
     if not isinstance(entry, dict):
         return entry
+    given = entry.get("top_logprobs")
     others = [
         {**other, "bytes": other.get("bytes") or []} if isinstance(other, dict) else other
-        for other in entry.get("top_logprobs") or ()
+        for other in (given if isinstance(given, list) else ())
     ]
     return {**entry, "bytes": entry.get("bytes") or [], "top_logprobs": others}
 
