@@ -53,6 +53,14 @@ LEADING = (
         lost="cache.ttl",
     ),
     Ask(
+        "a cache mark that the model does not take",
+        "M>R",
+        {"system": MARKED},
+        {"instructions": "A\n\nB", "input[0].role": "user"},
+        lost="cache.mark",
+        model="gpt-5.1",
+    ),
+    Ask(
         "instructions lead",
         "R>C",
         {"instructions": "A"},

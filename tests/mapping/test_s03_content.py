@@ -113,7 +113,37 @@ FILE_ID: dict[str, Body] = {
     "M": {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
     "R": {"type": "input_image", "file_id": "file_1", "detail": "auto"},
 }
+FOUND = {"type": "search_result", "source": "https://e.com", "title": "T", "content": [{"type": "text", "text": "w"}]}
+
 LIMITS = (
+    *(
+        Ask(
+            "what is said of a file",
+            f"M>{p}",
+            user("M", {**FILE["M"], "context": "of 2024"}),
+            {f"{part(p)}.text": "of 2024", part(p, 1): FILE[p]},
+            lost="document.as_text",
+        )
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            f"{name} that an assistant said",
+            f"M>{p}",
+            {
+                "messages": [
+                    {"role": "user", "content": "hi"},
+                    {"role": "assistant", "content": [*said, block]},
+                    {"role": "user", "content": "go"},
+                ]
+            },
+            {f"{'messages' if p == 'C' else 'input'}[1]": like(role="assistant" if said else "user")},
+            lost="native.dropped",
+        )
+        for p in "CR"
+        for name, block in (("picture", IMAGE_URL["M"]), ("file", FILE["M"]), ("finding", FOUND))
+        for said in ([], [{"type": "text", "text": "look"}])
+    ),
     *(Ask("image type", f"{p}>M", user(p, BMP[p]), refused=f"{part(p)}") for p in "CR"),
     *(Ask("detail", f"{p}>M", user(p, HIGH[p]), {part("M"): IMAGE_URL["M"]}, lost="image.detail") for p in "CR"),
     Ask("detail", "C>R", user("C", HIGH["C"]), {part("R"): HIGH["R"]}),

@@ -7,6 +7,7 @@ import pytest
 
 from tests.mapping.cases import (
     ABSENT,
+    COMPAT,
     USER,
     Answer,
     Ask,
@@ -254,6 +255,57 @@ MEDIA = (
     ),
 )
 
+MARKED = {"cache_control": {"type": "ephemeral"}}
+MARKS = (
+    *(
+        Ask(
+            "cache mark on a result",
+            f"M>{p}",
+            results(content, **MARKED)["M"],
+            {f"{RESULT[p]}[-1]": like(text="look", prompt_cache_breakpoint={"mode": "explicit"})},
+        )
+        for p in "CR"
+        for content in ("look", [TEXT["M"]])
+    ),
+    Ask(
+        "cache mark on a result with a picture",
+        "M>R",
+        results([TEXT["M"], IMAGE["M"]], **MARKED)["M"],
+        {
+            f"{RESULT['R']}[0].prompt_cache_breakpoint": ABSENT,
+            f"{RESULT['R']}[1]": like(type="input_image", prompt_cache_breakpoint={"mode": "explicit"}),
+        },
+    ),
+    Ask("cache mark on an empty result", "M>R", results([], **MARKED)["M"], {RESULT["R"]: ""}, lost="cache.mark"),
+    *(
+        Ask(
+            "cache mark on a model without them",
+            f"M>{p}",
+            results("look", **MARKED)["M"],
+            {RESULT[p]: "look"},
+            lost="cache.mark",
+            model="gpt-5",
+        )
+        for p in "CR"
+    ),
+)
+
+SCAN = {"type": "document", "title": "Scan", "source": {"type": "content", "content": [TEXT["M"], IMAGE["M"]]}}
+SCANS = tuple(
+    Ask(
+        "picture in a document in a result",
+        "M>C",
+        results([SCAN])["M"],
+        {
+            "messages[2]": like(role="tool", content=texts("[document: see the next user message]")),
+            "messages[3].content": holds("Scan", "look", "AAAA"),
+        },
+        lost="tool_result.media_moved document.as_text",
+        model=model,
+    )
+    for model in ("gpt-5.6", COMPAT)
+)
+
 ERRORS = (
     *(
         Ask(
@@ -291,7 +343,7 @@ ERRORS = (
     ),
 )
 
-CASES = (*CALLS, *MEDIA, *ERRORS)
+CASES = (*CALLS, *MEDIA, *MARKS, *SCANS, *ERRORS)
 
 
 @rows(CASES)

@@ -140,9 +140,21 @@ FROM_MESSAGES = (
                 "max_tokens": 9000,
             },
             {SAID[p]: "high"},
-            may="thinking.budget reasoning.visibility",
+            lost="thinking.budget",
+            may="reasoning.visibility",
         )
         for p in "CR"
+    ),
+    *(
+        Ask(
+            f"effort wins over {mode}",
+            f"M>{p}",
+            {"thinking": {"type": mode}, "output_config": {"effort": "high"}},
+            {SAID[p]: "high"},
+            lost="thinking.mode",
+        )
+        for p in "CR"
+        for mode in ("disabled", "between_tools")
     ),
     *(Ask("adaptive", f"M>{p}", {"thinking": {"type": "adaptive"}}, {SAID[p]: ABSENT}) for p in "CR"),
     *(Ask("disabled", f"M>{p}", {"thinking": {"type": "disabled"}}, {SAID[p]: "none"}) for p in "CR"),

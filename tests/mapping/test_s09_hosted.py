@@ -245,6 +245,17 @@ REMOTE_CALL = {
     "error": None,
     "status": "completed",
 }
+OTHER = {"query": "a", "queries": ["b"]}
+BOTH = {"query": "a", "queries": ["a", "b"]}
+SOUGHT = {"url": "https://cats.com", "pattern": "fur"}
+DREW = {
+    "id": "ci_1",
+    "type": "code_interpreter_call",
+    "status": "completed",
+    "code": "draw()",
+    "container_id": "cntr_1",
+    "outputs": [{"type": "logs", "logs": "drawn"}, {"type": "image", "url": "https://files.example/1.png"}],
+}
 ANSWERS = (
     Answer(
         "web search",
@@ -293,6 +304,34 @@ ANSWERS = (
         lost="hosted.result_dropped",
         may="native.dropped web_search.replay hosted.history_as_text",
     ),
+    *(
+        Answer(
+            f"what was {name}",
+            "R>M",
+            {"output": [{**LOOKED, "action": action}, message_item(output_text("Cats."))]},
+            {"content[0]": like(type="server_tool_use", name=tool, input=wanted)},
+        )
+        for name, action, tool, wanted in (
+            ("searched at once", {"type": "search", "query": "a", "queries": ["a", "b"]}, "web_search", BOTH),
+            ("searched with others", {"type": "search", "query": "a", "queries": ["b"]}, "web_search", OTHER),
+            ("searched, in the old way", {"type": "search", "query": "a"}, "web_search", {"query": "a"}),
+            ("sought on a page", {"type": "find_in_page", **SOUGHT}, "web_fetch", SOUGHT),
+        )
+    ),
+    *(
+        Answer(
+            "pictures that code drew",
+            f"R>{p}",
+            {"output": [DREW, message_item(output_text("Cats."))]},
+            {
+                "content[1].content.stdout" if p == "M" else "choices[0].message.content": "drawn"
+                if p == "M"
+                else "Cats."
+            },
+            lost="hosted.result_dropped",
+        )
+        for p in "MC"
+    ),
     Answer(
         "remote tools",
         "M>R",
@@ -312,6 +351,19 @@ ANSWERS = (
             "content[1]": like(type="mcp_tool_result", is_error=False),
             "stop_reason": "end_turn",
         },
+    ),
+    *(
+        Answer(
+            "what a remote tool failed with",
+            "R>M",
+            {"output": [{**REMOTE_CALL, "output": None, "status": "failed", "error": error}]},
+            {"content[1]": like(type="mcp_tool_result", is_error=True, content=[{"type": "text", "text": "no disk"}])},
+        )
+        for error in (
+            {"type": "http_error", "code": 502, "message": "no disk"},
+            {"type": "mcp_tool_execution_error", "content": "no disk"},
+            {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no disk"}]},
+        )
     ),
     Answer(
         "paused turn",
@@ -345,3 +397,15 @@ def test_a_search_in_the_history_is_told_in_words_or_as_an_item(target: str) -> 
     assert "cats" in json.dumps(translated.body)
     assert codes(translated.losses) <= {"hosted.history_as_text", "web_search.replay", "hosted.result_dropped"}
     assert translated.losses
+
+
+@pytest.mark.parametrize("action", [{"type": "search", **BOTH}, {"type": "find_in_page", **SOUGHT}])
+def test_what_was_looked_for_comes_back(action: dict[str, Any]) -> None:
+    """A Messages client sends the call back, and it is the same item again."""
+    down = Answer("search", "R>M", {"output": [{**LOOKED, "action": action}, message_item(output_text("Cats."))]}).run()
+    turns = [USER, {"role": "assistant", "content": down.body["content"]}, USER]
+    item = Ask("history", "M>R", {"messages": turns}).run().body["input"][1]
+    if action["type"] == "search":
+        assert item["action"] == action
+    else:
+        assert "fur" in json.dumps(item)

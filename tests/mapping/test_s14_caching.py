@@ -1,5 +1,6 @@
 """Mapping §14: caching, tier and identity."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -81,6 +82,24 @@ MARKS = (
     ),
     Ask(
         "mark on a server without them", "R>C", marked("R", "30m"), {MARK["C"]: ABSENT}, lost="cache.mark", model=COMPAT
+    ),
+    *(
+        Ask(f"mark on {model}", f"M>{p}", marked("M", "5m"), {MARK[p]: ABSENT}, lost="cache.mark", model=model)
+        for p, model in (
+            *product("CR", ("gpt-5", "gpt-5.5-codex", "gpt-4.1", "o3", "gpt-oss-120b")),
+            ("R", "grok-4"),
+        )
+    ),
+    *(
+        Ask(
+            f"mark on {model}",
+            f"M>{p}",
+            marked("M", "1h"),
+            {MARK[p]: like(mode="explicit")},
+            lost="cache.ttl",
+            model=model,
+        )
+        for p, model in product("CR", ("gpt-5.6-mini", "gpt-5.10", "openai/gpt-6.1"))
     ),
     *(
         Ask("automatic", f"M>{p}", {"cache_control": {"type": "ephemeral"}}, may="cache.options cache.mark cache.ttl")

@@ -44,7 +44,18 @@ def inside(usage: Body) -> Body:
     return paths
 
 
+NO_PICTURES = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
 ANSWERS = (
+    *(
+        Answer(
+            "counts of tools",
+            f"R>{p}",
+            {"tool_usage": {"image_gen": NO_PICTURES, "web_search": {"num_requests": searches}}},
+            {"usage.server_tool_use.web_search_requests": searches} if p == "M" else {},
+            lost=lost,
+        )
+        for p, searches, lost in (("M", 2, ""), ("M", 0, ""), ("C", 0, ""), ("C", 2, "usage.detail"))
+    ),
     *(Answer("all figures", pair, {"usage": SAME[pair[0]]}, inside(SAME[pair[-1]])) for pair in PAIRS),
     *(
         Answer(

@@ -69,6 +69,13 @@ ANSWERS = (
         "refusal.category",
     ),
     Answer(
+        "a classifier's words after text",
+        "M>R",
+        {**CLASSIFIED, "stop_details": {"type": "refusal", "category": None, "explanation": "Too risky."}},
+        {"status": "incomplete", "output[0].content[0].text": "Well"},
+        "refusal.category",
+    ),
+    Answer(
         "partial text",
         "C>M",
         {"choices": choice("content_filter", content="Well")},

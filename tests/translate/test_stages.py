@@ -181,6 +181,19 @@ def test_stop_sequences_are_cut(pieces: list[str], text: str, sequence: str | No
     assert sum(isinstance(event, BlockStop) for event in out) == 1
 
 
+@pytest.mark.parametrize("pieces", [["a xENDy b"], list("a xENDy b"), ["a xE", "NDy b"]])
+def test_of_two_stop_sequences_the_first_to_be_complete_counts(pieces: list[str]) -> None:
+    """However the text is cut: a model that knew them would have stopped there."""
+    for sequences in (("xENDy", "END", "ND"), ("ND", "END", "xENDy")):
+        stage = StopStage(sequences)
+        stage([BlockStart(0, Text(text=""))])
+        out = [event for piece in pieces for event in stage([Delta(0, piece)])]
+        assert "".join(event.text for event in out if isinstance(event, Delta)) == "a x"
+        finish = out[-1]
+        assert isinstance(finish, Finish)
+        assert finish.stop.sequence == "END"
+
+
 def test_stop_sequences_leave_other_blocks_alone() -> None:
     """Tool arguments may contain anything."""
     events: list[Event] = [BlockStart(0, ToolCall(id="1", name="f")), Delta(0, '"END"'), BlockStop(0)]

@@ -27,8 +27,9 @@ _COMPATIBLE: dict[str, Any] = {
 PROFILES: dict[str, dict[str, Any]] = {
     # By the model's name alone.
     "auto": {},
-    # OpenAI itself, or Azure, whatever the deployment is called.
-    "openai": {name: getattr(Profile(), name) for name in _COMPATIBLE} | {"raw_reasoning": False},
+    # OpenAI itself, or Azure, whatever the deployment is called; but only a model's name tells if it takes cache marks.
+    "openai": {name: getattr(Profile(), name) for name in _COMPATIBLE if name != "cache_marks"}
+    | {"raw_reasoning": False},
     # A server that takes the common core of Chat Completions: vLLM, llama.cpp, LM Studio, most vendors.
     "compatible": _COMPATIBLE,
     # The same, and wants earlier reasoning back as reasoning_content: DeepSeek, Moonshot.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.model import Effort, Ledger
+from trilogue.model import Effort, Ledger, Thinking, ThinkingMode
 
 _ORDER = tuple(Effort)
 _LOSSES = {Effort.NONE: "effort.none", Effort.MINIMAL: "effort.minimal"}
@@ -28,6 +28,14 @@ def effort_of_budget(budget: int, path: str, ledger: Ledger) -> Effort:
     """The effort that comes nearest to a token budget."""
     ledger.add("thinking.budget", path, str(budget))
     return next((effort for most, effort in _LIMITS if budget <= most), Effort.MAX)
+
+
+def lose_beside_effort(thinking: Thinking, path: str, ledger: Ledger) -> None:
+    """An effort counts; what a request says beside it about thinking has no place of its own."""
+    if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
+        ledger.add("thinking.mode", path, thinking.mode.value)
+    elif thinking.budget is not None:
+        ledger.add("thinking.budget", path, str(thinking.budget))
 
 
 def nearest_effort(wanted: Effort, taken: tuple[Effort, ...], path: str, ledger: Ledger) -> Effort | None:

@@ -23,7 +23,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     sampling: bool = True
     """takes temperature, top_p (and top_k where the protocol has it)"""
     cache_marks: bool = True
-    """takes explicit cache marks"""
+    """takes explicit cache marks; of OpenAI's models those from gpt-5.6 on do"""
     keeps_state: bool = True
     """Messages, Responses: keeps earlier turns (thread, previous_response_id, conversation); where it does not,
     requests that rely on them are refused, and clients send the whole history"""
@@ -127,9 +127,13 @@ _COMPATIBLE = Profile(
     openai_fields=False,
 )
 
+_MARKED = r"gpt-(5\.([6-9]|\d\d)|[6-9]|\d\d)"
+"""OpenAI's models that take explicit cache marks; the others answer one with an error, and cache without being told"""
+
 _CHAT = (
     (r"gpt-.*-search", Profile(developer_role=False, cache_marks=False, efforts=(), web_search=True)),
-    (r"(gpt-[5-9]|o[1-9]|gpt-oss)", Profile()),
+    (_MARKED, Profile()),
+    (r"(gpt-[5-9]|o[1-9]|gpt-oss)", Profile(cache_marks=False)),
     (r"(gpt-|chatgpt)", Profile(developer_role=False, cache_marks=False, efforts=())),
     (r"gemini", replace(_COMPATIBLE, call_signatures=True)),
     (r"(deepseek|kimi|moonshot)", replace(_COMPATIBLE, reasoning_field="reasoning_content")),
@@ -137,9 +141,10 @@ _CHAT = (
 )
 
 _RESPONSES = (
-    (r"gpt-oss", Profile()),
-    (r"(gpt-|chatgpt|o[1-9]|codex|computer-use)", Profile(raw_reasoning=False)),
-    (r"", Profile()),
+    (r"gpt-oss", Profile(cache_marks=False)),
+    (_MARKED, Profile(raw_reasoning=False)),
+    (r"(gpt-|chatgpt|o[1-9]|codex|computer-use)", Profile(raw_reasoning=False, cache_marks=False)),
+    (r"", Profile(cache_marks=False)),
 )
 
 _TABLES = {Protocol.CHAT: _CHAT, Protocol.MESSAGES: _MESSAGES, Protocol.RESPONSES: _RESPONSES}

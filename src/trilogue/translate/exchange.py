@@ -11,12 +11,15 @@ from trilogue.protocols.codec import Target
 from trilogue.translate.names import ToolNames
 from trilogue.translate.seal import Sealer
 
+NO_CALLS: frozenset[str] = frozenset()
+
 
 class Exchange(Struct, frozen=True, kw_only=True):
     """One translated request, for the translation of its answer.
 
     `client`: the protocol the client speaks. `body`: its request as it sent it. `model`: the name it knows the model
-    by. `stop`: stop sequences that the upstream does not know and we cut at. `parsed`: the body came as JSON text.
+    by. `calls`: ids of the tool calls in its history. `stop`: stop sequences that the upstream does not know and we
+    cut at. `parsed`: the body came as JSON text.
     """
 
     client: Protocol
@@ -24,6 +27,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     body: dict[str, Json]
     model: str
     names: ToolNames
+    calls: frozenset[str] = NO_CALLS
     stop: tuple[str, ...] = ()
     sealer: Sealer
     parsed: bool = False

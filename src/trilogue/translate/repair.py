@@ -14,13 +14,18 @@ from trilogue.model import Ledger, Request, Role, Text, ToolCall, ToolResult, Tu
 UNAVAILABLE = "[result unavailable]"
 
 
-def refuse_broken_history(request: Request) -> None:
-    """Raise BadRequest for the first tool call without result or result without call."""
+def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
+    """Raise BadRequest for the first tool call without result or result without call.
+
+    Gives the ids of the calls, and whether calls share any.
+    """
     calls: dict[str, ToolCall] = {}
+    shared = False
     results: dict[str, ToolResult] = {}
     for turn in request.turns:
         for block in turn.blocks:
             if type(block) is ToolCall:
+                shared = shared or block.id in calls
                 calls[block.id] = block
             elif type(block) is ToolResult and block.call_id not in results:
                 results[block.call_id] = block
@@ -30,6 +35,7 @@ def refuse_broken_history(request: Request) -> None:
     for call_id, call in calls.items():
         if call_id not in results:
             raise BadRequest(f"{call.path} is a tool call without a result", path=call.path)
+    return frozenset(calls), shared
 
 
 def repair_history(request: Request, ledger: Ledger) -> Request:

@@ -1,6 +1,7 @@
 """Requests, from any protocol to any other.
 
-    decode → repair → open sealed values → leave out what only the source knows → make tool names legal → encode
+    decode → repair → open sealed values → leave out what only the source knows → make tool names legal
+        → tell apart calls with the same id → encode
 
 The same protocol on both sides is not translated at all: the body stays as it is, but for the model's name and for
 sealed values, which mean nothing there.
@@ -17,7 +18,8 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.billing import without_billing
-from trilogue.translate.exchange import Exchange, default_sealer
+from trilogue.translate.callids import tell_apart
+from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.history import History, is_plain
 from trilogue.translate.names import NO_NAMES, Namer, ToolNames
@@ -56,7 +58,7 @@ def translate_request(
         request = CODECS[source].decode_request(wire)
         where = target if isinstance(target, Target) else Target.of(target, request.model)
         ledger = Ledger()
-        names = NO_NAMES
+        names, calls = NO_NAMES, NO_CALLS
         keeper = sealer or default_sealer()
         if where.protocol is source and (cleaned := without_sealed(wire, source, ledger, sealer)) is not wire:
             wire = cleaned
@@ -67,7 +69,7 @@ def translate_request(
         if where.protocol is not source:
             if source is Protocol.MESSAGES and not where.profile.billing_block:
                 request = without_billing(request, ledger)
-            request, names = _adapt(request, where, keeper, ledger)
+            request, names, calls = _adapt(request, where, keeper, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
         elif len(ledger.losses) > mended:
             translated = CODECS[source].encode_request(request, where, ledger)
@@ -84,6 +86,7 @@ def translate_request(
         body=wire,
         model=request.model,
         names=names,
+        calls=calls,
         # Responses has no stop sequences: the answer is cut on its way back instead.
         stop=request.sampling.stop if where.protocol is Protocol.RESPONSES is not source else (),
         sealer=keeper,
@@ -92,19 +95,23 @@ def translate_request(
     return RequestTranslation(translated, ledger.losses, exchange)
 
 
-def _adapt(request: Request, target: Target, sealer: Sealer, ledger: Ledger) -> tuple[Request, ToolNames]:
+def _adapt(
+    request: Request, target: Target, sealer: Sealer, ledger: Ledger
+) -> tuple[Request, ToolNames, frozenset[str]]:
     """The request as the target's encoder wants it: see docs/codecs.md, "Encoding declares or refuses"."""
     ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
     plain = is_plain(request.turns)
     opener = Opener(sealer, target, ledger)
     foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.searches(request))
-    adapted, names = foreign.request(request), NO_NAMES
+    adapted, names, calls = foreign.request(request), NO_NAMES, NO_CALLS
     if plain and not (adapted.tools or adapted.tool_choice or adapted.namespaces):
-        return adapted, names
+        return adapted, names, calls
     custom = theirs.custom_tools and target.profile.custom_tools
     namer = Namer(limit=theirs.name_limit, custom_tools=custom, ledger=ledger)
     adapted, names = namer.request(adapted)
     if not plain:
         adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))
-        refuse_broken_history(adapted)
-    return adapted, names
+        calls, shared = refuse_broken_history(adapted)
+        if shared:
+            adapted = tell_apart(adapted)
+    return adapted, names, calls

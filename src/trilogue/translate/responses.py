@@ -1,6 +1,7 @@
 """Answers, from any protocol to any other: whole bodies and streams, through the same steps.
 
-decode → restore tool names → seal opaque values → one block after the other → cut at stop sequences → encode
+decode → restore tool names → give calls ids of their own → seal opaque values → one block after the other
+    → cut at stop sequences → encode
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
-from trilogue.translate.exchange import Exchange, default_sealer
+from trilogue.translate.callids import FreshIdStage
+from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.names import NO_NAMES, ToolNames
 from trilogue.translate.provenance import Closer
 from trilogue.translate.show import SummaryStage
@@ -234,6 +236,7 @@ class _Pipeline:
         before: list[Stage] = []
         self._names: ToolNames | None = None
         """what the steps for tool calls need, until they are made"""
+        self._taken = exchange.calls if exchange else NO_CALLS
         self._sequencer = Sequencer()
         self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
         self.sums_up = False
@@ -278,6 +281,7 @@ class _Pipeline:
     def _expect_calls(self, names: ToolNames) -> None:
         """The first tool call has come; many answers have none. The other steps leave calls alone, or come later."""
         self._names = None
+        self._before.insert(0, FreshIdStage(self._taken))
         if names.offered:
             self._before.insert(0, NameStage(names))
         self._before.insert(0, ParallelStage(names))

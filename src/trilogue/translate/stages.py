@@ -263,9 +263,10 @@ class StopStage:
 
     def _text(self, event: Delta, out: list[Event]) -> None:
         text = self._held + event.text
-        found = [(text.find(sequence), sequence) for sequence in self._sequences if sequence in text]
+        found = [(at + len(sequence), at, sequence) for sequence in self._sequences if (at := text.find(sequence)) >= 0]
         if found:
-            position, sequence = min(found)
+            # The one that is complete first, as a model that knew them would stop: however the text is cut.
+            _, position, sequence = min(found)
             if position:
                 out.append(Delta(event.index, text[:position]))
             stop = Stop(reason=StopReason.STOP_SEQUENCE, sequence=sequence)

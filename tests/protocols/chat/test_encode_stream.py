@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
@@ -36,6 +37,7 @@ from trilogue.model import (
     Stop,
     StopReason,
     Text,
+    Tier,
     ToolCall,
     Usage,
     events_of,
@@ -63,6 +65,13 @@ def deltas(chunks: Iterable[Any]) -> list[Any]:
 def stream(*blocks: Block, stop: StopReason = StopReason.END) -> list[Event]:
     response = Response(protocol=Protocol.MESSAGES, id="msg_1", model="m", blocks=blocks, stop=Stop(reason=stop))
     return list(events_of(response))
+
+
+def test_the_tier_is_told_as_soon_as_it_is_known() -> None:
+    """The SDK's accumulator keeps what the first chunk says of it."""
+    started = replace(START, tier=Tier.DEFAULT)
+    chunks = write(started, BlockStart(0, Text(text="")), Delta(0, "a"), BlockStop(0), replace(END, tier=Tier.DEFAULT))
+    assert [chunk.get("service_tier") for chunk in chunks[:-1]] == ["default", None, "default", "default"]
 
 
 def test_text() -> None:

@@ -192,6 +192,18 @@ def test_free_text_calls_are_wrapped_while_they_flow() -> None:
     assert losses == ["tool.custom_emulated"]
 
 
+@pytest.mark.parametrize("pieces", [["[1,", '"a"]'], ['"wo', 'rds"'], ["no", ' "JSON" \\'], ["\n tr", "ue"]])
+def test_arguments_that_are_no_object_are_kept_in_one(pieces: list[str]) -> None:
+    """The SDK ends with an error where the input of a tool is no JSON."""
+    call = ToolCall(id="c1", name="f", path="call")
+    deltas = [Delta(0, piece) for piece in pieces]
+    fine = (BlockStart(1, ToolCall(id="c2", name="g")), Delta(1, ' {"a":'), Delta(1, "1}"), BlockStop(1))
+    reply = Reply(source=Protocol.CHAT)
+    data = CODEC.encoder(reply).encode((START, BlockStart(0, call), *deltas, BlockStop(0), *fine, FINISH))
+    assert [block["input"] for block in accumulated(data)["content"]] == [{"_raw": "".join(pieces)}, {"a": 1}]
+    assert [str(loss) for loss in reply.ledger.losses] == ["arguments.invalid_json at call"]
+
+
 def test_an_empty_answer_has_one_empty_text() -> None:
     """Many clients read the first block without looking."""
     events, _ = encode(START, FINISH)

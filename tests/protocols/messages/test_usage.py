@@ -92,8 +92,15 @@ def test_answers_of_other_protocols_have_cache_figures() -> None:
 
 def test_final_usage_never_replaces_a_figure_by_a_guess() -> None:
     """Clients overwrite what message_start said with what message_delta says."""
-    assert encode_final_usage(None, Usage(fresh=9, output=1), False) == {"output_tokens": 1}
-    assert encode_final_usage(Usage(fresh=9, output=4), None, True) == {"input_tokens": 9, "output_tokens": 4}
+    assert encode_final_usage(None, Usage(fresh=9, output=1), False, Ledger()) == {"output_tokens": 1}
+    assert encode_final_usage(Usage(fresh=9, output=4), None, True, Ledger()) == {"input_tokens": 9, "output_tokens": 4}
+
+
+def test_lifetimes_are_lost_in_streams_too() -> None:
+    """A message_delta has no place for them, whoever counted."""
+    ledger = Ledger()
+    encode_final_usage(Usage(cache_write=4, cache_write_long=1), None, False, ledger)
+    assert [loss.code for loss in ledger.losses] == ["usage.cache_ttl"]
 
 
 @pytest.mark.parametrize(

@@ -305,6 +305,16 @@ def test_failure_before_the_start() -> None:
     assert sent[0]["sequence_number"] == 0
 
 
+@pytest.mark.parametrize("entry", [7, {"token": "a", "top_logprobs": 7}, {"token": "a", "top_logprobs": [7]}])
+def test_odd_logprobs_break_nothing(entry: Any) -> None:
+    """They are told as they are, with the lists that this protocol demands."""
+    text = Text(text="a", logprobs=[entry])
+    response = Response(protocol=Protocol.CHAT, id="x", model="up", blocks=(text,), stop=Stop(reason=StopReason.END))
+    body = CODEC.encode_response(response, Reply())
+    [told] = body["output"][0]["content"][0]["logprobs"]
+    assert told == entry or (told["bytes"] == [] and isinstance(told["top_logprobs"], list))
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_logprobs_ride_on_their_delta(together: bool) -> None:
     """Or on an empty one, if the delta has left already."""
@@ -323,7 +333,8 @@ def test_logprobs_ride_on_their_delta(together: bool) -> None:
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     deltas = [(e["delta"], e["logprobs"]) for e in events if e["type"] == "response.output_text.delta"]
     assert deltas == ([("Hi", [entry])] if together else [("Hi", []), ("", [entry])])
-    assert items(events)[0]["content"][0]["logprobs"] == [entry]
+    # The finished part must have the bytes, of which Chat may say that there are none.
+    assert items(events)[0]["content"][0]["logprobs"] == [{**entry, "bytes": []}]
 
 
 def test_logprobs_without_a_text_of_their_own() -> None:

@@ -249,7 +249,8 @@ def _plain_result(result: ToolResult) -> str | None:
 
 def _is_media(block: Block) -> bool:
     if isinstance(block, Document):
-        return block.source is not None and block.source.kind is not SourceKind.TEXT
+        has_data = block.source is not None and block.source.kind is not SourceKind.TEXT
+        return has_data or any(map(_is_media, block.parts))
     return isinstance(block, Image | Audio)
 
 

@@ -59,7 +59,7 @@ _PLAIN_FUNCTION = {"name", "arguments"}
 def decode_request(body: dict[str, Json]) -> Request:
     """The neutral request; raises `BadRequest` for what no Chat server would take."""
     fields = Fields(body)
-    paths: Paths = {}
+    paths: Paths = {"turns": "messages"}
     options = fields.fields("stream_options") if "stream_options" in body else None
     model, messages = fields.text("model") or "", fields.items("messages")
     if messages is None:

@@ -102,7 +102,9 @@ class ChatStreamEncoder(StreamEncoder):
         self._base = b"data: " + dump(common)[:-1]
         self._head = self._base + b',"choices":[{"index":0,"delta":'
         self._tail = b',"finish_reason":null}]' + self._end
-        self.out.append(self._head + _ROLE + self._tail)
+        # The SDK's accumulator keeps what the first chunk says of the tier.
+        tier = b"" if event.tier is None else b"," + dump(encode_tier(event.tier, self.reply))[1:-1]
+        self.out.append(self._head + _ROLE + b',"finish_reason":null}]' + tier + self._end)
 
     def _write(self, delta: dict[str, Json]) -> None:
         self.out.append(self._head + dump(delta) + self._tail)

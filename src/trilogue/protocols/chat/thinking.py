@@ -14,7 +14,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.controls import Paths
 from trilogue.protocols.chat.wire import EFFORTS
-from trilogue.protocols.effort import effort_of_budget, nearest_effort
+from trilogue.protocols.effort import effort_of_budget, lose_beside_effort, nearest_effort
 from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.outgoing import Outgoing
 
@@ -140,6 +140,7 @@ _THINKING_WRITERS: dict[str, Callable[[Thinking], Json]] = {
 def _wanted(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
     """The effort that these controls mean; None = the model's default."""
     if thinking.effort is not None:
+        lose_beside_effort(thinking, path, out.ledger)
         return thinking.effort
     if thinking.mode is ThinkingMode.BUDGET and thinking.budget is not None:
         return effort_of_budget(thinking.budget, path, out.ledger)

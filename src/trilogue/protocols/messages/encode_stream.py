@@ -72,6 +72,10 @@ class MessagesStreamEncoder(StreamEncoder):
         self._prefix = b""
         self._part: tuple[bool, int] | None = None
         self._hidden = False
+        self._argued = False
+        """the open call has got some of its arguments"""
+        self._closing = ""
+        """what ends the JSON that free text is written into"""
         self._start_usage: Usage | None = None
         self._start_tier: Tier | None = None
 
@@ -128,8 +132,10 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def _start_call(self, block: ToolCall) -> None:
         self._open(self._answer.opening(block), b"input_json_delta", b"partial_json")
+        self._argued = self._answer.native
+        self._closing = ""
         if block.kind is CallKind.CUSTOM:
-            self._append('{"input":"')
+            self._wrap('{"input":"')
         if block.arguments:
             self.on_delta(Delta(0, block.arguments))
 
@@ -159,11 +165,25 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def on_delta(self, event: Delta) -> None:
         """More text, arguments or input."""
-        block = self._block
-        if type(block) is ToolCall and block.kind is CallKind.CUSTOM:
-            self._append(dumps(event.text)[1:-1].decode())
+        if type(self._block) is ToolCall and (self._closing or not self._argued):
+            self._argue(self._block, event.text)
         elif self._prefix and event.text:
             self.out.append(self.more(event.text))
+
+    def _argue(self, call: ToolCall, text: str) -> None:
+        """Arguments that are free text, or the first of others: what does not begin as an object is kept in one."""
+        begins = "" if self._argued else text.lstrip()[:1]
+        if begins:
+            self._argued = True
+            if begins != "{":
+                self.reply.ledger.add("arguments.invalid_json", call.path)
+                self._wrap('{"_raw":"')
+        self._append(dumps(text)[1:-1].decode() if self._closing else text)
+
+    def _wrap(self, opening: str) -> None:
+        self._append(opening)
+        self._argued = True
+        self._closing = '"}'
 
     def more(self, text: str) -> bytes:
         """One delta of the open block."""
@@ -198,8 +218,8 @@ class MessagesStreamEncoder(StreamEncoder):
         block = self._block
         if type(block) is Reasoning:
             self._end_reasoning(block, event)
-        elif type(block) is ToolCall and block.kind is CallKind.CUSTOM:
-            self._append('"}')
+        elif type(block) is ToolCall:
+            self._append(self._closing)
         if self._is_open:
             self.out.append(_STOP % (self._next - 1))
         self._block, self._is_open, self._prefix = None, False, b""
@@ -240,7 +260,7 @@ class MessagesStreamEncoder(StreamEncoder):
             ledger.add("usage.estimated", "usage")
         if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not answer.native:
             ledger.add("tier", "service_tier", "not known when the stream began")
-        usage = encode_final_usage(event.usage, self._start_usage, answer.native)
+        usage = encode_final_usage(event.usage, self._start_usage, answer.native, ledger)
         end: Wire = {"type": "message_delta", "delta": stop, "usage": usage}
         if answer.native and event.extras:
             # A field with the name of one of the event's own can only have come from inside the delta.

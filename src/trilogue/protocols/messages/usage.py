@@ -113,7 +113,7 @@ def _split_writes(write: int, long: int) -> Wire:
     return {"ephemeral_5m_input_tokens": max(write - long, 0), "ephemeral_1h_input_tokens": long}
 
 
-def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool) -> Wire:
+def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, ledger: Ledger) -> Wire:
     """The usage object of a message_delta; `start` is what message_start said.
 
     A figure that is not known is left out: a zero would replace a real one.
@@ -125,6 +125,8 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool) -
     if native:
         said = (start.extras if start else None) or {}
         wire |= {name: value for name, value in (usage.extras or {}).items() if said.get(name) != value}
+    elif usage.cache_write_long is not None and usage.cache_write is not None:
+        ledger.add("usage.cache_ttl", "usage")
     return wire
 
 

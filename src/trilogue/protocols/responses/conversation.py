@@ -66,7 +66,8 @@ class Conversation:
 
     def is_plain_prompt(self, turn: Turn) -> bool:
         """Whether a leading prompt can be `instructions`, which is one string without cache marks."""
-        return not [block for block in turn.blocks if type(block) is not Text or block.cache is not None]
+        marks = self._parts.cache_marks
+        return not [block for block in turn.blocks if type(block) is not Text or (marks and block.cache is not None)]
 
     def texts(self, turn: Turn) -> list[str]:
         """The texts of a turn that consists of text."""
@@ -74,6 +75,7 @@ class Conversation:
         for block in turn.blocks:
             if type(block) is Text:
                 self._parts.uncited(block)
+                self._no_mark(block)
                 texts.append(block.text)
         return texts
 
@@ -125,6 +127,8 @@ class Conversation:
                 return None
             item |= {"id": mint("msg_", blocks[0].path or turn.path), "status": "completed"}
             item["content"] = self._parts.write_output(blocks)
+            if not item["content"]:
+                return None
         else:
             write = self._parts.write_output if role is Role.ASSISTANT else self._parts.write
             plain = self._plain(blocks) if turn.plain else None
@@ -157,7 +161,6 @@ class Conversation:
 
     def result(self, block: ToolResult) -> dict[str, Json]:
         """What a tool gave back."""
-        self._no_mark(block)
         custom = block.kind is CallKind.CUSTOM or (not self._native and block.call_id in self._custom)
         item: dict[str, Json] = {
             "type": "custom_tool_call_output" if custom else "function_call_output",
@@ -178,12 +181,14 @@ class Conversation:
     def _output(self, block: ToolResult) -> Json:
         content = block.content
         if not content:
+            self._no_mark(block)
             return ""
         first = content[0]
-        if len(content) == 1 and isinstance(first, Text) and first.cache is None and (block.plain or not self._native):
+        marked = first.cache is not None or block.cache is not None
+        if len(content) == 1 and isinstance(first, Text) and not marked and (block.plain or not self._native):
             self._parts.uncited(first)
             return first.text
-        return self._parts.write(content)
+        return self._parts.write_result(block)
 
     def reasoning(self, block: Reasoning) -> dict[str, Json] | None:
         """Earlier reasoning: its own encrypted form, or the raw text; nothing else is of use to another model."""

@@ -28,6 +28,7 @@ from trilogue.model import (
     Source,
     SourceKind,
     Text,
+    ToolResult,
 )
 from trilogue.protocols.media import data_url
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
@@ -69,6 +70,15 @@ class PartWriter(Struct):
                 parts.extend(self._part(block))
         return parts
 
+    def write_result(self, result: ToolResult) -> list[Json] | str:
+        """The parts of what a tool gave back. A cache mark on the whole goes to the last of them."""
+        parts = self.write(result.content)
+        if result.cache is not None:
+            self._mark(parts[-1], result.cache, result.path)
+            if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
+                return str(parts[0]["text"])
+        return parts
+
     def write_output(self, blocks: Iterable[Block]) -> list[Json]:
         """The parts of an assistant's message."""
         return [part for block in blocks for part in self._output_part(block)]
@@ -88,8 +98,12 @@ class PartWriter(Struct):
                 part["logprobs"] = block.logprobs
         elif isinstance(block, Refusal):
             part = {"type": "refusal", "refusal": block.text}
-        else:
+        elif self.native:
             return self._part(block)
+        else:
+            # An assistant's message takes nothing but what a model says.
+            self.ledger.add("native.dropped", block.path, type(block).__name__)
+            return []
         if block.cache is not None and not self.native:
             self.ledger.add("cache.mark", block.path)
         return [self._finish(part, block, mark=self.native)]
@@ -140,9 +154,12 @@ def _write_document(writer: PartWriter, block: Document) -> list[dict[str, Json]
         said = "\n\n".join(piece for piece in (document_head(block), text) if piece)
         parts = writer.write(block.parts)
         return [{"type": "input_text", "text": said}, *parts] if said or not parts else parts
-    for name in ("context", "citations"):
-        if getattr(block, name):
-            writer.ledger.add("param.dropped", f"{block.path}.{name}")
+    if block.citations:
+        writer.ledger.add("param.dropped", f"{block.path}.citations")
+    before: list[dict[str, Json]] = []
+    if block.context:
+        writer.ledger.add("document.as_text", f"{block.path}.context")
+        before.append({"type": "input_text", "text": block.context})
     part: dict[str, Json] = {"type": "input_file"}
     part |= _write_source(writer, source, block.path, "file_data", "file_url")
     title = block.title
@@ -150,7 +167,7 @@ def _write_document(writer: PartWriter, block: Document) -> list[dict[str, Json]
         title = "document" + ("." + source.media_type.rpartition("/")[2] if source.media_type else "")
     if title is not None:
         part["filename"] = title
-    return [part]
+    return [*before, part]
 
 
 def _write_source(writer: PartWriter, source: Source, path: str, data_name: str, url_name: str) -> dict[str, Json]:

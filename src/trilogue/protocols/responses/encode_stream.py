@@ -278,10 +278,12 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def _explanation(self, stop: Stop) -> Refusal | None:
         """A classifier's words are the refusal, if the model itself said nothing."""
-        if not stop.explanation or isinstance(self._item, MessageItem):
+        if not stop.explanation:
             return None
-        said = any(item.get("type") == "message" for item in self._output)
-        return None if said else Refusal(text=stop.explanation)
+        if isinstance(self._item, MessageItem) or any(item.get("type") == "message" for item in self._output):
+            self.reply.ledger.add("refusal.category", "stop_details.explanation")
+            return None
+        return Refusal(text=stop.explanation)
 
 
 def _open_hosted(encoder: ResponsesStreamEncoder, block: HostedCall) -> OutputItem:

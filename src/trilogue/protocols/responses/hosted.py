@@ -36,7 +36,8 @@ def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, .
     if result is None:
         return (call,)
     hits, text, error = result
-    return call, HostedResult(call_id=call_id, tool=tool, hits=hits, text=text, error=error, path=path)
+    images = {"outputs": True} if tool is HostedKind.CODE and _has_images(item) else None
+    return call, HostedResult(call_id=call_id, tool=tool, hits=hits, text=text, error=error, path=path, extras=images)
 
 
 _Result = tuple[tuple[SearchHit, ...], str | None, str | None] | None
@@ -51,14 +52,13 @@ def _web_search(fields: LooseFields, tool: HostedKind) -> _Read:
     hits = tuple(hit for source in found if (hit := _hit(source)) is not None)
     result: _Result = (hits, None, None) if found else None
     if url is not None:
-        return HostedKind.WEB_FETCH, dump_text({"url": url}), result
-    query = action.text("query")
-    queries = action.items("queries")
-    if query is None and queries and isinstance(queries[0], str):
-        query = queries[0]
+        pattern = action.text("pattern")
+        return HostedKind.WEB_FETCH, dump_text({"url": url} | ({"pattern": pattern} if pattern else {})), result
+    queries = [query for query in action.items("queries") or () if isinstance(query, str)]
+    query = action.text("query") or (queries[0] if queries else None)
     if query is None:
         return tool, fields.text("arguments") or "{}", result
-    return tool, dump_text({"query": query}), result
+    return tool, dump_text({"query": query} | ({} if queries in ([], [query]) else {"queries": queries})), result
 
 
 def _hit(source: Json) -> SearchHit | None:
@@ -83,14 +83,26 @@ def _code(fields: LooseFields, tool: HostedKind) -> _Read:
     return tool, dump_text({"code": fields.text("code") or ""}), ((), "".join(logs), None) if outputs else None
 
 
+def _has_images(item: dict[str, Json]) -> bool:
+    """Pictures that code drew: they stay in the item, as no other protocol has a place for them."""
+    return any(LooseFields(entry).text("type") == "image" for entry in LooseFields(item).items("outputs") or ())
+
+
 def _mcp(fields: LooseFields, tool: HostedKind) -> _Read:
     output = fields.text("output")
     error = fields.any("error")
     given = fields.text("arguments") or "{}"
     if output is None and error is None:
         return tool, given, None
-    said = None if error is None else (LooseFields(error).text("message") or dump_text(error))
-    return tool, given, ((), output, said)
+    return tool, given, ((), output, None if error is None else _said(error))
+
+
+def _said(error: Json) -> str:
+    """What an error of an MCP call says: a message, or the content that the tool gave."""
+    fields = LooseFields(error)
+    words = fields.text("message") or fields.text("content")
+    parts = [text for part in fields.items("content") or () if (text := LooseFields(part).text("text"))]
+    return words or "\n".join(parts) or dump_text(error)
 
 
 def _mcp_tools(fields: LooseFields, tool: HostedKind) -> _Read:
@@ -140,15 +152,18 @@ def _write_search(call: HostedCall, item: dict[str, Json], result: HostedResult 
     given = parse_object(call.input) or {}
     query = given.get("query")
     query = query if isinstance(query, str) else ""
-    action: dict[str, Json] = {"type": "search", "query": query, "queries": [query]}
+    action: dict[str, Json] = {"type": "search", "query": query, "queries": given.get("queries") or [query]}
     if result is not None:
         action["sources"] = [{"type": "url", "url": hit.url} for hit in result.hits]
     return {**item, "type": "web_search_call", "status": _status(result), "action": action}
 
 
 def _write_fetch(call: HostedCall, item: dict[str, Json], result: HostedResult | None) -> dict[str, Json]:
-    url = (parse_object(call.input) or {}).get("url")
+    given = parse_object(call.input) or {}
+    url, pattern = given.get("url"), given.get("pattern")
     action = {"type": "open_page", "url": url if isinstance(url, str) else ""}
+    if isinstance(pattern, str):
+        action |= {"type": "find_in_page", "pattern": pattern}
     return {**item, "type": "web_search_call", "status": _status(result), "action": action}
 
 

@@ -135,6 +135,18 @@ def _status(given: str | None, incomplete: bool) -> str:
     return given if given not in (None, "in_progress") else "incomplete" if incomplete else "completed"
 
 
+def _complete(entry: Json) -> Json:
+    """Probabilities of a token with the lists that this protocol demands; Chat servers leave them out, or null."""
+    if not isinstance(entry, dict):
+        return entry
+    given = entry.get("top_logprobs")
+    others = [
+        {**other, "bytes": other.get("bytes") or []} if isinstance(other, dict) else other
+        for other in (given if isinstance(given, list) else ())
+    ]
+    return {**entry, "bytes": entry.get("bytes") or [], "top_logprobs": others}
+
+
 class MessageItem(OutputItem):
     """A run of text and refusals."""
 
@@ -166,7 +178,10 @@ class MessageItem(OutputItem):
         if type(block) is not Text:
             return {"type": "refusal", "refusal": text}
         annotations = self._annotations(block, text) if block.citations else []
-        return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": block.logprobs or []}
+        logprobs = block.logprobs or []
+        if logprobs and not self.stream.native:
+            logprobs = [_complete(entry) for entry in logprobs]
+        return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
 
     def _add(self, part: dict[str, Json], block: Block) -> None:
         self._status = None

@@ -10,7 +10,7 @@ from trilogue.model import (
     Thinking,
     ThinkingMode,
 )
-from trilogue.protocols.effort import effort_of_budget, nearest_effort
+from trilogue.protocols.effort import effort_of_budget, lose_beside_effort, nearest_effort
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.controls import given
@@ -50,10 +50,11 @@ def encode_thinking(thinking: Thinking, request: Request, out: Outgoing) -> dict
 def _effort(thinking: Thinking, request: Request, out: Outgoing) -> Effort | None:
     """A given effort counts; else it follows from the mode. Without thinking there is none."""
     path = request.where("thinking")
-    if thinking.mode is ThinkingMode.BETWEEN_TOOLS or (thinking.mode is ThinkingMode.DISABLED and thinking.effort):
-        out.ledger.add("thinking.mode", path, thinking.mode.value)
     if thinking.effort is not None:
+        lose_beside_effort(thinking, path, out.ledger)
         return thinking.effort
+    if thinking.mode is ThinkingMode.BETWEEN_TOOLS:
+        out.ledger.add("thinking.mode", path, thinking.mode.value)
     if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
         return Effort.NONE
     if thinking.budget is None:

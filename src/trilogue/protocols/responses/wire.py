@@ -151,6 +151,9 @@ RESPONSE_FATES: Fates = {
     # Blocks carry what stands on their message.
     "phase": Fate(loss="phase", place="../phase"),
     "item": Fate(loss="resp.meta", place=".."),
+    "outputs": Fate(loss="hosted.result_dropped"),
+    # Searches are counted in the usage, and only a tool that no other protocol has makes pictures.
+    "tool_usage": SILENT,
 }
 """Of an answer's extras: echoes of the request and bookkeeping are no loss."""
 
