@@ -29,6 +29,7 @@ from trilogue.protocols.jsontext import dump, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
 from trilogue.serving import Headers, Responder
+from trilogue.sse import MAX_EVENT_BYTES
 from trilogue.state import steady_time
 from trilogue.translate.responses import Stamp, StreamTranslator, collect_stream, translate_response
 from trilogue.upstream import UpstreamResponse
@@ -42,9 +43,15 @@ SSE_HEADERS: Headers = [
 JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
 
 MAX_ERROR_BYTES = 1024 * 1024
+MAX_HELD_BYTES = 2 * MAX_EVENT_BYTES
+"""what may come before content: a Responses stream begins with two events that repeat the tools and instructions"""
+ERROR_SECONDS = 5.0
+"""what the body of an error may take: its status is known, and that says most"""
 AFTERWARDS_SECONDS = 0.5
 """what an upstream may still send after its terminal event"""
 _SPACE = b"\xef\xbb\xbf \r\n"
+_BEGINNING = 64
+"""bytes that are enough to tell what a body is"""
 _BLANK = Blank()
 _KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
 
@@ -81,6 +88,7 @@ class Relay:
         self._response: UpstreamResponse | None = None
         self._held: list[bytes] | None = None
         """what there is to say when content has come; None once it has been said"""
+        self._held_bytes = 0
         self._last = b""
         """the last piece of the answer: it goes out together with the end unless that takes a while"""
 
@@ -100,7 +108,7 @@ class Relay:
             raise UpstreamProtocolError(
                 f"the upstream answered with a redirect ({response.status}), not with an answer"
             )
-        body = self.blank.body(await response.read(MAX_ERROR_BYTES))
+        body = self.blank.body(await error_body(response))
         failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
         if failure.kind is FailureKind.RATE_LIMIT:
             failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
@@ -129,10 +137,12 @@ class Relay:
 
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)
-        self._response, self._held = response, []
+        self._response, self._held, self._held_bytes = response, [], 0
         await self._odd_start(response, passage)
-        if not passage.done and passage.finish is None:
+        if not _is_over(passage):
             await response.pour(self._pass_on)
+        if self._held and self._held_bytes > MAX_HELD_BYTES:
+            raise UpstreamProtocolError(f"the upstream sent {MAX_HELD_BYTES} bytes and nothing of an answer")
         if passage.started or passage.failed is None:
             await self._last_words(response, passage)
         self._speak(passage)
@@ -149,7 +159,10 @@ class Relay:
 
     async def _labelled_json(self, response: UpstreamResponse, passage: Passage) -> bytes:
         """A whole answer, or the beginning of a stream that a server gave the wrong name."""
-        first = await response.chunk()
+        first = more = await response.chunk()
+        while more and len(first) < _BEGINNING and len(first.lstrip(_SPACE)) < len(b"event:"):
+            more = await response.chunk()
+            first += more
         if _is_stream(first):
             return passage.feed(first)
         return passage.whole(parse_upstream(first + await response.read(self._services.limits.max_body_bytes)))
@@ -168,9 +181,10 @@ class Relay:
             if passage.moved:
                 progress.began()
             self._say(passage, out)
-            return passage.done or passage.finish is not None or not (passage.started or passage.failed is None)
+            return _is_over(passage) or self._held_bytes > MAX_HELD_BYTES
         if passage.failed is not None:
-            out = self.blank.body(out)
+            self._last = self.blank.body(out)
+            return True
         if passage.done or passage.finish is not None:
             self._last = out
             return True
@@ -179,18 +193,19 @@ class Relay:
         return False
 
     async def _last_words(self, response: UpstreamResponse, passage: Passage) -> None:
-        """Once the answer is complete, how the upstream goes on is of no interest, nor whether it ends."""
+        """Once the answer is over, how the upstream goes on is of no interest, nor whether it ends."""
+        until = time.monotonic() + AFTERWARDS_SECONDS
         more = True
         while more and not passage.done:
             if not response.complete:
                 self._send()
-            complete = passage.finish is not None
-            data = await _next(response, passage)
+            over = _is_over(passage)
+            data = await (_rest(response, until) if over else response.chunk())
             more = bool(data)
             out = passage.feed(data) if more else passage.close()
             if out:
                 # Nothing of the answer itself, of which not a letter may change, comes after its end.
-                self._say(passage, self.blank.body(out) if complete else out)
+                self._say(passage, self.blank.body(out) if over else out)
 
     def _say(self, passage: Passage, out: bytes) -> None:
         """To the client, or for later if no content has come yet."""
@@ -199,8 +214,10 @@ class Relay:
         if self._held is None:
             self._send(out)
             return
-        self._held.append(out)
-        if passage.started and any(self._held):
+        if out:
+            self._held.append(out)
+            self._held_bytes += len(out)
+        if passage.started and self._held:
             self._speak(passage)
 
     def _speak(self, passage: Passage) -> None:
@@ -302,21 +319,37 @@ def _seen(upstream: Protocol, body: bytes) -> Glance:
     return Glance(answer.id, answer.usage)
 
 
+async def error_body(response: UpstreamResponse) -> bytes:
+    """The words of an error; none if they do not come, do not end, or cannot be read: then its status has to do."""
+    if dict(response.headers).get("content-encoding", "").lower() not in ("", "identity"):
+        return b""
+    try:
+        async with asyncio.timeout(ERROR_SECONDS):
+            return await response.read(MAX_ERROR_BYTES)
+    except (UpstreamError, TimeoutError):
+        return b""
+
+
 def _content_type(response: UpstreamResponse) -> str:
     return dict(response.headers).get("content-type", "").lower()
 
 
 def _is_stream(body: bytes) -> bool:
     """Whether a body begins as events do, whatever it is called."""
-    return body[:64].lstrip(_SPACE).startswith((b"data:", b"event:", b":"))
+    return body[:_BEGINNING].lstrip(_SPACE).startswith((b"data:", b"event:", b":"))
 
 
-async def _next(response: UpstreamResponse, passage: Passage) -> bytes:
-    """The next bytes."""
-    if passage.finish is None or response.complete:
+def _is_over(passage: Passage) -> bool:
+    """The answer has come to its end, good or bad. Whether the stream has is another question."""
+    return passage.done or passage.finish is not None or passage.failed is not None
+
+
+async def _rest(response: UpstreamResponse, until: float) -> bytes:
+    """What comes behind the end, if it comes until then; whatever happens to it."""
+    if response.complete:
         return await response.chunk()
     try:
-        async with asyncio.timeout(AFTERWARDS_SECONDS):
+        async with asyncio.timeout(until - time.monotonic()):
             return await response.chunk()
     except (UpstreamError, TimeoutError):
         return b""
