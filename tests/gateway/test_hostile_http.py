@@ -279,6 +279,16 @@ def test_large_bodies_are_refused_without_being_kept(gateway: Started, client: P
     assert gateway.rss() - before < 8 * MIB
 
 
+@pytest.mark.parametrize("key", [CLIENT_KEY, "wrong"])
+def test_trailers_without_end_take_no_memory(gateway: Started, key: str) -> None:
+    """Whoever sends them, with a key or without: 40 MiB of one are refused, or of no interest."""
+    before = gateway.rss()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\ntransfer-encoding: chunked\r\n\r\n"
+    data = talk(gateway, raw(head, b"2\r\n{}\r\n0\r\nx: " + b"y" * 40 * MIB), 1)
+    assert data.count(b"HTTP/1.1 ") <= 1  # a reset may overtake it
+    assert gateway.rss() - before < 8 * MIB
+
+
 def test_a_length_beyond_all_measure(gateway: Started) -> None:
     """Refused for what it says, or as no number."""
     assert parse(talk(gateway, raw(good(length=10**17)))).status in (400, 413)

@@ -102,6 +102,8 @@ class ClientConnection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._header_count = 0
         self._head_bytes = 0
+        self._framing = 0
+        """what came of the body, less twice what it says: how much more chunk sizes and trailers take than it does"""
         self._key: Key | None = None
         """of the head that is being parsed, if it came in one piece with its body"""
         self._request: Request | None = None
@@ -147,7 +149,9 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._inbound is Inbound.NOTHING and data in _EMPTY_LINES:
             return
-        if self._inbound is not Inbound.BODY:
+        if self._inbound is Inbound.BODY:
+            self._framing += len(data)
+        else:
             self._head_bytes += len(data)
         self._parse(data)
         if self._head_bytes and self._inbound in _BEFORE_BODY:
@@ -155,6 +159,8 @@ class ClientConnection(asyncio.Protocol):
                 self._refuse(TOO_LARGE)
             elif self._timer is None:
                 self._timer = self._loop.call_later(HEAD_SECONDS, self._head_is_late)
+        elif self._framing > MAX_HEAD_BYTES:
+            self._give_up()
 
     def eof_received(self) -> bool | None:
         """The client sends no more. If it has asked for something it may still be there to read the answer."""
@@ -243,6 +249,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of the body, without its framing."""
+        self._framing -= 2 * len(body)
         if self._responder is None or self._request is None:
             return  # already answered: it is read so that the client can read too
         if not self._request.received(body) and self._reading:
@@ -254,7 +261,7 @@ class ClientConnection(asyncio.Protocol):
         if self._inbound is Inbound.HEAD:
             return  # an upgrade that will be declined
         self._inbound = Inbound.NOTHING
-        self._head_bytes = 0
+        self._head_bytes = self._framing = 0
         if self._responder is not None and self._request is not None:
             self._request.completed()
         else:
@@ -385,8 +392,8 @@ class ClientConnection(asyncio.Protocol):
     # --- what goes wrong ---
 
     def _give_up(self) -> None:
-        """The parser has. An answer that is under way is not disturbed, but it is the last one."""
-        if self._responder is None:
+        """The parser has. An answer that is given or under way is not disturbed, but it is the last one."""
+        if self._responder is None and self._inbound is not Inbound.BODY:
             self._refuse(self._problem)
             return
         if self._inbound is Inbound.BODY and self._request is not None:
