@@ -11,7 +11,7 @@ import pytest
 
 from tests.gateway.process import QUICK, Started, started
 from tests.gateway.test_faults_wire import frames, one
-from tests.gateway.wire import exchange, outcome, request
+from tests.gateway.wire import exchange, outcome, payload, post, request
 from tests.scripted import thread
 from tests.scripted.http import LAST_CHUNK, Do, Step, chunk, head, stream_head
 from tests.scripted.server import ScriptedUpstream
@@ -82,6 +82,14 @@ def test_an_error_counts_without_its_words(
     assert answer.headers.get("retry-after") == ("7" if seen == status else None)
 
 
+def test_the_same_for_a_count_of_tokens(quick: Started, up: ScriptedUpstream) -> None:
+    """Which is no answer of a model, but has the same errors."""
+    up.say(*refusal(429, WORDS[:20], 0.02, Do.CLOSE))
+    asked = post("/v1/messages/count_tokens", payload(Protocol.MESSAGES, "messages/text", stream=False))
+    answer = asyncio.run(exchange(quick.url, asked))
+    assert outcome(answer, Protocol.MESSAGES).status == 429
+
+
 @EVERY_UPSTREAM
 def test_a_wrong_name_in_halves(quick: Started, up: ScriptedUpstream, protocol: Protocol) -> None:
     """A stream that calls itself JSON is known for what it is, however its first bytes come."""
@@ -128,3 +136,13 @@ def test_noise_behind_the_end(quick: Started, up: ScriptedUpstream, protocol: Pr
     for client in Protocol:
         up.say(stream_head([]), *map(chunk, frames(protocol)), *noise, Do.HANG)
         assert one(quick.url, client, f"{protocol.short}/text", stream=True).how == "complete"
+
+
+@EVERY_UPSTREAM
+def test_a_flood_behind_the_end(quick: Started, up: ScriptedUpstream, protocol: Protocol) -> None:
+    """A line without end after the answer is of no interest, and takes no memory."""
+    before = quick.rss()
+    flood = chunk(b"x" * 1_000_000)
+    up.say(stream_head([]), *map(chunk, frames(protocol)), 0.02, *[flood] * 100, Do.HANG)
+    assert one(quick.url, protocol, f"{protocol.short}/text", stream=True).how == "complete"
+    assert quick.rss() - before < 16 * 1024 * 1024

@@ -48,6 +48,7 @@ MAX_HELD_BYTES = 2 * MAX_EVENT_BYTES
 ERROR_SECONDS = 5.0
 """what the body of an error may take: its status is known, and that says most"""
 AFTERWARDS_SECONDS = 0.5
+AFTERWARDS_BYTES = 64 * 1024
 """what an upstream may still send after its terminal event"""
 _SPACE = b"\xef\xbb\xbf \r\n"
 _BEGINNING = 64
@@ -194,14 +195,15 @@ class Relay:
 
     async def _last_words(self, response: UpstreamResponse, passage: Passage) -> None:
         """Once the answer is over, how the upstream goes on is of no interest, nor whether it ends."""
-        until = time.monotonic() + AFTERWARDS_SECONDS
+        until, behind = time.monotonic() + AFTERWARDS_SECONDS, 0
         more = True
         while more and not passage.done:
             if not response.complete:
                 self._send()
             over = _is_over(passage)
             data = await (_rest(response, until) if over else response.chunk())
-            more = bool(data)
+            behind += len(data) if over else 0
+            more = bool(data) and behind <= AFTERWARDS_BYTES
             out = passage.feed(data) if more else passage.close()
             if out:
                 # Nothing of the answer itself, of which not a letter may change, comes after its end.
