@@ -94,6 +94,7 @@ HOSTILE = {
     "another version": raw(good().replace("HTTP/1.1", "HTTP/9.9"), BODY),
     "an unknown method": raw(good().replace("POST", "BREW"), BODY),
     "a path that is not ASCII": raw(good().replace(CHAT, "/v1/\xe9"), BODY),
+    "a target that is no URL": raw(good().replace(CHAT, f"http://a:b{CHAT}"), BODY),
     "CONNECT": raw(good().replace(f"POST {CHAT}", "CONNECT evil.example:443"), BODY),
 }
 

@@ -406,7 +406,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _give_up(self) -> None:
         """The parser has. An answer that is given or under way is not disturbed, but it is the last one."""
-        if self._responder is None and self._inbound is not Inbound.BODY:
+        if self._responder is None and self._request is None:
             self._refuse(self._problem)
             return
         if self._inbound is Inbound.BODY and self._request is not None:
