@@ -95,6 +95,7 @@ HOSTILE = {
     "another version": raw(good().replace("HTTP/1.1", "HTTP/9.9"), BODY),
     "an unknown method": raw(good().replace("POST", "BREW"), BODY),
     "a path that is not ASCII": raw(good().replace(CHAT, "/v1/\xe9"), BODY),
+    "a target that is no URL": raw(good().replace(CHAT, f"http://a:b{CHAT}"), BODY),
     "CONNECT": raw(good().replace(f"POST {CHAT}", "CONNECT evil.example:443"), BODY),
 }
 
@@ -277,6 +278,16 @@ def test_large_bodies_are_refused_without_being_kept(gateway: Started, client: P
     answer = asyncio.run(exchange(gateway.url, asked))
     found = outcome(answer, client)
     assert (found.status, found.kind if client is Protocol.MESSAGES else found.code) == (413, "request_too_large")
+    assert gateway.rss() - before < 8 * MIB
+
+
+@pytest.mark.parametrize("key", [CLIENT_KEY, "wrong"])
+def test_trailers_without_end_take_no_memory(gateway: Started, key: str) -> None:
+    """Whoever sends them, with a key or without: 40 MiB of one are refused, or of no interest."""
+    before = gateway.rss()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\ntransfer-encoding: chunked\r\n\r\n"
+    data = talk(gateway, raw(head, b"2\r\n{}\r\n0\r\nx: " + b"y" * 40 * MIB), 1)
+    assert data.count(b"HTTP/1.1 ") <= 1  # a reset may overtake it
     assert gateway.rss() - before < 8 * MIB
 
 

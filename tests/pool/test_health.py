@@ -55,6 +55,8 @@ def test_times_that_upstreams_name_are_made_sane(named: float, kept: float) -> N
         ),
         ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "2s"}, None),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "whenever"}, None),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "nan"}, None),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1e400"}, None),
         ({"x-ratelimit-remaining-tokens": "0"}, None),
         ({}, None),
     ],

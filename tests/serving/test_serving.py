@@ -161,6 +161,26 @@ def test_bodies() -> None:
     assert talk(echo, chunked, b"2\r\nhe\r\n", b"nonsense\r\n").endswith(b"BodyBroken")
 
 
+def test_framing_is_bounded() -> None:
+    """What surrounds a body must not be more than the body and a little: trailers without end, chunks of nothing."""
+    chunked = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+    trailer = b"0\r\nx: " + b"y" * 70_000
+    assert talk(echo, chunked, b"2\r\nhe\r\n", trailer).endswith(b"BodyBroken")
+    assert talk(echo, chunked, b"2\r\nhe\r\n" * 30_000).endswith(b"BodyBroken")
+    assert talk(echo, chunked, b"2;%b\r\n" % (b"x" * 70_000)).endswith(b"BodyBroken")
+    small = b"6\r\nlittle\r\n" * 30_000
+    assert talk(echo, chunked, small, small, b"0\r\nx: y\r\n\r\n").endswith(b"little" * 1000)
+
+
+def test_one_answer_to_a_request_that_breaks_off_later() -> None:
+    """It was answered before all of it had come. What comes then is no other request."""
+    head = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+    for rest in (b"nonsense\r\n", b"0\r\nx: " + b"y" * 70_000):
+        data = talk(hello, head, b"2\r\nhe\r\n", rest, GET)
+        assert data.count(b"HTTP/1.1 ") == 1
+        assert data.endswith(b"\r\n\r\nhello")
+
+
 def test_what_is_no_request() -> None:
     """Gets one answer, made by whoever owns the path."""
     assert talk(hello, b"GET /v1 HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n").endswith(b"bad_host /v1")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, pools, provider
 from trilogue.model import Failure, Usage
-from trilogue.pool import AccountSpec, Pools, Price, ProviderSpec
+from trilogue.pool import AccountSpec, Limits, Pools, Price, ProviderSpec
 from trilogue.state import Keeper, load_into, write_now
 from trilogue.state.tallies import BASE
 
@@ -202,6 +202,34 @@ def test_a_reload_keeps_what_is_known(tmp_path: Path) -> None:
     keeper.sync(START + 0.3)
     assert states(keeper, START + 0.3) == {"a": "cooling", "b": "disabled", "new": "ready"}
     keeper.close(START + 1)
+
+
+def test_requests_that_outlive_a_reload_are_counted(tmp_path: Path) -> None:
+    """They hold their account's place until they end, whichever configuration they began with, and then what they have
+    cost is taken off."""
+    price = {"*": Price(output=1_000_000.0)}
+    limited = AccountSpec(name="a", limits=Limits(concurrency=2), balance=10)
+    keeper = Keeper(pools(ProviderSpec(name="p", accounts=(limited,), prices=price)), tmp_path / "pool.db", START)
+    running = []
+    for number in range(2):
+        running.append(keeper.pools.begin(START, f"r{number}", [("p", "m")]))
+        assert running[-1].next(START) is not None
+        keeper.replace(pools(ProviderSpec(name="p", accounts=(limited,), prices=price)), START)
+    assert line(keeper) == {"in_flight": 2, "requests": 0, "balance": 10}
+    assert keeper.pools.begin(START, "r3", [("p", "m")]).next(START) is None
+    running[0].finished(START + 0.1, Usage(output=3))
+    keeper.sync(START + 0.2)
+    assert line(keeper) == {"in_flight": 1, "requests": 1, "balance": 7}
+    running[1].released(START + 0.3)
+    keeper.sync(START + 2)
+    assert line(keeper) == {"in_flight": 0, "requests": 1, "balance": 7}
+    keeper.close(START + 3)
+
+
+def line(keeper: Keeper) -> dict[str, float]:
+    """What is shown of the only account."""
+    (shown,) = keeper.pools.overview(START + 2)
+    return {name: shown[name] for name in ("in_flight", "requests", "balance")}
 
 
 def test_commands_reach_a_running_worker(tmp_path: Path) -> None:

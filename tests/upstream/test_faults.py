@@ -123,6 +123,13 @@ async def endless_head(peer: Peer) -> None:
         await peer.send(b"x: %b\r\n" % (b"y" * 1000))
 
 
+async def endless_trailer(peer: Peer) -> None:
+    await peer.request()
+    await peer.send(CHUNKED + chunk(b"data: 1\n\n") + b"0\r\nx: ")
+    while True:
+        await peer.send(b"y" * 1000)
+
+
 async def packed(peer: Peer) -> None:
     await peer.request()
     await peer.send(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\nok")
@@ -162,7 +169,8 @@ FAULTS = [
     (not_http, UpstreamProtocolError, "is not HTTP"),
     (bad_chunk, UpstreamProtocolError, "is not HTTP"),
     (two_lengths, UpstreamProtocolError, "is not HTTP"),
-    (endless_head, UpstreamProtocolError, "head is over"),
+    (endless_head, UpstreamProtocolError, "head or trailer is over"),
+    (endless_trailer, UpstreamProtocolError, "trailer is over"),
     (packed, UpstreamProtocolError, "encoded .gzip."),
     (switching, UpstreamProtocolError, "another protocol"),
     (silent, UpstreamTimeout, "silent for 0.2 s while we waited for the first byte of the answer"),

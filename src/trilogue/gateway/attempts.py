@@ -122,7 +122,7 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> An
     relay.blank = account.blank
     clocks.limit(provider.clocks.total)
     response = await account.ways[step.proxy or 0].send(attempt.request)
-    if call.stream:
+    if call.stream and response.status < 300:
         relay.progress = clocks.streaming(provider.clocks.first_event, provider.clocks.between_events)
     try:
         return await relay.answer(response, provider.protocol, attempt)

@@ -128,7 +128,9 @@ class PassThrough:
         return tail if ended else self._completed(tail)
 
     def fail(self, error: UpstreamError) -> bytes:
-        """The connection failed."""
+        """The connection failed. What is over cannot fail any more."""
+        if self.finish is not None or self.failed is not None:
+            return b""
         self.failed = Failed(failure_of(error, self._protocol))
         return self._say_failed()
 

@@ -14,11 +14,12 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
+from trilogue.gateway.beginning import Beginning, is_stream
 from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
 from trilogue.gateway.heart import Progress
 from trilogue.gateway.outbound import Outbound
-from trilogue.gateway.passage import ENDS, LONGEST_END, Passage, PassThrough
+from trilogue.gateway.passage import Passage, PassThrough
 from trilogue.gateway.record import Record, loss_codes, milliseconds
 from trilogue.gateway.redact import Blank
 from trilogue.gateway.services import Services
@@ -43,9 +44,11 @@ SSE_HEADERS: Headers = [
 JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
 
 MAX_ERROR_BYTES = 1024 * 1024
+ERROR_SECONDS = 5.0
+"""what the body of an error may take: its status is known, and that says most"""
 AFTERWARDS_SECONDS = 0.5
+AFTERWARDS_BYTES = 64 * 1024
 """what an upstream may still send after its terminal event"""
-_SPACE = b"\xef\xbb\xbf \r\n"
 _BLANK = Blank()
 _KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
 
@@ -80,12 +83,8 @@ class Relay:
         self._stamped: Stamp | None = None
         self._passage: Passage | None = None
         self._response: UpstreamResponse | None = None
-        self._held: list[bytes] | None = None
-        """what there is to say when content has come; None once it has been said"""
-        self._looked = False
-        """something has come by which a stream and a whole answer can be told apart"""
-        self._bare = b""
-        """the first bytes of an answer that begins with an object and not as events do"""
+        self._beginning: Beginning | None = None
+        """what the client has not heard of yet; None once it has"""
         self._last = b""
         """the last piece of the answer: it goes out together with the end unless that takes a while"""
 
@@ -111,7 +110,7 @@ class Relay:
             raise UpstreamProtocolError(
                 f"the upstream answered with a redirect ({response.status}), not with an answer"
             )
-        body = self.blank.body(await response.read(MAX_ERROR_BYTES))
+        body = self.blank.body(await error_body(response))
         failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
         if failure.kind is FailureKind.RATE_LIMIT:
             failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
@@ -120,8 +119,7 @@ class Relay:
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         body = await response.read(self._services.limits.max_body_bytes)
         losses = attempt.losses
-        if body[:1] != b"{" and (_content_type(response).startswith("text/event-stream") or _is_stream(body)):
-            # Some servers stream whatever they are asked for.
+        if is_stream(response, body):
             body = dump(collect_stream(body, protocol=upstream))
         if attempt.exchange is None:
             seen = _seen(upstream, body)
@@ -140,50 +138,21 @@ class Relay:
 
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)
-        self._response, self._held = response, []
-        self._looked, self._bare = False, b""
-        await self._odd_start(response, passage)
-        await self._poured(response, passage)
-        if self._bare:
-            self._say(passage, await self._bare_start(response, passage))
-            await self._poured(response, passage)
+        beginning = self._beginning = Beginning(response)
+        self._response = response
+        await response.pour(self._pass_on)
+        if beginning.bare:
+            body, whole = await beginning.gathered(response, self._services.limits.max_body_bytes)
+            self._say(passage, passage.whole(parse_upstream(body)) if whole else passage.feed(body))
+            if not _is_over(passage):
+                await response.pour(self._pass_on)
+        if beginning.too_long and self._beginning is not None:
+            raise UpstreamProtocolError("the upstream goes on and on, and has sent nothing of an answer")
         if passage.started or passage.failed is None:
             await self._last_words(response, passage)
         self._speak(passage)
         response.release(AFTERWARDS_SECONDS)
         return self._finish(passage, attempt)
-
-    async def _odd_start(self, response: UpstreamResponse, passage: Passage) -> None:
-        """What calls itself something else than a stream: a web page is none, anything else is looked at."""
-        content_type = _content_type(response)
-        if content_type.startswith("text/html"):
-            raise UpstreamProtocolError("the upstream answered with a web page")
-        if content_type.startswith("application/json"):
-            self._looked = True
-            self._say(passage, await self._labelled_json(response, passage))
-
-    async def _labelled_json(self, response: UpstreamResponse, passage: Passage) -> bytes:
-        """A whole answer, or the beginning of a stream that a server gave the wrong name."""
-        first = await response.chunk()
-        if _is_stream(first):
-            return passage.feed(first)
-        return passage.whole(parse_upstream(first + await response.read(self._services.limits.max_body_bytes)))
-
-    async def _bare_start(self, response: UpstreamResponse, passage: Passage) -> bytes:
-        """A whole answer that calls itself a stream, or the beginning of a stream without field names."""
-        pieces, end, room = [self._bare], self._bare, self._services.limits.max_body_bytes
-        while not _goes_on(end) and (more := await response.chunk()):
-            pieces.append(more)
-            end = end[-LONGEST_END:] + more
-            room -= len(more)
-            if room < 0:
-                raise UpstreamProtocolError("the upstream's answer is too large")
-        body = b"".join(pieces)
-        return passage.feed(body) if _goes_on(end) else passage.whole(parse_upstream(body))
-
-    async def _poured(self, response: UpstreamResponse, passage: Passage) -> None:
-        if not passage.done and passage.finish is None:
-            await response.pour(self._pass_on)
 
     def _pass_on(self, data: bytes) -> bool:
         """The hot path: called for whatever has come, from where it comes, with no task in between."""
@@ -191,23 +160,15 @@ class Relay:
         progress = self.progress
         if passage is None or progress is None:
             return True
-        if not self._looked:
-            start = data.lstrip(_SPACE)
-            self._looked = bool(start)
-            if start[:1] == b"{":
-                self._bare = start
-                return True
+        if self._beginning is not None:
+            return self._begin(self._beginning, passage, progress, data)
         out = passage.feed(data)
         now = time.monotonic()
         if passage.moved:
             progress.since = now
-        if self._held is not None:
-            if passage.moved:
-                progress.began()
-            self._say(passage, out)
-            return passage.done or passage.finish is not None or not (passage.started or passage.failed is None)
         if passage.failed is not None:
-            out = self.blank.body(out)
+            self._last = self.blank.body(out)
+            return True
         if passage.done or passage.finish is not None:
             self._last = out
             return True
@@ -215,42 +176,56 @@ class Relay:
             self.responder.piece(out, now)
         return False
 
+    def _begin(self, beginning: Beginning, passage: Passage, progress: Progress, data: bytes) -> bool:
+        """As `_pass_on`, for an answer of which the client has nothing yet."""
+        if not beginning.known and beginning.is_bare(data):
+            return True
+        out = passage.feed(data)
+        if passage.moved:
+            progress.since = time.monotonic()
+            progress.began()
+        self._say(passage, out)
+        return _is_over(passage) or beginning.too_long
+
     async def _last_words(self, response: UpstreamResponse, passage: Passage) -> None:
-        """Once the answer is complete, how the upstream goes on is of no interest, nor whether it ends."""
+        """Once the answer is over, how the upstream goes on is of no interest, nor whether it ends."""
+        until, behind = time.monotonic() + AFTERWARDS_SECONDS, 0
         more = True
         while more and not passage.done:
             if not response.complete:
                 self._send()
-            complete = passage.finish is not None
-            data = await _next(response, passage)
-            more = bool(data)
+            over = _is_over(passage)
+            data = await (_rest(response, until) if over else response.chunk())
+            behind += len(data) if over else 0
+            more = bool(data) and behind <= AFTERWARDS_BYTES
             out = passage.feed(data) if more else passage.close()
             if out:
                 # Nothing of the answer itself, of which not a letter may change, comes after its end.
-                self._say(passage, self.blank.body(out) if complete else out)
+                self._say(passage, self.blank.body(out) if over else out)
 
     def _say(self, passage: Passage, out: bytes) -> None:
         """To the client, or for later if no content has come yet."""
         if passage.failed is not None:
             out = self.blank.body(out)
-        if self._held is None:
+        beginning = self._beginning
+        if beginning is None:
             self._send(out)
             return
-        self._held.append(out)
-        if passage.started and any(self._held):
+        beginning.hold(out)
+        if passage.started and beginning.held:
             self._speak(passage)
 
     def _speak(self, passage: Passage) -> None:
         """Content has come, or the answer is over without: from here on the answer is this one."""
-        held, self._held = self._held, None
-        if held is None:
+        beginning, self._beginning = self._beginning, None
+        if beginning is None:
             return
         if passage.started:
             self.record.ttft_ms = milliseconds(self.responder.since)
         elif passage.failed is not None:
             raise UpstreamFailure(passage.failed.failure)
         self._commit(self._response, self.request_losses)
-        self._send(b"".join(held))
+        self._send(b"".join(beginning.held))
         if not passage.done and self._response is not None:
             self.responder.follow(self._response.hold)
 
@@ -339,27 +314,28 @@ def _seen(upstream: Protocol, body: bytes) -> Glance:
     return Glance(answer.id, answer.usage)
 
 
-def _content_type(response: UpstreamResponse) -> str:
-    return dict(response.headers).get("content-type", "").lower()
+async def error_body(response: UpstreamResponse) -> bytes:
+    """The words of an error; none if they do not come, do not end, or cannot be read: then its status has to do."""
+    if dict(response.headers).get("content-encoding", "").lower() not in ("", "identity"):
+        return b""
+    try:
+        async with asyncio.timeout(ERROR_SECONDS):
+            return await response.read(MAX_ERROR_BYTES)
+    except (UpstreamError, TimeoutError):
+        return b""
 
 
-def _is_stream(body: bytes) -> bool:
-    """Whether a body begins as events do, whatever it is called."""
-    return body[:64].lstrip(_SPACE).startswith((b"data:", b"event:", b":"))
+def _is_over(passage: Passage) -> bool:
+    """The answer has come to its end, good or bad. Whether the stream has is another question."""
+    return passage.done or passage.finish is not None or passage.failed is not None
 
 
-def _goes_on(data: bytes) -> bool:
-    """Whether something follows a blank line, as it does in a stream and never in an object."""
-    rest = data.rstrip()
-    return any([mark in rest for mark in ENDS])
-
-
-async def _next(response: UpstreamResponse, passage: Passage) -> bytes:
-    """The next bytes."""
-    if passage.finish is None or response.complete:
+async def _rest(response: UpstreamResponse, until: float) -> bytes:
+    """What comes behind the end, if it comes until then; whatever happens to it."""
+    if response.complete:
         return await response.chunk()
     try:
-        async with asyncio.timeout(AFTERWARDS_SECONDS):
+        async with asyncio.timeout(until - time.monotonic()):
             return await response.chunk()
     except (UpstreamError, TimeoutError):
         return b""

@@ -13,7 +13,7 @@ from trilogue.gateway.call import read_head, with_model
 from trilogue.gateway.forwarding import with_query
 from trilogue.gateway.outbound import own_body
 from trilogue.gateway.provider import Account, Provider
-from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, loss_header
+from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, error_body, loss_header
 from trilogue.gateway.visit import Visit
 from trilogue.gateway.watch import targets_of, watching
 from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
@@ -114,10 +114,11 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) ->
         request = _request(visit, provider, account, wire, model)
         response = await transport.send(request)
         try:
-            answer = await response.read(MAX_ERROR_BYTES)
+            failed = response.status >= 400
+            answer = await (error_body(response) if failed else response.read(MAX_ERROR_BYTES))
         finally:
             await response.aclose()
-    if response.status >= 400:
+    if failed:
         answer = account.blank.body(answer)
         failure = codec(provider.protocol).decode_error(response.status, dict(response.headers), answer)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:

@@ -59,7 +59,8 @@ def _until(text: str, now: float) -> float | None:
     if parts and _PART.sub("", text).strip() == "":
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
     try:
-        return max(float(text), 0.0)
+        seconds = float(text)
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
     except ValueError:
         pass
     try:

@@ -224,6 +224,15 @@ class Pool:
         self._counted.clear()
         return found
 
+    def add(self, account: Account, tally: Tally) -> None:
+        """Counts of the pool before this one. What it has under way is under way here too."""
+        account.ok += tally.ok
+        account.failed += tally.failed
+        account.spent += tally.spent
+        account.in_flight += tally.in_flight
+        self._counted[account.index] = account
+        self.rebalanced(account)
+
     def snapshot(self, now: float) -> list[Change]:
         """Everything that a successor of this pool should know."""
         found = self.health.snapshot(self.accounts, now)

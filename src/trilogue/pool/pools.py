@@ -111,6 +111,16 @@ class Pools:
                 account.spent_elsewhere = tally.spent
                 pool.rebalanced(account)
 
+    def add(self, tally: Tally) -> None:
+        """Counts of the pools before these: they go on here."""
+        for pool, account in self.find(f"{tally.provider}/{tally.account}"):
+            pool.add(account, tally)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any request is under way."""
+        return any(account.in_flight for pool in self.pools.values() for account in pool.accounts)
+
     def overview(self, now: float) -> Iterator[dict[str, Any]]:
         """The live pool, one line per account, without secrets."""
         for pool in self.pools.values():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import sys
 from collections.abc import Callable, Coroutine
 from enum import Enum, auto
 from typing import Any, NoReturn, cast
@@ -42,6 +43,9 @@ _EMPTY_LINES = frozenset({b"\r\n", b"\n", b"\r\n\r\n"})
 """what some old clients send after a body; it says nothing"""
 _TCP_CLOSE = 7
 """the first byte of Linux's tcp_info when the peer has reset the connection"""
+
+_ACKED = slice(120, 128)
+"""where tcp_info has the number of bytes that the peer has confirmed"""
 
 log = structlog.get_logger("trilogue.http")
 
@@ -102,6 +106,8 @@ class ClientConnection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._header_count = 0
         self._head_bytes = 0
+        self._framing = 0
+        """what came of the body, less twice what it says: how much more chunk sizes and trailers take than it does"""
         self._key: Key | None = None
         """of the head that is being parsed, if it came in one piece with its body"""
         self._request: Request | None = None
@@ -111,6 +117,8 @@ class ClientConnection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
         self._write_timer: asyncio.TimerHandle | None = None
+        self._taken = 0
+        """what the client had taken of all that it was sent when that timer was set"""
         self._drain_waiter: asyncio.Future[None] | None = None
         self.keep_alive = True
         self.paused = False
@@ -131,6 +139,7 @@ class ClientConnection(asyncio.Protocol):
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self.resume_writing()
+        self._stop_write_timer()
         if self._request is not None and self._responder is not None:
             self._request.lost()
 
@@ -147,7 +156,9 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._inbound is Inbound.NOTHING and data in _EMPTY_LINES:
             return
-        if self._inbound is not Inbound.BODY:
+        if self._inbound is Inbound.BODY:
+            self._framing += len(data)
+        else:
             self._head_bytes += len(data)
         self._parse(data)
         if self._head_bytes and self._inbound in _BEFORE_BODY:
@@ -155,6 +166,8 @@ class ClientConnection(asyncio.Protocol):
                 self._refuse(TOO_LARGE)
             elif self._timer is None:
                 self._timer = self._loop.call_later(HEAD_SECONDS, self._head_is_late)
+        elif self._framing > MAX_HEAD_BYTES:
+            self._give_up()
 
     def eof_received(self) -> bool | None:
         """The client sends no more. If it has asked for something it may still be there to read the answer."""
@@ -173,7 +186,7 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not take what it was sent."""
         self.paused = True
-        self._write_timer = self._loop.call_later(WRITE_SECONDS, self._transport.abort)
+        self._watch_writing()
         self.on_flow(True)
 
     def resume_writing(self) -> None:
@@ -181,8 +194,8 @@ class ClientConnection(asyncio.Protocol):
         if not self.paused:
             return
         self.paused = False
-        if self._write_timer is not None:
-            self._write_timer.cancel()
+        if not self._transport.is_closing():
+            self._stop_write_timer()
         if self._drain_waiter is not None and not self._drain_waiter.done():
             self._drain_waiter.set_result(None)
         self.on_flow(False)
@@ -243,6 +256,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of the body, without its framing."""
+        self._framing -= 2 * len(body)
         if self._responder is None or self._request is None:
             return  # already answered: it is read so that the client can read too
         if not self._request.received(body) and self._reading:
@@ -254,7 +268,7 @@ class ClientConnection(asyncio.Protocol):
         if self._inbound is Inbound.HEAD:
             return  # an upgrade that will be declined
         self._inbound = Inbound.NOTHING
-        self._head_bytes = 0
+        self._head_bytes = self._framing = 0
         if self._responder is not None and self._request is not None:
             self._request.completed()
         else:
@@ -289,7 +303,7 @@ class ClientConnection(asyncio.Protocol):
         """No more requests: closed as soon as nothing is being answered."""
         self.keep_alive = False
         if self._responder is None:
-            self._transport.close()
+            self._close()
 
     def abort(self) -> None:
         """Closed at once."""
@@ -315,7 +329,7 @@ class ClientConnection(asyncio.Protocol):
         """Nothing is under way: wait for another request, or close."""
         self._request = None
         if not self.keep_alive or self._inbound is Inbound.IGNORED:
-            self._transport.close()
+            self._close()
             return
         self._idle_since = self._loop.time()
         if self._idle_timer is None:
@@ -330,7 +344,13 @@ class ClientConnection(asyncio.Protocol):
         if left > 0:
             self._idle_timer = self._loop.call_later(left, self._look_idle)
         elif self._inbound is Inbound.NOTHING:
-            self._transport.close()
+            self._close()
+
+    def _close(self) -> None:
+        """In good order: what the client has not taken yet may still go out, but does not wait for it for ever."""
+        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._watch_writing()
 
     # --- the request ---
 
@@ -385,8 +405,8 @@ class ClientConnection(asyncio.Protocol):
     # --- what goes wrong ---
 
     def _give_up(self) -> None:
-        """The parser has. An answer that is under way is not disturbed, but it is the last one."""
-        if self._responder is None:
+        """The parser has. An answer that is given or under way is not disturbed, but it is the last one."""
+        if self._responder is None and self._request is None:
             self._refuse(self._problem)
             return
         if self._inbound is Inbound.BODY and self._request is not None:
@@ -424,6 +444,24 @@ class ClientConnection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
+    def _watch_writing(self) -> None:
+        if self._write_timer is None:
+            self._taken = _taken(self._transport)
+            self._write_timer = self._loop.call_later(WRITE_SECONDS, self._look_for_reader)
+
+    def _look_for_reader(self) -> None:
+        """A client that reads slowly is waited for; one that has taken nothing since the last look is given up."""
+        self._write_timer = None
+        if _taken(self._transport) > self._taken:
+            self._watch_writing()
+        else:
+            self._transport.abort()
+
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
     def _look_for_reset(self, seconds: float) -> None:
         """A client that has closed answers what it gets with a reset; one that only stopped sending does not."""
         if self._transport.is_closing() or self._responder is None:
@@ -433,6 +471,17 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
         else:
             self._loop.call_later(seconds, self._look_for_reset, min(2 * seconds, 1.0))
+
+
+def _taken(transport: asyncio.Transport) -> int:
+    """The bytes that the client's side has confirmed; none where the system does not tell."""
+    if not hasattr(socket, "TCP_INFO"):
+        return 0
+    try:
+        info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED.stop)
+    except OSError:  # it is being closed
+        return 0
+    return int.from_bytes(info[_ACKED], sys.byteorder)
 
 
 def _ignore(_: bool) -> None:

@@ -44,10 +44,10 @@ class Request:
     """`body`: if all of it is here. `on_gone` is called if the client leaves before it has its answer."""
 
     __slots__ = (
+        "_body",
         "_broken",
         "_complete",
         "_gone",
-        "_pieces",
         "_size",
         "_waiter",
         "_wanted",
@@ -73,7 +73,7 @@ class Request:
         self.on_gone: Callable[[], object] = _nothing
         self.on_wanted: Callable[[], None] = _nothing
         """somebody waits for a body that is not complete"""
-        self._pieces: list[bytes] = [] if body is None else [body]
+        self._body: bytes | bytearray = bytearray() if body is None else body
         self._size = 0 if body is None else len(body)
         self._complete = body is not None
         self._wanted = False
@@ -92,8 +92,8 @@ class Request:
             await self._all(limit)
         if self._size > limit:
             raise BodyTooLarge
-        pieces, self._pieces = self._pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        body, self._body = self._body, b""
+        return bytes(body)
 
     async def _all(self, limit: int) -> None:
         self._wanted = True
@@ -120,7 +120,7 @@ class Request:
 
     def received(self, data: bytes) -> bool:
         """The connection: more of the body. Whether there is room for still more."""
-        self._pieces.append(data)
+        self._body += data
         self._size += len(data)
         if self._waiter is not None:
             self._wake()

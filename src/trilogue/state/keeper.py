@@ -29,7 +29,6 @@ COUNT_SECONDS = 1.0
 REOPEN_SECONDS = 1.0
 READ_TIMEOUT = 0.05
 START_TIMEOUT = 1.0
-MAX_RETIRED = 3
 FILE_NAME = "pool.db"
 
 
@@ -52,7 +51,8 @@ class Keeper:
         self._reopen_at = 0.0
         self._warned = False
         self._tallies = Tallies()
-        self._retired: list[Pools] = []
+        self._retired: list[_Retired] = []
+        """pools of earlier configurations whose requests still run, the oldest first"""
         self._inode: int | None = None
         self._look(now, START_TIMEOUT)
         self._writer = Writer(self._file, self.worker)
@@ -80,10 +80,10 @@ class Keeper:
         """A new configuration: its pools take over what the old ones know and what their last requests still learn."""
         self.sync(now)
         pools.apply(self.pools.snapshot(now), now)
-        for tally in self._all_tallies():
-            for _, account in pools.find(f"{tally.provider}/{tally.account}"):
-                account.ok, account.failed, account.spent = tally.ok, tally.failed, tally.spent
-        self._retired = [self.pools, *self._retired[: MAX_RETIRED - 1]]
+        told = list(self._all_tallies())
+        for tally in told:
+            pools.add(tally)
+        self._retired.append(_Retired(self.pools, told))
         self.pools = pools
         pools.elsewhere(self._tallies.totals())
 
@@ -97,11 +97,16 @@ class Keeper:
             self._reader = None
 
     def _hear_retired(self, now: float) -> None:
-        for old in self._retired:
+        heirs = [retired.pools for retired in self._retired[1:]]
+        for retired, heir in zip(self._retired, [*heirs, self.pools], strict=True):
+            old = retired.pools
             if old.changes:
                 changes = old.drain()
                 self.pools.apply(changes, now)
                 self._put(changes, now)
+            for tally in retired.news():
+                heir.add(tally)
+        self._retired = [retired for retired in self._retired if retired.pools.busy]
 
     def _put(self, changes: Iterable[Change], now: float) -> None:
         for note in to_notes(changes, self.worker, now):
@@ -175,6 +180,28 @@ class Keeper:
             self._revision, self._reopen_at = 0, 0.0
             if self._looked_at:
                 self._begin_anew(now)
+
+
+class _Retired:
+    """Pools that choose no more. `told`: what their heirs know of their counts."""
+
+    def __init__(self, pools: Pools, told: Iterable[Tally]) -> None:
+        self.pools = pools
+        self._told = {(tally.provider, tally.account): tally for tally in told}
+
+    def news(self) -> Iterable[Tally]:
+        """What was counted since the last call."""
+        for now in self.pools.tallies():
+            key = (now.provider, now.account)
+            then = self._told.get(key) or Tally(*key)
+            self._told[key] = now
+            yield Tally(
+                *key,
+                now.ok - then.ok,
+                now.failed - then.failed,
+                now.spent - then.spent,
+                now.in_flight - then.in_flight,
+            )
 
 
 def _at_rest(tally: Tally) -> Tally:

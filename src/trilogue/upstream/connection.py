@@ -106,14 +106,16 @@ class Connection(asyncio.Protocol):
             self._fail(exchange, UpstreamProtocolError(f"the upstream's answer is not HTTP ({type(error).__name__})"))
         else:
             if self._bodies:
+                self._head_bytes = 0
                 exchange.received(self._bodies)
-            elif not exchange.status:
+            elif self._exchange is not None:
                 self._check_head(exchange, len(data))
 
     def _check_head(self, exchange: Exchange, received: int) -> None:
+        """The head, or what surrounds the body: trailers must not go on for ever either."""
         self._head_bytes += received
         if self._head_bytes > MAX_HEAD_BYTES:
-            self._fail(exchange, UpstreamProtocolError(f"the answer's head is over {MAX_HEAD_BYTES} bytes"))
+            self._fail(exchange, UpstreamProtocolError(f"the answer's head or trailer is over {MAX_HEAD_BYTES} bytes"))
 
     def _fail(self, exchange: Exchange, error: UpstreamError) -> None:
         if self._bodies:

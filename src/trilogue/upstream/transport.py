@@ -78,7 +78,8 @@ class HttpTransport:
         if exchange.status == 407 and self._proxy is not None:
             exchange.abort()
             raise UpstreamConnect("the egress proxy refused our credentials", proxy=True)
-        if exchange.encoded and (encoding := _encoding(exchange.headers)):
+        # An error is one whatever its body is packed in: its status counts.
+        if exchange.encoded and exchange.status < 300 and (encoding := _encoding(exchange.headers)):
             exchange.abort()
             raise UpstreamProtocolError(f"the upstream's answer is encoded ({encoding}), though we asked for plain")
         return exchange

@@ -1,0 +1,74 @@
+"""Clients that read slowly get their answer; those that read nothing are given up, whatever is left for them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvloop
+
+from tests.serving.test_serving import refusal
+from trilogue.serving import Listener, Request, Responder, connection
+
+LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+SMALL = 4096
+"""what the buffers of both sockets are asked to hold: the system rounds up, to some ten thousand bytes"""
+Loop = Callable[[], asyncio.AbstractEventLoop]
+
+
+def connected(answer: bytes, client: Callable[[socket.socket, Listener], Awaitable[None]], loop: Loop) -> None:
+    """A client that asks for this answer, over sockets that hold little."""
+
+    async def app(request: Request, responder: Responder) -> None:
+        responder.reply(200, [], answer)
+
+    async def main() -> None:
+        listener = Listener(app, refusal)
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+            await listener.open(server)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+            sock.connect(server.getsockname())
+            sock.sendall(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+            sock.setblocking(False)
+            try:
+                await client(sock, listener)
+            finally:
+                await listener.drain(0)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+
+
+@LOOPS
+def test_who_reads_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch, loop: Loop) -> None:
+    """A large answer takes many times as long as a client may read nothing."""
+    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.3)
+    answer = b"x" * 500_000
+
+    async def slowly(sock: socket.socket, _: Listener) -> None:
+        received = b""
+        while data := await asyncio.get_running_loop().sock_recv(sock, 20_000):
+            received += data
+            await asyncio.sleep(0.03)
+        assert received.endswith(b"\r\n\r\n" + answer)
+
+    connected(answer, slowly, loop)
+
+
+@LOOPS
+@pytest.mark.parametrize("size", [50_000, 500_000], ids=["little", "much"])
+def test_who_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, loop: Loop, size: int) -> None:
+    """Also where so little is left that nobody has to wait for room to write."""
+    monkeypatch.setattr(connection, "WRITE_SECONDS", 0.1)
+
+    async def nothing(_: socket.socket, listener: Listener) -> None:
+        await asyncio.sleep(0.05)
+        assert len(listener._connections) == 1
+        async with asyncio.timeout(3):
+            while listener._connections:
+                await asyncio.sleep(0.02)
+
+    connected(b"x" * size, nothing, loop)
