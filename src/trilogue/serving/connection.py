@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
-import sys
 from collections.abc import Callable, Coroutine
 from enum import Enum, auto
 from typing import Any, NoReturn, cast
@@ -21,7 +19,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, par
 
 from trilogue.headers import header_name
 from trilogue.serving.heads import response_head
-from trilogue.serving.known import Head, Key, KnownHeads, split
+from trilogue.serving.known import Head, Key, KnownHeads, is_framed, size_of, split
+from trilogue.serving.patience import TOLD, Patience, has_reset
 from trilogue.serving.request import Request
 from trilogue.serving.responder import Responder
 
@@ -41,11 +40,6 @@ _LISTS = frozenset({"anthropic-beta", "openai-beta"})
 _OFFER = frozenset({"connection", "upgrade", "http2-settings"})
 _EMPTY_LINES = frozenset({b"\r\n", b"\n", b"\r\n\r\n"})
 """what some old clients send after a body; it says nothing"""
-_TCP_CLOSE = 7
-"""the first byte of Linux's tcp_info when the peer has reset the connection"""
-
-_ACKED = slice(120, 128)
-"""where tcp_info has the number of bytes that the peer has confirmed"""
 
 log = structlog.get_logger("trilogue.http")
 
@@ -116,9 +110,7 @@ class ClientConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
-        self._write_timer: asyncio.TimerHandle | None = None
-        self._taken = 0
-        """what the client had taken of all that it was sent when that timer was set"""
+        self._patience = Patience(loop)
         self._drain_waiter: asyncio.Future[None] | None = None
         self.keep_alive = True
         self.paused = False
@@ -139,7 +131,7 @@ class ClientConnection(asyncio.Protocol):
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self.resume_writing()
-        self._stop_write_timer()
+        self._patience.stop()
         if self._request is not None and self._responder is not None:
             self._request.lost()
 
@@ -172,7 +164,7 @@ class ClientConnection(asyncio.Protocol):
     def eof_received(self) -> bool | None:
         """The client sends no more. If it has asked for something it may still be there to read the answer."""
         responder = self._responder
-        if self._inbound is not Inbound.NOTHING or responder is None or not hasattr(socket, "TCP_INFO"):
+        if self._inbound is not Inbound.NOTHING or responder is None or not TOLD:
             return None
         self.keep_alive = False
         if responder.chunked:
@@ -186,7 +178,7 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not take what it was sent."""
         self.paused = True
-        self._watch_writing()
+        self._patience.watch(self._transport, WRITE_SECONDS)
         self.on_flow(True)
 
     def resume_writing(self) -> None:
@@ -195,7 +187,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self.paused = False
         if not self._transport.is_closing():
-            self._stop_write_timer()
+            self._patience.stop()
         if self._drain_waiter is not None and not self._drain_waiter.done():
             self._drain_waiter.set_result(None)
         self.on_flow(False)
@@ -233,7 +225,7 @@ class ClientConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """The head is complete: the application takes over."""
         parser, headers = self._parser, self._headers
-        if self._head_bytes > MAX_HEAD_BYTES and _size(headers) + len(self._url) > MAX_HEAD_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES and size_of(headers) + len(self._url) > MAX_HEAD_BYTES:
             self._stop_parsing(TOO_LARGE)
         version = parser.get_http_version()
         if not _HOST.fullmatch(headers.get("host", "/" if version != "1.0" else "")):
@@ -241,7 +233,7 @@ class ClientConnection(asyncio.Protocol):
         method = parser.get_method().decode("ascii")
         if method == "CONNECT":
             self._stop_parsing(BAD)
-        if parser.should_upgrade() and _is_framed(headers):
+        if parser.should_upgrade() and is_framed(headers):
             return
         self._inbound = Inbound.BODY
         # HTTP/1.0 has no way to keep a connection that all its clients understand.
@@ -350,7 +342,7 @@ class ClientConnection(asyncio.Protocol):
         """In good order: what the client has not taken yet may still go out, but does not wait for it for ever."""
         self._transport.close()
         if self._transport.get_write_buffer_size():
-            self._watch_writing()
+            self._patience.watch(self._transport, WRITE_SECONDS)
 
     # --- the request ---
 
@@ -444,54 +436,15 @@ class ClientConnection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
-    def _watch_writing(self) -> None:
-        if self._write_timer is None:
-            self._taken = _taken(self._transport)
-            self._write_timer = self._loop.call_later(WRITE_SECONDS, self._look_for_reader)
-
-    def _look_for_reader(self) -> None:
-        """A client that reads slowly is waited for; one that has taken nothing since the last look is given up."""
-        self._write_timer = None
-        if _taken(self._transport) > self._taken:
-            self._watch_writing()
-        else:
-            self._transport.abort()
-
-    def _stop_write_timer(self) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
-
     def _look_for_reset(self, seconds: float) -> None:
         """A client that has closed answers what it gets with a reset; one that only stopped sending does not."""
         if self._transport.is_closing() or self._responder is None:
             return
-        sock = self._transport.get_extra_info("socket")
-        if sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_CLOSE:
+        if has_reset(self._transport):
             self._transport.abort()
         else:
             self._loop.call_later(seconds, self._look_for_reset, min(2 * seconds, 1.0))
 
 
-def _taken(transport: asyncio.Transport) -> int:
-    """The bytes that the client's side has confirmed; none where the system does not tell."""
-    if not hasattr(socket, "TCP_INFO"):
-        return 0
-    try:
-        info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED.stop)
-    except OSError:  # it is being closed
-        return 0
-    return int.from_bytes(info[_ACKED], sys.byteorder)
-
-
 def _ignore(_: bool) -> None:
     """Nobody minds whether the client is slow."""
-
-
-def _size(headers: dict[str, str]) -> int:
-    return sum(len(name) + len(value) for name, value in headers.items())
-
-
-def _is_framed(headers: dict[str, str]) -> bool:
-    """Whether there is a body."""
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
