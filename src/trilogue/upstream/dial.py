@@ -107,6 +107,8 @@ async def open_socket(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = _interleave([(family, kind, proto, address) for family, kind, proto, _, address in found])
+    if len(addresses) == 1:
+        return await _attempt(addresses[0])
     attempts: set[asyncio.Task[socket.socket]] = set()
     failures: list[OSError] = []
     try:

@@ -13,9 +13,13 @@ from trilogue.upstream.origin import Origin
 
 
 class Idle:
-    """`seconds`: how long one may wait. Servers close theirs after 5 to 75 s; we notice at once when they do."""
+    """`seconds`: how long one may wait. Servers close theirs after 5 to 75 s; we notice at once when they do.
 
-    def __init__(self, seconds: float = 30, per_origin: int = 64) -> None:
+    `per_origin`: how many may wait. Hundreds of streams at a time come and go at random, and to open a connection again
+    takes longer than all the rest.
+    """
+
+    def __init__(self, seconds: float = 30, per_origin: int = 512) -> None:
         self._seconds = seconds
         self._per_origin = per_origin
         self._waiting: dict[Origin, dict[Connection, float]] = {}
