@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +14,7 @@ from benchmarks.answers import PLAIN_ASK, Ask
 from benchmarks.core import REQUESTS
 from benchmarks.footprint import await_texts
 from benchmarks.gateways import Gateway, NotStarted, Pair, Running, trilogue
-from benchmarks.measure import ANSWERS, Bench, Subject, drive, used
+from benchmarks.measure import ANSWERS, Bench, Slice, Subject, drive, used
 from benchmarks.plan import Step
 from benchmarks.processes import Cores, rss_kib
 from benchmarks.tools import ToolFailed
@@ -31,7 +31,7 @@ SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 TURNS = (10, 100, 1_000)
 TOOLS = 10
 REQUEST_SECONDS = 0.6
-REQUEST_REPEAT = 3
+REQUEST_REPEAT = 5
 
 OPEN = (10, 100, 1_000, 10_000)
 OPEN_EVENTS = 10_000
@@ -199,8 +199,7 @@ def _request_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Ste
 
             def run(running: Running, pair: Pair = pair, sized: Any = sized, series: Series = series) -> None:
                 subject = bench.subject(gateway, pair, running)
-                for body in sized:
-                    series.points.append(request_cost(bench, subject, body))
+                series.points += request_costs(bench, subject, sized)
 
             yield Step(
                 f"{pair.name}, {kind}",
@@ -209,15 +208,25 @@ def _request_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Ste
             )
 
 
-def request_cost(bench: Bench, subject: Subject, body: dict[str, Any]) -> Point:
-    """µs of CPU for a plain request with this body."""
-    body = {name: value for name, value in body.items() if name not in ("model", "stream")}
-    request = subject.route.request(PLAIN_ASK, body)
-    load = subject.route.load(PLAIN_ASK, connections=2)._replace(request=request)
-    taken = [drive(bench, subject, load, 0.4, REQUEST_SECONDS) for _ in range(REQUEST_REPEAT)]
-    failed = sum(one.failed for one in taken)
-    cost = statistics.median(one.gateway_us / max(one.good, 1) for one in taken)
-    return Point(len(request), cost, f"{failed} failed" if failed else "")
+def request_costs(bench: Bench, subject: Subject, bodies: Sequence[dict[str, Any]]) -> list[Point]:
+    """µs of CPU for a plain request with each of these bodies: in turns, so that noise hits all alike."""
+    requests = [_request(subject, body) for body in bodies]
+    taken: list[list[Slice]] = [[] for _ in requests]
+    for _ in range(REQUEST_REPEAT):
+        for request, slices in zip(requests, taken, strict=True):
+            load = subject.route.load(PLAIN_ASK, connections=2)._replace(request=request)
+            slices.append(drive(bench, subject, load, 0.4, REQUEST_SECONDS))
+    return [_point(len(request), slices) for request, slices in zip(requests, taken, strict=True)]
+
+
+def _request(subject: Subject, body: dict[str, Any]) -> bytes:
+    return subject.route.request(PLAIN_ASK, {n: v for n, v in body.items() if n not in ("model", "stream")})
+
+
+def _point(size: int, slices: Sequence[Slice]) -> Point:
+    failed = sum(one.failed for one in slices)
+    cost = statistics.median(one.gateway_us / max(one.good, 1) for one in slices)
+    return Point(size, cost, f"{failed} failed" if failed else "")
 
 
 def _open_steps(bench: Bench, gateway: Gateway, files: int, into: Growth) -> Iterator[Step]:
