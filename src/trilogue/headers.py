@@ -1,4 +1,4 @@
-"""Names of HTTP headers, as both sides of the gateway read them."""
+"""HTTP headers, as both sides of the gateway read them."""
 
 from __future__ import annotations
 
@@ -9,3 +9,13 @@ from functools import lru_cache
 def header_name(raw: bytes) -> str:
     """In lower case. The same few come with every message, so they are kept; strange ones drop out again."""
     return raw.lower().decode("latin-1")
+
+
+def size_of(headers: dict[str, str]) -> int:
+    """What headers take, without what separates them."""
+    return sum(len(name) + len(value) for name, value in headers.items())
+
+
+def is_framed(headers: dict[str, str]) -> bool:
+    """Whether there is a body."""
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 
-from trilogue.headers import header_name
+from trilogue.headers import header_name, is_framed, size_of
 from trilogue.serving.heads import response_head
-from trilogue.serving.known import Head, Key, KnownHeads, is_framed, size_of, split
+from trilogue.serving.known import Head, Key, KnownHeads, split
 from trilogue.serving.patience import TOLD, Patience, has_reset
 from trilogue.serving.request import Request
 from trilogue.serving.responder import Responder

@@ -63,13 +63,3 @@ def split(data: bytes) -> tuple[Key, bytes] | None:
     if not length.isdigit() or len(length) > _DIGITS or int(length) != len(body):
         return None
     return (data[:at], data[stop:end]), body
-
-
-def size_of(headers: dict[str, str]) -> int:
-    """What headers take, without what separates them."""
-    return sum(len(name) + len(value) for name, value in headers.items())
-
-
-def is_framed(headers: dict[str, str]) -> bool:
-    """Whether there is a body."""
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
