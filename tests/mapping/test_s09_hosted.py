@@ -269,6 +269,13 @@ ANSWERS = (
         may="web_search.replay",
     ),
     Answer(
+        "queries that are no list",
+        "M>R",
+        {"content": [{**USED, "input": {"query": "cats", "queries": "dogs"}}, FOUND, TEXT]},
+        {"output[0].action": like(type="search", query="cats", queries=["cats"])},
+        may="web_search.replay",
+    ),
+    Answer(
         "web search",
         "R>M",
         {"output": [LOOKED, message_item(output_text("Cats."))]},

@@ -52,6 +52,8 @@ from trilogue.protocols.reply import Reply
 from trilogue.sse import frame_data
 
 _ROLE = b'{"role":"assistant","content":"","refusal":null}'
+_GOES_ON = b',"finish_reason":null}]'
+"""the end of a choice that is not finished"""
 _DONE = b"data: [DONE]\n\n"
 _UNSAID = frozenset({"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier", LATE_FIELDS})
 """extras that are not written at the end: what every chunk has, or none of one choice; and odd names of tiers"""
@@ -101,10 +103,10 @@ class ChatStreamEncoder(StreamEncoder):
             common["system_fingerprint"] = fingerprint
         self._base = b"data: " + dump(common)[:-1]
         self._head = self._base + b',"choices":[{"index":0,"delta":'
-        self._tail = b',"finish_reason":null}]' + self._end
+        self._tail = _GOES_ON + self._end
         # The SDK's accumulator keeps what the first chunk says of the tier.
         tier = b"" if event.tier is None else b"," + dump(encode_tier(event.tier, self.reply))[1:-1]
-        self.out.append(self._head + _ROLE + b',"finish_reason":null}]' + tier + self._end)
+        self.out.append(self._head + _ROLE + _GOES_ON + tier + self._end)
 
     def _write(self, delta: dict[str, Json]) -> None:
         self.out.append(self._head + dump(delta) + self._tail)

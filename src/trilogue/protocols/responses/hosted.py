@@ -152,7 +152,8 @@ def _write_search(call: HostedCall, item: dict[str, Json], result: HostedResult 
     given = parse_object(call.input) or {}
     query = given.get("query")
     query = query if isinstance(query, str) else ""
-    action: dict[str, Json] = {"type": "search", "query": query, "queries": given.get("queries") or [query]}
+    queries = [one for one in LooseFields(given).items("queries") or () if isinstance(one, str)]
+    action: dict[str, Json] = {"type": "search", "query": query, "queries": queries or [query]}
     if result is not None:
         action["sources"] = [{"type": "url", "url": hit.url} for hit in result.hits]
     return {**item, "type": "web_search_call", "status": _status(result), "action": action}
