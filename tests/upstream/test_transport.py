@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+from collections import Counter
 
 import pytest
 
@@ -12,6 +13,7 @@ from trilogue.upstream import UpstreamRequest
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.dial import dial
 from trilogue.upstream.exchange import HIGH_WATER
+from trilogue.upstream.idle import AT_ONCE, Idle
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
@@ -226,6 +228,34 @@ def test_connections_are_used_again(loop: str) -> None:
             assert set(numbers) == {1, 2}
 
     run(loop, test)
+
+
+def test_old_connections_are_closed_a_few_at_a_time(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are under way meanwhile: nobody waits until a hundred are closed."""
+    many, gone = 3 * AT_ONCE + 1, []
+    closed: Counter[float] = Counter()
+    abort = Connection.abort
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        gone.append(await peer.gone())
+
+    def counted(connection: Connection) -> None:
+        # uvloop's clock stands still within one round of its loop; asyncio's goes on.
+        closed[round(connection.loop.time(), 2)] += 1
+        abort(connection)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport(idle=Idle(seconds=0.2)) as http:
+            await asyncio.gather(*(http.send(post(port)) for _ in range(many)))
+            monkeypatch.setattr(Connection, "abort", counted)
+            await until(lambda: len(gone) == many)
+
+    run(loop, test)
+    assert len(closed) >= 4
+    assert max(closed.values()) <= AT_ONCE
+    assert closed.total() == many
 
 
 @pytest.mark.parametrize(
