@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.answers import BUNCHED_ASK, EVENTS, GAP_US, MARKER, PLAIN_ASK, PROBE_ASK, STREAM_ASK
 from benchmarks.gateways import DIRECT, Gateway, Pair, Route, Running, ask_once, first_answer
-from benchmarks.processes import Cores, Processes, Usage, tree, undisturbed, usage
+from benchmarks.processes import Cores, Processes, Usage, stolen_us, tree, undisturbed, usage
 from benchmarks.tools import Kit, Load, Upstream
 
 CONNECTIONS = 16
@@ -133,6 +133,8 @@ class Slice:
     first_p99: float | None
     at: float = 0.0
     """when it was taken, in seconds of a clock that all slices share"""
+    stolen_us: float = 0.0
+    """what the host took of the machine's cores meanwhile"""
 
     @property
     def gateway_busy(self) -> float:
@@ -172,14 +174,14 @@ def drive(bench: Bench, subject: Subject, load: Load, warm: float, seconds: floa
     with bench.kit.client(subject.running.port, load) as client:
         time.sleep(warm)
         client.report()
-        before, _ = used(subject), bench.upstream.work_us()
+        before, stolen, _ = used(subject), stolen_us(), bench.upstream.work_us()
         time.sleep(seconds)
         report = client.report()
         gateway, upstream = used(subject).since(before), bench.upstream.work_us()
     first = report.first
     return Slice(
         report.good, report.failed, report.events, report.us, gateway.cpu, gateway.waited, upstream, report.work_us,
-        load.connections, load.rate, first.count, first.p50, first.p99, time.monotonic(),
+        load.connections, load.rate, first.count, first.p50, first.p99, time.monotonic(), stolen_us() - stolen,
     )  # fmt: skip
 
 
@@ -237,8 +239,19 @@ def bunched(bench: Bench, subject: Subject, window: Window) -> Slice:
     return drive(bench, subject, load, window.warm, window.seconds)
 
 
-def first_token(bench: Bench, subject: Subject, window: Window, rate: float) -> Slice:
-    """Streams that start at this rate whatever the gateway does."""
+def first_token(bench: Bench, subject: Subject, window: Window, rate: float, again: int = 0) -> Slice:
+    """Streams that start at this rate whatever the gateway does.
+
+    If the host took a core away meanwhile it is done again, `again` times at the most, and the quietest counts: in two
+    seconds, a single pause of the machine is all that a p99 shows.
+    """
+    taken = _first_token(bench, subject, window, rate)
+    if taken.stolen_us and again:
+        return min(taken, first_token(bench, subject, window, rate, again - 1), key=lambda one: one.stolen_us)
+    return taken
+
+
+def _first_token(bench: Bench, subject: Subject, window: Window, rate: float) -> Slice:
     window = window.at_least(ENOUGH_STREAMS / rate)
     connections = int(rate * STREAM_SECONDS * 3) + CONNECTIONS
     load = subject.route.load(STREAM_ASK, connections=connections)._replace(rate=rate)

@@ -189,6 +189,12 @@ def usage(pids: Sequence[int]) -> Usage:
     return Usage(cpu / 1e3, waited / 1e3)
 
 
+def stolen_us() -> float:
+    """What the host has taken of this machine's cores so far, in µs, in steps of a clock tick (mostly 10 ms)."""
+    fields = (PROC / "stat").read_text().split("\n", 1)[0].split()
+    return int(fields[8]) * 1e6 / os.sysconf("SC_CLK_TCK")
+
+
 def rss_kib(pid: int) -> int:
     """Resident memory of a process and all below it."""
     total = 0

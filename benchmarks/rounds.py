@@ -48,6 +48,8 @@ class Settings:
     first: Window
     first_pairs: frozenset[str] | None = None
     """pairs whose time to first token is measured; None for all"""
+    again: int = 0
+    """how often times to first token are measured again if the host took a core away"""
     calibrations: int = 0
     """how often the cost of a stream is measured anew under half of the load that the last figure allows"""
 
@@ -62,6 +64,7 @@ FULL = Settings(
     bunched=Window(1.0, 1.0),
     # After two streams' time there are as many connections as the load needs, and none is opened any more.
     first=Window(2.4, 2.5),
+    again=2,
     calibrations=2,
 )
 QUICK = Settings(
@@ -111,7 +114,7 @@ def rounds(bench: Bench, subjects: Sequence[Subject], settings: Settings, into: 
                 action = _calibrate(bench, subject, settings.first)
                 yield _step(f"{where}: {subject.label}, half of capacity", settings.first, action)
         for subject in _with_first(present, settings):
-            action = _first(bench, subject, present, settings.first, into)
+            action = _first(bench, subject, present, settings, into)
             yield _step(f"{where}: {subject.label}, first token", settings.first, action)
 
 
@@ -162,7 +165,7 @@ def _bunched(bench: Bench, subject: Subject, window: Window, into: Measured) -> 
 
 
 def _first(
-    bench: Bench, subject: Subject, subjects: Sequence[Subject], window: Window, into: Measured
+    bench: Bench, subject: Subject, subjects: Sequence[Subject], settings: Settings, into: Measured
 ) -> Callable[[], None]:
     def rate() -> float:
         if subject.gateway != DIRECT:
@@ -172,7 +175,7 @@ def _first(
         others = [s for s in subjects if s.gateway != DIRECT]
         return min(s.half_capacity for s in same or others)
 
-    return _keep(into, subject, "first", lambda: first_token(bench, subject, window, rate()))
+    return _keep(into, subject, "first", lambda: first_token(bench, subject, settings.first, rate(), settings.again))
 
 
 def _calibrate(bench: Bench, subject: Subject, window: Window) -> Callable[[], None]:

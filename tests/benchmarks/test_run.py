@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,12 @@ from benchmarks.answers import PATHS
 from benchmarks.gateways import DIRECT, PAIRS, TRILOGUE, Route, direct, trilogue, trilogue_config
 from benchmarks.growth import worker_cores
 from benchmarks.machine import cpu_model, describe, kernel
-from benchmarks.measure import Bench, Subject
+from benchmarks.measure import Bench, Slice, Subject, Window, first_token
 from benchmarks.plan import Progress, Step, duration
 from benchmarks.processes import Cores, Processes, split_cores
 from benchmarks.rounds import FULL, QUICK, nothing_measured, replace_rounds, rounds
 from benchmarks.run import Order
-from tests.benchmarks.sample import NOT_RUNNING, PYTHON
+from tests.benchmarks.sample import NOT_RUNNING, PYTHON, cut
 
 
 def subjects() -> list[Subject]:
@@ -55,6 +56,26 @@ def test_every_round_has_all_gateways_and_pairs() -> None:
         assert ("Portkey chat>chat, plain" in here) is (number <= FULL.others)
     first, second = f"round 1 of {total}: trilogue chat>chat, plain", f"round 2 of {total}: nginx chat>chat, plain"
     assert found.index(first) < found.index(second)
+
+
+@pytest.mark.parametrize(
+    ("stolen", "kept", "times"),
+    [((0, 0, 0), 0, 1), ((20_000, 0, 0), 1, 2), ((20_000, 10_000, 30_000), 1, 3), ((10_000, 20_000, 30_000), 0, 3)],
+)
+def test_delays_are_measured_again_if_the_host_took_a_core(
+    stolen: tuple[float, ...], kept: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice at the most; then the quietest counts."""
+    slices = [replace(cut(), stolen_us=us, at=number) for number, us in enumerate(stolen)]
+    left = iter(slices)
+
+    def next_one(*_: object) -> Slice:
+        return next(left)
+
+    monkeypatch.setattr("benchmarks.measure._first_token", next_one)
+    subject = subjects()[0]
+    assert first_token(Bench.__new__(Bench), subject, Window(1, 1), 10, FULL.again) == slices[kept]
+    assert len(list(left)) == len(slices) - times
 
 
 def test_quick_is_planned_under_a_minute() -> None:
