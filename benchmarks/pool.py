@@ -37,8 +37,8 @@ def plain(accounts: int, strategy: Strategy = "lru") -> Callable[[], object]:
         for _ in range(DECISIONS):
             now += 0.001
             choice = pool.choose(now, Ask(model="m", tokens=100))
-            if choice.lease is not None:
-                pool.finished(choice.lease, now)
+            if choice is not None:
+                pool.finished(choice, now)
 
     return run
 
@@ -52,8 +52,8 @@ def sticky(accounts: int) -> Callable[[], object]:
         for number in range(DECISIONS):
             now += 0.001
             choice = pool.choose(now, Ask(model="m", sticky=f"key-{number % 5_000}", tokens=100))
-            if choice.lease is not None:
-                pool.finished(choice.lease, now)
+            if choice is not None:
+                pool.finished(choice, now)
 
     return run
 
@@ -71,8 +71,8 @@ def mostly_away(accounts: int, verdict: Verdict) -> Callable[[], object]:
         for _ in range(DECISIONS):
             now += 0.001
             choice = pool.choose(now, Ask(model="m", tokens=100))
-            if choice.lease is not None:
-                pool.finished(choice.lease, now)
+            if choice is not None:
+                pool.finished(choice, now)
 
     return run
 

@@ -17,7 +17,8 @@ MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _END = b"\n\n"
-_CR = 13
+_CR, _LF = b"\r\n"
+"""as numbers: Python finds a byte in bytes much faster than bytes of length one"""
 
 
 class SseEvent(Struct, frozen=True, gc=False):
@@ -109,11 +110,11 @@ class SseParser:
 
 def _parse(block: bytes) -> SseEvent | None:
     """One event's lines. The two usual forms first, everything else line by line."""
-    if block.startswith(b"data: ") and b"\n" not in block:
+    if block.startswith(b"data: ") and _LF not in block:
         return SseEvent("", block[6:])
     if block.startswith(b"event: "):
         name, found, rest = block[7:].partition(b"\ndata: ")
-        if found and b"\n" not in rest and b"\n" not in name:
+        if found and _LF not in rest and _LF not in name:
             return SseEvent(name.decode("utf-8", "replace"), rest)
     return _parse_lines(block)
 

@@ -9,7 +9,7 @@ from trilogue.model import Failure, FailureKind
 from trilogue.pool import (
     AccountSpec,
     Ask,
-    Choice,
+    Lease,
     Pool,
     Pools,
     PoolSettings,
@@ -47,16 +47,16 @@ def pool_of(*accounts: AccountSpec | str, **settings: Any) -> Pool:
     return Pool(ProviderSpec(name="p", accounts=specs, settings=PoolSettings(**settings)))
 
 
-def name_of(choice: Choice) -> str | None:
+def name_of(lease: Lease | None) -> str | None:
     """The account that was chosen."""
-    return choice.lease.account.name if choice.lease else None
+    return lease.account.name if lease else None
 
 
 def use(pool: Pool, now: float, **ask: Any) -> str | None:
     """Choose and finish at once."""
     choice = pool.choose(now, Ask(**ask))
-    if choice.lease is not None:
-        pool.finished(choice.lease, now)
+    if choice is not None:
+        pool.finished(choice, now)
     return name_of(choice)
 
 

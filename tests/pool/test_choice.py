@@ -43,8 +43,8 @@ def test_highest_balance() -> None:
     used = []
     for _ in range(4):
         choice = pool.choose(START, Ask(model="m1"))
-        assert choice.lease is not None
-        pool.finished(choice.lease, START, Usage(fresh=1_000_000))
+        assert choice is not None
+        pool.finished(choice, START, Usage(fresh=1_000_000))
         used.append(name_of(choice))
     assert used == ["b", "b", "a", "b"]
     assert [account.balance for account in pool.accounts] == [9.0, 9.0]
@@ -95,6 +95,7 @@ def test_a_conversation_leaves_for_a_reason_only(obstacle: object, why: str) -> 
     assert callable(obstacle)
     obstacle(pool)
     choice = pool.choose(START, Ask(model="m", sticky="x"))
+    assert choice is not None
     assert (name_of(choice), choice.broken) == ("b", why)
     assert use(pool, START + 10_000, sticky="x", model="m") == "b"
 
@@ -104,6 +105,7 @@ def test_a_conversation_leaves_an_account_that_was_tried() -> None:
     pool = pool_of("a", "b")
     assert use(pool, START, sticky="x") == "a"
     choice = pool.choose(START, Ask(sticky="x", tried={"a"}))
+    assert choice is not None
     assert (name_of(choice), choice.broken) == ("b", "tried")
 
 
@@ -121,8 +123,8 @@ def test_concurrency() -> None:
     choices = [pool.choose(START, Ask()) for _ in range(4)]
     assert [name_of(choice) for choice in choices] == ["a", "b", "a", None]
     assert pool.survey(START, Ask()).reasons == {"concurrency": 2}
-    assert choices[1].lease is not None
-    pool.released(choices[1].lease)
+    assert choices[1] is not None
+    pool.released(choices[1])
     assert use(pool, START) == "b"
 
 
@@ -139,10 +141,10 @@ def test_tokens_per_minute() -> None:
     """Estimated before, corrected by what was really used. Small requests still fit where large ones do not."""
     pool = pool_of(AccountSpec(name="a", limits=Limits(tokens_per_minute=1_000)))
     choice = pool.choose(START, Ask(tokens=600))
-    assert choice.lease is not None
+    assert choice is not None
     assert name_of(pool.choose(START, Ask(tokens=500))) is None
     assert use(pool, START, tokens=100) == "a"
-    pool.finished(choice.lease, START, Usage(fresh=50, output=50))
+    pool.finished(choice, START, Usage(fresh=50, output=50))
     assert use(pool, START, tokens=700) == "a"
 
 
@@ -201,7 +203,7 @@ def test_nobody_is_there() -> None:
     fail(pool, "b", START, cool(20.0))
     fail(pool, "c", START, DISABLE)
     choice = pool.choose(START + 1, Ask())
-    assert choice.lease is None
+    assert choice is None
     survey = pool.survey(START + 1, Ask())
     assert survey.reasons == {"rate_limited": 2, "disabled": 1}
     assert survey.retry_at == pytest.approx(START + 20)
@@ -227,11 +229,11 @@ def test_the_order_survives_every_kind_of_event() -> None:
         now += rng.random() * 0.3
         choice = pool.choose(now, Ask(model=rng.choice("mn"), tokens=1))
         able = [one for one in pool.accounts if not one.obstacle(now) and now >= one.soft_until]
-        if choice.lease is None:
+        if choice is None:
             assert not [one for one in able if not one.lacks(now, "m", 1) and not one.lacks(now, "n", 1)]
         else:
-            assert choice.lease.account.in_flight <= 2
-            leases.append(choice.lease)
+            assert choice.account.in_flight <= 2
+            leases.append(choice)
         if leases and rng.random() < 0.9:
             lease = leases.pop(rng.randrange(len(leases)))
             outcome = rng.choice([None, None, None, cool(2.0), FAULT, DISABLE, cool(2.0, Scope.ACCOUNT_MODEL)])

@@ -119,6 +119,7 @@ def test_server_errors_put_an_account_last_but_not_out() -> None:
     fail(pool, "b", START, cool(30.0))
     assert name_of(pool.choose(START, Ask())) is None
     choice = pool.choose(START, Ask(), desperate=True)
+    assert choice is not None
     assert (name_of(choice), choice.how) == ("a", "last_resort")
 
 
@@ -127,8 +128,8 @@ def test_success_ends_being_last() -> None:
     pool = pool_of("a")
     fail(pool, "a", START, FAULT)
     choice = pool.choose(START, Ask(), desperate=True)
-    assert choice.lease is not None
-    pool.finished(choice.lease, START + 0.1)
+    assert choice is not None
+    pool.finished(choice, START + 0.1)
     assert use(pool, START + 0.2) == "a"
     assert pool.accounts[0].failures == 0
 
@@ -141,8 +142,8 @@ def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
     probe = pool.choose(START + 101, Ask())
     assert name_of(probe) == "a"
     assert name_of(pool.choose(START + 101, Ask())) is None
-    assert probe.lease is not None
-    pool.failed(probe.lease, START + 102, DISABLE, Random(1))
+    assert probe is not None
+    pool.failed(probe, START + 102, DISABLE, Random(1))
     assert use(pool, START + 102 + 199) is None
     assert use(pool, START + 102 + 201) == "a"
     assert pool.accounts[0].by == ""
@@ -190,8 +191,8 @@ def test_an_outage_puts_the_provider_last() -> None:
     assert use(pool, START + 4.5) is None
     assert name_of(pool.choose(START + 4.5, Ask(), desperate=True)) == "b"
     choice = pool.choose(START + 4.5, Ask(), desperate=True)
-    assert choice.lease is not None
-    pool.finished(choice.lease, START + 5)
+    assert choice is not None
+    pool.finished(choice, START + 5)
     assert use(pool, START + 5) is not None
 
 

@@ -202,4 +202,4 @@ def test_a_header_cannot_end_its_line() -> None:
     """Whatever it is made of."""
     for header in ((b"a", b"b\r\nc: d"), (b"a\n", b"b"), (b"a", b"b\n")):
         with pytest.raises(InternalError):
-            response_head(200, [header], [], keep_alive=True)
+            response_head(200, [header], b"", keep_alive=True)

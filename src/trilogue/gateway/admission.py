@@ -18,7 +18,7 @@ from trilogue.gateway.forwarding import forwarded_headers
 from trilogue.gateway.journal import sane
 from trilogue.gateway.services import Services
 from trilogue.model import Failure, Protocol
-from trilogue.serving import Headers, Request
+from trilogue.serving import Request, header_lines
 from trilogue.upstream import HeaderPairs
 
 Handler = Callable[[Any], Awaitable[None]]
@@ -42,7 +42,7 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     key: ClientKey | None
     refusal: Failure | None
     mode: str
-    common: Headers
+    common: bytes
     """headers of every answer"""
     forwarded: HeaderPairs
     """the client's headers that an upstream of its protocol may see"""
@@ -66,7 +66,7 @@ def admit(request: Request, services: Services, handler: Handler, client: Protoc
         key=key,
         refusal=refusal,
         mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
-        common=common,
+        common=header_lines(common),
         forwarded=forwarded_headers(headers),
     )
 

@@ -32,6 +32,7 @@ from trilogue.serving import (
     Headers,
     Request,
     Responder,
+    header_lines,
 )
 
 CLIENT_CLOSED = 499
@@ -95,7 +96,7 @@ class Gateway:
             entry = known
         request_id = f"{self._id_prefix}{next(self._numbers):08x}"
         raw_id = request_id.encode()
-        responder.common = [(b"x-request-id", raw_id), (b"request-id", raw_id), *entry.common]
+        responder.common = b"x-request-id: %b\r\nrequest-id: %b\r\n%b" % (raw_id, raw_id, entry.common)
         record = Record(
             request_id=request_id,
             client=entry.client.short,
@@ -193,7 +194,7 @@ async def _unknown(visit: Visit) -> None:
     request = visit.request
     allowed = _METHODS.get(visit.entry.path)
     if allowed:
-        visit.responder.common.append((b"allow", ", ".join(allowed).encode()))
+        visit.responder.common += header_lines([(b"allow", ", ".join(allowed).encode())])
         visit.refuse(plain_failure(405, f"use {' or '.join(allowed)}", "method_not_allowed"))
         return
     visit.refuse(plain_failure(404, f"there is no {request.method} {visit.entry.path[:200]} here", "not_found"))

@@ -17,7 +17,7 @@ from trilogue.gateway.relay import Answered, Relay
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
 from trilogue.model import Protocol
-from trilogue.pool import Journey, Step, sticky_key
+from trilogue.pool import Attempt, Journey, sticky_key
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
 
@@ -31,8 +31,8 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
     refusal: ClientError | None = None
     try:
         while (step := journey.next(now)) is not None:
-            if step.wait:
-                await asyncio.sleep(step.wait)
+            if journey.wait:
+                await asyncio.sleep(journey.wait)
             try:
                 answered = await _attempt(visit, relay, clocks, step)
             except ClientError as error:
@@ -108,7 +108,7 @@ def _upstream_error(caught: UpstreamError | asyncio.CancelledError, relay: Relay
     return late
 
 
-async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Step) -> Answered:
+async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) -> Answered:
     services, record = visit.entry.services, visit.record
     provider = services.providers[step.provider]
     account = provider.accounts[step.account]

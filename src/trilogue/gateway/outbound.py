@@ -74,7 +74,7 @@ def _passed_on(call: Call, provider: Provider, account: Account, model: str, sea
     losses: list[Loss] = []
     if not profile.keeps_state:
         refuse_state(body, call.client)
-    if _SEALED in body:
+    if body.find(_SEALED) >= 0:
         body, losses = own_body(body, call.client, call.strict, sealer)
     if model != call.model:
         body = with_model(body, call.model, model)
@@ -95,7 +95,7 @@ def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
 def own_body(body: bytes, protocol: Protocol, strict: bool, sealer: Sealer) -> tuple[bytes, list[Loss]]:
     """The body for an upstream of the client's own protocol: the same bytes, unless upstreams of other protocols have
     left in the history what only we can read."""
-    if _SEALED not in body:
+    if body.find(_SEALED) < 0:
         return body, []
     ledger = Ledger()
     wire = parse_request(body)

@@ -93,7 +93,7 @@ class Provider:
     def borrow(self, model: str = "") -> Iterator[tuple[Account, Transport]]:
         """An account for what is no completion: one that can be used now, for one attempt. UpstreamFailure if none."""
         now = steady_time()
-        lease = self._pool.choose(now, Ask(model=model), desperate=True).lease
+        lease = self._pool.choose(now, Ask(model=model), desperate=True)
         if lease is None:
             text = "no upstream account can be used now"
             raise UpstreamFailure(Failure(kind=FailureKind.UNAVAILABLE, message=text, code="no_account", status=503))

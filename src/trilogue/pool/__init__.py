@@ -10,12 +10,11 @@ How a gateway uses it, for every protocol, streamed or not:
                           sticky=sticky_key(call.body, call.client, call.headers), tokens=len(call.body) // 4)
     try:
         while (step := journey.next(now())) is not None:
-            await sleep(step.wait)
+            await sleep(journey.wait)
             try:
                 usage, response_id = await attempt(step)      # translated anew; step.strip: without reasoning
             except ClientError:
-                if step.target == last: raise                 # cannot be said in this target's protocol
-                journey.refused(now())
+                journey.refused(now())                        # cannot be said in this target's protocol
             except UpstreamError as error:
                 if not journey.failed(now(), error, committed=responder.started):
                     raise
@@ -29,9 +28,9 @@ How a gateway uses it, for every protocol, streamed or not:
         keeper.sync(now())
         log.info("decision", **journey.decision.as_dict())
 
-`step.target` is a position in the targets; `step.proxy` one in the account's `proxies`, or in the provider's if it has
-none of its own. `with_headers(failure, reset_delay(headers, now()))` takes the time from rate-limit headers where there
-is no retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
+`step.proxy` is a position in the account's `proxies`, or in the provider's if it has none of its own.
+`with_headers(failure, reset_delay(headers, now()))` takes the time from rate-limit headers where there is no
+retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
 """
 
 from trilogue.pool.account import Account, Ask, Lease
@@ -40,8 +39,8 @@ from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Switch
 from trilogue.pool.classify import ROWS, classify
 from trilogue.pool.cooling import growing_delay, named_delay, reset_delay
 from trilogue.pool.explain import Attempt, Considered, Decision, Recent
-from trilogue.pool.journey import Journey, Step, with_headers
-from trilogue.pool.pool import Choice, Pool, Survey
+from trilogue.pool.journey import Journey, with_headers
+from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.pools import Pools
 from trilogue.pool.ready import Skipped
 from trilogue.pool.settings import (
@@ -68,7 +67,6 @@ __all__ = [
     "Bound",
     "Budget",
     "Change",
-    "Choice",
     "Considered",
     "Cooled",
     "Decision",
@@ -87,7 +85,6 @@ __all__ = [
     "Rule",
     "Scope",
     "Skipped",
-    "Step",
     "Survey",
     "Switched",
     "Tally",

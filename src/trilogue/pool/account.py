@@ -33,12 +33,17 @@ class Ask(Struct):
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """An account reserved for one attempt. `since`: when."""
+    """An account reserved for one attempt, until it is `finished`, `failed` or `released`. `since`: when.
+
+    `how`: sticky, strategy, last_resort or stripped. `broken`: why a conversation had to leave its account.
+    """
 
     account: Account
     model: str
     tokens: int
     since: float
+    how: str
+    broken: str
 
 
 class Account:

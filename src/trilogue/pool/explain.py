@@ -14,9 +14,11 @@ from msgspec import Struct
 
 from trilogue.pool.ready import Skipped
 
+STRIPPED = "stripped"
+
 
 class Attempt(Struct, kw_only=True, gc=False):
-    """One attempt. Times in seconds since the request began; `until`: how long someone rests because of it.
+    """One attempt, to make or made. Times in seconds since the request began; `rests`: how long someone rests for it.
 
     `how`: sticky, strategy, last_resort or stripped (the same account again, without reasoning). `action`: what the
     failure meant, or `answered`, `released` (the client left), or empty while it is under way.
@@ -35,6 +37,11 @@ class Attempt(Struct, kw_only=True, gc=False):
     why: str = ""
     status: int = 0
     rests: float | None = None
+
+    @property
+    def strip(self) -> bool:
+        """To be made without the reasoning of earlier turns."""
+        return self.how == STRIPPED
 
 
 class Considered(Struct, frozen=True, kw_only=True, gc=False):

@@ -17,8 +17,8 @@ from trilogue.model import Failure, FailureKind, Usage
 from trilogue.pool.account import Ask, Lease
 from trilogue.pool.budget import Budget
 from trilogue.pool.classify import as_failure, classify
-from trilogue.pool.explain import Attempt, Decision
-from trilogue.pool.pool import Choice, Pool, Survey
+from trilogue.pool.explain import STRIPPED, Attempt, Decision
+from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.settings import Rule
 from trilogue.pool.sticky import response_key
 from trilogue.pool.verdict import Action, Scope, Verdict
@@ -29,18 +29,6 @@ FIRST_WAIT = 0.05
 LONGEST_WAIT = 1.0
 SOON = 60.0
 """seconds that a client may be asked to wait for an account"""
-
-
-class Step(Struct, frozen=True, kw_only=True, gc=False):
-    """One attempt to make. `target`: its position. `wait`: seconds to sleep before. `strip`: without reasoning."""
-
-    target: int
-    provider: str
-    account: str
-    model: str
-    proxy: int | None = None
-    strip: bool = False
-    wait: float = 0.0
 
 
 class Rulebook(Interface):
@@ -58,7 +46,6 @@ class Rulebook(Interface):
 class Leg(Ask, kw_only=True, eq=False):
     """A target within one request: what is asked of whom, and what came of it."""
 
-    position: int
     pool: Pool
     faults: int = 0
     refused: bool = False
@@ -82,9 +69,11 @@ class Journey(Struct, eq=False):
     _surveys: list[Survey] = []
     failure: Failure | None = None
     """what the last attempt ended with"""
+    wait: float = 0.0
+    """seconds to sleep before the attempt"""
 
-    def next(self, now: float) -> Step | None:
-        """The next attempt, or None: then `ending` says what the client gets."""
+    def next(self, now: float) -> Attempt | None:
+        """The next attempt to make, or None: then `ending` says what the client gets."""
         if self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped:
             return self._strip(now)
         made = len(self.decision.attempts)
@@ -92,14 +81,14 @@ class Journey(Struct, eq=False):
             for leg in self._in_order() if self._faults else self._legs:
                 if leg.refused or made >= leg.pool.settings.max_attempts:
                     continue
-                choice = leg.pool.choose(now, leg, desperate=desperate)
-                if choice.lease is None:
+                lease = leg.pool.choose(now, leg, desperate=desperate)
+                if lease is None:
                     continue
                 if made and not self._book.budget.take(now):
-                    leg.pool.released(choice.lease)
+                    leg.pool.released(lease)
                     self.decision.outcome = "budget"
                     return None
-                return self._go(leg, choice, choice.lease, now)
+                return self._go(leg, lease, now)
         self._survey(now)
         return None
 
@@ -117,9 +106,9 @@ class Journey(Struct, eq=False):
             self._surveys.append(survey)
             self.decision.considered.append(replace(leg.pool.considered(), reasons=survey.reasons))
 
-    def _go(self, leg: Leg, choice: Choice, lease: Lease, now: float) -> Step:
+    def _go(self, leg: Leg, lease: Lease, now: float) -> Attempt:
         account, decision = lease.account, self.decision
-        self._leg, self._lease = leg, lease
+        self._leg = leg
         looked = leg.pool.considered()
         if not decision.considered or decision.considered[-1] != looked:
             decision.considered.append(looked)
@@ -128,47 +117,35 @@ class Journey(Struct, eq=False):
             proxy = account.proxies.choose(now, leg.proxies.setdefault(account.name, set()))
             leg.proxies[account.name].add(proxy)
         leg.tried.add(account.name)
-        attempt = Attempt(
-            provider=leg.pool.name,
-            account=account.name,
-            model=leg.model,
-            how=choice.how,
-            broken=choice.broken,
-            proxy=proxy,
-            started=now - decision.at,
-        )
-        return self._step(attempt, wait=self._wait() if self._faults else 0.0)
+        if self._faults:
+            self.wait = self._rest()
+        return self._attempt(lease, proxy)
 
-    def _strip(self, now: float) -> Step:
+    def _strip(self, now: float) -> Attempt | None:
         """The same account, once more. Always allowed: it is the conversation that needs it, not a bad upstream."""
         self._stripped = True
         self._book.budget.take(now, forced=True)
         leg = self._leg
         last = self.decision.attempts[-1]
         account = leg.pool.account(last.account)
-        if account is not None:
-            self._lease = leg.pool.take(account, now, leg)
-        attempt = Attempt(
-            provider=last.provider,
-            account=last.account,
-            model=last.model,
-            how="stripped",
-            proxy=last.proxy,
-            started=now - self.decision.at,
-        )
-        return self._step(attempt, strip=True)
+        self.wait = 0.0
+        if account is None:
+            return None
+        return self._attempt(leg.pool.take(account, now, leg, STRIPPED), last.proxy)
 
-    def _step(self, attempt: Attempt, *, strip: bool = False, wait: float = 0.0) -> Step:
-        self.decision.attempts.append(attempt)
-        return Step(
-            target=self._leg.position,
-            provider=attempt.provider,
-            account=attempt.account,
-            model=attempt.model,
-            proxy=attempt.proxy,
-            strip=strip,
-            wait=wait,
+    def _attempt(self, lease: Lease, proxy: int | None) -> Attempt:
+        self._lease, leg, decision = lease, self._leg, self.decision
+        attempt = Attempt(
+            provider=leg.pool.name,
+            account=lease.account.name,
+            model=leg.model,
+            how=lease.how,
+            broken=lease.broken,
+            proxy=proxy,
+            started=lease.since - decision.at,
         )
+        decision.attempts.append(attempt)
+        return attempt
 
     def failed(self, now: float, error: UpstreamError | Failure, *, committed: bool = False) -> bool:
         """The attempt failed. True: ask for the next one. `committed`: the client has something already, so no."""
@@ -250,7 +227,7 @@ class Journey(Struct, eq=False):
             return False
         return verdict.action not in (Action.COOL, Action.DISABLE) or self.decision.outcome in ("client", "attempts")
 
-    def _wait(self) -> float:
+    def _rest(self) -> float:
         """A short rest before an upstream in trouble is asked again; limits and keys are no trouble of the upstream."""
         return self._book.rng.uniform(0, min(FIRST_WAIT * 2.0 ** (self._faults - 1), LONGEST_WAIT))
 

@@ -31,17 +31,6 @@ DRY_SECONDS = 0.05
 """how long the answer "nobody, until then" is good for"""
 
 
-class Choice(Struct, frozen=True, gc=False):
-    """An account for a request, reserved until `finished`, `failed` or `released`; or none.
-
-    `how`: sticky, strategy or last_resort. `broken`: why a conversation had to leave its account.
-    """
-
-    lease: Lease | None
-    how: str
-    broken: str
-
-
 class Survey(Struct, frozen=True, kw_only=True):
     """Why nobody can be used: how many accounts have which obstacle, and when the first is back if that is known."""
 
@@ -83,26 +72,27 @@ class Pool:
         """One of its accounts."""
         return self._by_name.get(name)
 
-    def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Choice:
-        """Reserve an account. `desperate`: also those that keep failing, if nobody else is there."""
+    def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Lease | None:
+        """Reserve an account, if there is one. `desperate`: also those that keep failing, if nobody else is there."""
         ready, health = self.ready, self.health
         if ready.short:
             ready.short = {}
         if now >= ready.alarm:
             ready.release(now)
         if now < health.until or (now < health.soft_until and not desperate):
-            return Choice(None, "", "")
+            return None
         account, how, broken = None, "sticky", ""
         if ask.sticky and self.settings.sticky:
             account, broken = self._stuck_to(now, ask, desperate=desperate)
-        known = account is not None
         if account is None:
             how, account = "strategy", ready.first(now, ask, desperate=desperate)
             if account is None:
-                return Choice(None, "", broken)
+                return None
+            if ask.sticky and self.settings.sticky:
+                self.bind(ask.sticky, account, now)
         if now < account.soft_until:
             how = "last_resort"
-        return Choice(self.take(account, now, ask, known=known), how, broken)
+        return self.take(account, now, ask, how, broken)
 
     def considered(self) -> Considered:
         """How many could be chosen from and who was away, for the record."""
@@ -123,8 +113,8 @@ class Pool:
         why = self.ready.obstacle(account, now, ask, desperate=desperate)
         return (None, why) if why else (account, "")
 
-    def take(self, account: Account, now: float, ask: Ask, *, known: bool = False) -> Lease:
-        """Reserve this very account. `known`: the conversation is bound to it already."""
+    def take(self, account: Account, now: float, ask: Ask, how: str = "strategy", broken: str = "") -> Lease:
+        """Reserve this very account."""
         account.in_flight += 1
         if account.requests is not None:
             account.requests.take(now, 1)
@@ -132,9 +122,7 @@ class Pool:
             account.tokens.take(now, ask.tokens)
         self._counted[account.index] = account
         self._rank(account)
-        if ask.sticky and not known and self.settings.sticky:
-            self.bind(ask.sticky, account, now)
-        return Lease(account, ask.model, ask.tokens, now)
+        return Lease(account, ask.model, ask.tokens, now, how, broken)
 
     def _rank(self, account: Account) -> None:
         """Its place after a use. It never falls, so that what is queued with an old one is found in time."""

@@ -44,10 +44,7 @@ class Pools:
             request_id=request_id, at=now, model=targets[0][1], sticky=bool(sticky), considered=[], attempts=[]
         )
         self.recent.add(decision)
-        legs = [
-            Leg(position=position, pool=self.pools[name], model=model, sticky=sticky, tokens=tokens)
-            for position, (name, model) in enumerate(targets)
-        ]
+        legs = [Leg(pool=self.pools[name], model=model, sticky=sticky, tokens=tokens) for name, model in targets]
         return Journey(decision, self, legs, legs[0])
 
     def find(self, name: str) -> list[tuple[Pool, Account]]:

@@ -1,10 +1,11 @@
 """The clients' side of HTTP/1.1: requests to read, answers to write. It knows nothing of protocols and models."""
 
 from trilogue.serving.connection import Refusal
-from trilogue.serving.heads import Headers
+from trilogue.serving.heads import Headers, header_lines
 from trilogue.serving.listener import App, Listener
-from trilogue.serving.request import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, Request
+from trilogue.serving.request import BodyEncoded, Request
 from trilogue.serving.responder import Responder
+from trilogue.serving.upload import BodyBroken, BodyTooLarge, BodyTooSlow, ClientGone
 
 __all__ = [
     "App",
@@ -18,4 +19,5 @@ __all__ = [
     "Refusal",
     "Request",
     "Responder",
+    "header_lines",
 ]

@@ -23,6 +23,7 @@ from trilogue.serving.known import Head, Key, KnownHeads, split
 from trilogue.serving.patience import TOLD, Patience, has_reset
 from trilogue.serving.request import Request
 from trilogue.serving.responder import Responder
+from trilogue.serving.upload import Upload
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 100
@@ -105,6 +106,8 @@ class ClientConnection(asyncio.Protocol):
         self._key: Key | None = None
         """of the head that is being parsed, if it came in one piece with its body"""
         self._request: Request | None = None
+        self._upload: Upload | None = None
+        """the body that is being parsed"""
         self._responder: Responder | None = None
         self._reading = True
         self._timer: asyncio.TimerHandle | None = None
@@ -242,16 +245,15 @@ class ClientConnection(asyncio.Protocol):
         head = Head(method, path, query, headers)
         if self._key is not None and version == "1.1" and self.keep_alive:
             self._known.keep(self._key, head)
-        request = Request(head)
-        request.on_wanted = self._body_is_wanted
-        self._start(request, Responder(self, chunked=version == "1.1", bodiless=method == "HEAD"))
+        self._upload = Upload(self._body_is_wanted)
+        self._start(Request(head, self._upload), Responder(self, chunked=version == "1.1", bodiless=method == "HEAD"))
 
     def on_body(self, body: bytes) -> None:
         """A part of the body, without its framing."""
         self._framing -= 2 * len(body)
-        if self._responder is None or self._request is None:
+        if self._responder is None or self._upload is None:
             return  # already answered: it is read so that the client can read too
-        if not self._request.received(body) and self._reading:
+        if not self._upload.received(body) and self._reading:
             self._reading = False
             self._transport.pause_reading()
 
@@ -261,8 +263,9 @@ class ClientConnection(asyncio.Protocol):
             return  # an upgrade that will be declined
         self._inbound = Inbound.NOTHING
         self._head_bytes = self._framing = 0
-        if self._responder is not None and self._request is not None:
-            self._request.completed()
+        upload, self._upload = self._upload, None
+        if self._responder is not None and upload is not None:
+            upload.completed()
         else:
             self._stop_timer()
             self._next()
@@ -306,7 +309,7 @@ class ClientConnection(asyncio.Protocol):
         if self._timer is not None:
             self._stop_timer()
         self._request, self._responder = request, responder
-        request.task = self._loop.create_task(self._run(request, responder))
+        request.task = asyncio.Task(self._run(request, responder), loop=self._loop, name="request")
 
     async def _run(self, request: Request, responder: Responder) -> None:
         try:
@@ -401,8 +404,8 @@ class ClientConnection(asyncio.Protocol):
         if self._responder is None and self._request is None:
             self._refuse(self._problem)
             return
-        if self._inbound is Inbound.BODY and self._request is not None:
-            self._request.broke()
+        if self._inbound is Inbound.BODY and self._upload is not None:
+            self._upload.broke()
         self._inbound = Inbound.IGNORED
         self.keep_alive = False
 
@@ -419,7 +422,7 @@ class ClientConnection(asyncio.Protocol):
         log.info("refused", status=problem[0], error=problem[2])
         headers, body = self._refusal(problem, self._url.decode("latin-1").partition("?")[0])
         headers.append((b"content-length", b"%d" % len(body)))
-        self._transport.write(response_head(problem[0], headers, [], keep_alive=False) + body)
+        self._transport.write(response_head(problem[0], headers, b"", keep_alive=False) + body)
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._timer = self._loop.call_later(LINGER_SECONDS, self._transport.abort)

@@ -29,7 +29,9 @@ class Line(Protocol):
 
 
 class Responder:
-    """`common`: headers that every answer to this request carries. Writing to a client that has left does nothing."""
+    """`common`: headers that every answer to this request carries, written out. Writing to a client that has left does
+    nothing.
+    """
 
     __slots__ = (
         "_bodiless",
@@ -51,7 +53,7 @@ class Responder:
         self._bodiless = bodiless
         """the client asked for the head alone"""
         self._head = b""
-        self.common: Headers = []
+        self.common = b""
         self.started = False
         self.ended = False
         self.status = 0
@@ -124,5 +126,5 @@ class Responder:
         self.started = True
         self.status = status
         self._head = response_head(status, headers, self.common, keep_alive=self._line.keep_alive)
-        if _CLOSE in self._head:
+        if self._head.find(_CLOSE) >= 0:
             self._line.keep_alive = False
