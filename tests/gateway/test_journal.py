@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
-from trilogue.gateway.journal import JOURNAL_LINES, JOURNAL_SECONDS, MAX_TEXT, PIPE_BYTES, Journal, sane
+from trilogue.gateway.journal import JOURNAL_LINES, JOURNAL_SECONDS, MAX_TEXT, PIPE_BYTES, Journal, Line, sane
 
 
-class Fields(Struct):
+class Named(Line, kw_only=True):
+    event: str = "request"
     name: str
     number: int = 0
 
@@ -51,12 +51,13 @@ class Log:
 def test_lines_are_written_together(count: int, shared: str, tmp_path: Path) -> None:
     """After a moment, or when enough have gathered: to a pipe no more at once than it keeps together."""
     ends = os.pipe() if shared == "a pipe" else (os.open(tmp_path / "log", os.O_CREAT | os.O_WRONLY),) * 2
-    journal, file, log = Journal(), Writes(ends[1]), Log()
+    file, log = Writes(ends[1]), Log()
+    journal = Journal(log)  # type: ignore[arg-type]
 
     async def main() -> None:
         journal.open(file)
         for number in range(count):
-            journal.write(log, "request", Fields("x" * 100, number))  # type: ignore[arg-type]
+            journal.write(Named(name="x" * 100, number=number))
         assert file.getvalue().count(b"\n") == count - count % JOURNAL_LINES
         await asyncio.sleep(3 * JOURNAL_SECONDS)
 
@@ -76,30 +77,50 @@ def test_lines_are_written_together(count: int, shared: str, tmp_path: Path) -> 
 
 
 def test_what_is_not_plain_takes_the_other_way() -> None:
-    """Other alphabets, very long lines, and everything while there is no file."""
-    journal, file, log = Journal(), Writes(), Log()
+    """Other alphabets, and everything while there is no file."""
+    file, log = Writes(), Log()
+    journal = Journal(log)  # type: ignore[arg-type]
 
     async def main() -> None:
-        journal.write(log, "early", Fields("a"))  # type: ignore[arg-type]
+        journal.write(Named(event="early", name="a"))
         journal.open(file)
-        journal.write(log, "other", Fields("ü"))  # type: ignore[arg-type]
-        journal.write(log, "long", Fields("x" * 5000))  # type: ignore[arg-type]
-        journal.write(log, "plain", Fields("a\nb"))  # type: ignore[arg-type]
+        journal.write(Named(event="other", name="ü"))
+        journal.write(Named(event="plain", name="a\nb"))
         journal.flush()
 
     asyncio.run(main())
-    assert [event for event, _ in log.said] == ["early", "other", "long"]
+    assert [event for event, _ in log.said] == ["early", "other"]
+    assert {tuple(fields) for _, fields in log.said} == {("name", "number")}
     assert json.loads(file.getvalue())["name"] == "a\nb"
+
+
+def test_a_line_that_is_longer_than_a_pipe_takes() -> None:
+    """It is written for itself: nothing is lost, and the others are not mixed with it."""
+    ends = os.pipe()
+    file = Writes(ends[1])
+    journal = Journal(Log())  # type: ignore[arg-type]
+
+    async def main() -> None:
+        journal.open(file)
+        for size in (10, 5000, 20):
+            journal.write(Named(name="x" * size))
+        journal.flush()
+
+    asyncio.run(main())
+    assert [len(json.loads(piece)["name"]) for piece in file.pieces] == [10, 5000, 20]
+    for end in ends:
+        os.close(end)
 
 
 def test_a_file_that_is_gone_stops_nothing() -> None:
     """The lines are lost."""
-    journal, file = Journal(), Writes()
+    file = Writes()
+    journal = Journal(Log())  # type: ignore[arg-type]
     file.close()
 
     async def main() -> None:
         journal.open(file)
-        journal.write(Log(), "request", Fields("a"))  # type: ignore[arg-type]
+        journal.write(Named(name="a"))
         journal.flush()
 
     asyncio.run(main())

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import time
 
-import structlog
-from msgspec import Struct
-
-from trilogue.gateway.journal import journal, sane
+from trilogue.gateway.journal import Line, journal, sane
 from trilogue.model import Failure, Loss, Usage
 from trilogue.pool import Decision
 
-log = structlog.get_logger("trilogue.access")
 
-
-class Record(Struct, kw_only=True, eq=False, gc=False):
+class Record(Line, kw_only=True, eq=False, gc=False):
     """Filled in as the call goes on."""
 
+    event: str = "request"
     request_id: str
     client: str = ""
     path: str = ""
@@ -56,7 +52,7 @@ class Record(Struct, kw_only=True, eq=False, gc=False):
     def write(self, started: float) -> None:
         """The line in the log."""
         self.duration_ms = milliseconds(started)
-        journal.write(log, "request", self)
+        journal.write(self)
 
 
 def loss_codes(losses: list[Loss]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from msgspec import Struct
@@ -343,11 +344,13 @@ async def _rest(response: UpstreamResponse, until: float) -> bytes:
 
 def kept_headers(response: UpstreamResponse) -> Headers:
     """What an upstream says about limits is worth knowing; everything else it says is between it and us."""
-    return [
-        (name.encode("latin-1"), value.encode("latin-1", "replace"))
-        for name, value in response.headers
-        if name.startswith(_KEPT)
-    ]
+    return [(kept, value.encode("latin-1", "replace")) for name, value in response.headers if (kept := _kept(name))]
+
+
+@lru_cache(1024)
+def _kept(name: str) -> bytes:
+    """The name of a header that is passed on; empty of others. Upstreams send the same few with every answer."""
+    return name.encode("latin-1") if name.startswith(_KEPT) else b""
 
 
 def loss_header(codes: tuple[str, ...]) -> Headers:
