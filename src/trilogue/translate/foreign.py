@@ -146,7 +146,7 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
         fate = fates.get(name)
         if fate is None:
             # What is left of a nested object shares the fate of the object unless it has its own.
-            fate = fates.get(name.partition(".")[0], default)
+            fate = fates.get(name.partition(".")[0].partition("[")[0], default)
         if value in fate.harmless:
             continue
         if fate.refuse:

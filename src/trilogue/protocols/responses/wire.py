@@ -116,6 +116,8 @@ _OF_BLOCKS_AND_TOOLS: dict[str, Fate] = {
     "filters": Fate(loss="web_search.params"),
     "user_location": Fate(loss="web_search.params"),
     "container": Fate(loss="code_exec.container"),
+    "container_id": Fate(loss="code_exec.container"),
+    "outputs": Fate(loss="hosted.result_dropped"),
     "headers": Fate(loss="tool.option"),
     "require_approval": Fate(loss="tool.option"),
     "allowed_tools": Fate(loss="tool.option"),
@@ -151,6 +153,7 @@ RESPONSE_FATES: Fates = {
     # Blocks carry what stands on their message.
     "phase": Fate(loss="phase", place="../phase"),
     "item": Fate(loss="resp.meta", place=".."),
+    "container_id": Fate(loss="code_exec.container"),
     "outputs": Fate(loss="hosted.result_dropped"),
     # Searches are counted in the usage, and only a tool that no other protocol has makes pictures.
     "tool_usage": SILENT,
