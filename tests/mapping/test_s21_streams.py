@@ -478,6 +478,39 @@ def test_what_only_the_finished_item_says(target: Protocol, kind: str) -> None:
     assert ("resp.meta", "output[0].novel") in {(loss.code, loss.path) for loss in translator.losses}
 
 
+@pytest.mark.parametrize(
+    ("message", "beside"),
+    [
+        ({"content": "Hi", "reasoning_content": "hm"}, {"logprobs": {"content": [{"token": "Hi", "logprob": -1.0}]}}),
+        (
+            {"content": "Hi", "annotations": [{"type": "url_citation", "url_citation": {"url": "u", "content": "c"}}]},
+            {},
+        ),
+        ({"content": [{"type": "text", "text": "Hi"}, {"type": "novel", "x": 1}]}, {}),
+        ({"audio": {"id": "a", "data": "AAAA", "transcript": "Hi"}}, {}),
+        ({"tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}}]}, {}),
+        ({"tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "[1]"}}]}, {}),
+    ],
+    ids=["logprobs", "citation", "novel", "sound", "free text", "no object"],
+)
+@pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
+def test_losses_of_a_chat_stream_have_the_paths_of_a_whole_answer(
+    target: Protocol, message: Body, beside: Body
+) -> None:
+    """A stream is the same answer in pieces."""
+    choice = {"index": 0, "finish_reason": "stop", **beside}
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    translator = StreamTranslator(source=C, target=target)
+    translator.feed(
+        frame([{**chunk, "choices": [{**choice, "delta": message}]}, "data: [DONE]"], Habits(), named=False)
+    )
+    assert translator.finish is not None
+    body = {**chunk, "object": "chat.completion", "choices": [{**choice, "message": message}]}
+    whole = trilogue.translate_response(body, source=C, target=target).losses
+    assert {(loss.code, loss.path) for loss in translator.losses} == {(loss.code, loss.path) for loss in whole}
+    assert all(loss.path for loss in translator.losses)
+
+
 _LETTER = {C: "C", M: "M", R: "R"}
 
 

@@ -94,7 +94,8 @@ _CHOICE: Kinds = dict.fromkeys(
 _MESSAGE: Kinds = dict.fromkeys(
     ("role", "content", "annotations", "refusal", "audio", "tool_calls", "function_call"), object
 )
-_PATH = "choices[0].message"
+MESSAGE = "choices[0].message"
+"""where the message of an answer is; losses of streams are told by the same place"""
 
 
 def _stop(choice: dict[str, Json], beside: dict[str, Json], blocks: list[Block]) -> Stop:
@@ -111,14 +112,14 @@ def _stop(choice: dict[str, Json], beside: dict[str, Json], blocks: list[Block])
 def _message_blocks(said: Json, answer_id: str) -> tuple[list[Block], dict[str, Json]]:
     """What a message says, and the rest. Chat means this order: reasoning, text, refusal, sound, calls."""
     message, rest = sort_fields(said, _MESSAGE)
-    blocks: list[Block] = list(read_reasoning(rest, _PATH))
-    texts = content_blocks(message["content"], f"{_PATH}.content")
+    blocks: list[Block] = list(read_reasoning(rest, MESSAGE))
+    texts = content_blocks(message["content"], f"{MESSAGE}.content")
     if message["annotations"]:
         _cite(texts, message["annotations"], rest)
     blocks += texts
     if message["refusal"] is not None:
         blocks += _refusal(message["refusal"], rest)
-    if message["audio"] is not None and (audio := read_audio(message["audio"], f"{_PATH}.audio")) is not None:
+    if message["audio"] is not None and (audio := read_audio(message["audio"], f"{MESSAGE}.audio")) is not None:
         blocks.append(audio)
     if message["tool_calls"] is not None or message["function_call"] is not None:
         blocks += _calls(message, rest, answer_id)
@@ -129,7 +130,7 @@ def _refusal(text: Json, rest: dict[str, Json]) -> list[Block]:
     if type(text) is not str:
         rest["refusal"] = text
         return []
-    return [Refusal(text=text, path=f"{_PATH}.refusal")] if text else []
+    return [Refusal(text=text, path=f"{MESSAGE}.refusal")] if text else []
 
 
 def _cite(blocks: list[Block], annotations: Json, rest: dict[str, Json]) -> None:
@@ -154,7 +155,7 @@ def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> I
     ids: set[str] = set()
     for position, call in enumerate(calls):
         minted = mint("call_", answer_id, position)
-        read = read_call(call, minted, f"{_PATH}.tool_calls[{position}]")
+        read = read_call(call, minted, f"{MESSAGE}.tool_calls[{position}]")
         if read is not None:
             # Some servers give two calls the same id: their results could not be told apart.
             call_id = read.id if read.id not in ids else minted
