@@ -227,7 +227,42 @@ HISTORY = (
     ),
 )
 
-CASES = (*SEARCHES, *OTHERS, *HISTORY)
+SHELL_CALL = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "action": {"commands": ["ls"]}}
+SHELL_OUTPUT = {
+    "type": "shell_call_output",
+    "call_id": "call_1",
+    "output": [{"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 2}}],
+}
+PATCH = {
+    "type": "apply_patch_call",
+    "call_id": "call_1",
+    "status": "completed",
+    "operation": {"type": "delete_file", "path": "a.txt"},
+}
+PATCHED = {"type": "apply_patch_call_output", "call_id": "call_1", "status": "failed", "output": "no such file"}
+LOCAL = {"type": "local_shell_call", "id": "ls_1", "call_id": "call_1", "action": {"type": "exec", "command": ["ls"]}}
+LOCAL_OUTPUT = {"type": "local_shell_call_output", "id": "ls_1", "output": "a.txt"}
+OWN_TOOLS = tuple(
+    Ask(
+        f"{did['type']} in the history",
+        f"R>{p}",
+        {"input": [USER, did, came, USER]},
+        {
+            "messages[1]": like(role="assistant", content=holds(did["type"], *said[0])),
+            "messages[2]": like(role="user", content=holds(came["type"], *said[1])),
+        },
+        lost="hosted.history_as_text",
+    )
+    for did, came, *said in (
+        (SHELL_CALL, SHELL_OUTPUT, ["ls"], ["a.txt", "exit_code"]),
+        (PATCH, PATCHED, ["delete_file", "a.txt"], ["failed", "no such file"]),
+        (LOCAL, LOCAL_OUTPUT, ["ls"], ["a.txt"]),
+    )
+    for p in "CM"
+)
+"""What the client's own tools did is told in words, each by who said it; without it the model would do it again."""
+
+CASES = (*OWN_TOOLS, *SEARCHES, *OTHERS, *HISTORY)
 
 
 @rows(CASES)

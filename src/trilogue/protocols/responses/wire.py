@@ -129,6 +129,18 @@ _OF_BLOCKS_AND_TOOLS: dict[str, Fate] = {
 
 _OF_NATIVES: dict[str, Fate] = {
     # By the `type` of a Native block. Others are dropped and declared.
+    **dict.fromkeys(
+        # Without what the client's own tools did, the model would do it again.
+        (
+            "shell_call",
+            "shell_call_output",
+            "local_shell_call",
+            "local_shell_call_output",
+            "apply_patch_call",
+            "apply_patch_call_output",
+        ),
+        Fate(loss="hosted.history_as_text"),
+    ),
     "item_reference": refuse(_STATE),
     "compaction": refuse(_BOUND),
     "compaction_summary": refuse(_BOUND),
