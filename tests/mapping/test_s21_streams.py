@@ -436,6 +436,25 @@ def test_what_only_some_chunk_says_of_its_choice(target: Protocol) -> None:
 
 
 @pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
+def test_what_only_a_part_of_the_content_says(target: Protocol) -> None:
+    """Mistral's content is a list, whole or in pieces. That thinking is complete is no loss."""
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
+    content = [thinking, {"type": "text", "text": "a", "novel": 1}]
+    choice = {"index": 0, "finish_reason": "stop"}
+    body = {"id": "r", "choices": [{**choice, "message": {"role": "assistant", "content": content}}]}
+    whole = trilogue.translate_response(body, source=C, target=target)
+    translator = StreamTranslator(source=C, target=target)
+    chunk = {"id": "r", "object": "chat.completion.chunk", "choices": [{**choice, "delta": {"content": content}}]}
+    out = translator.feed(frame([chunk, "data: [DONE]"], Habits(), named=False))
+    for losses, path in ((whole.losses, "[1].novel"), (translator.losses, "")):
+        found = [loss.path for loss in losses if loss.code == "resp.meta"]
+        assert found == [f"choices[0].message.content{path}"]
+    assert b"novel" not in out
+    again = StreamTranslator(source=C, target=C)
+    assert b"part_fields" not in again.feed(frame([chunk, "data: [DONE]"], Habits(), named=False))
+
+
+@pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
 def test_what_only_some_fragment_says_of_its_call(target: Protocol) -> None:
     """It is declared wherever it comes, and the arguments are whole."""
     parts = [

@@ -38,7 +38,7 @@ from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_tex
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.response import MESSAGE, citation_of, content_blocks, read_tier
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
-from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PROTOCOL, Chunk
+from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PART_FIELDS, PROTOCOL, Chunk
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
@@ -306,6 +306,8 @@ class ChatStreamDecoder(StreamDecoder):
             self._flow_text(Flow.TEXT, content)
             return
         for block in content_blocks(content, f"{MESSAGE}.content"):
+            if block.extras:
+                self._extras[PART_FIELDS] = {**self._extras.get(PART_FIELDS, {}), **block.extras}
             if isinstance(block, Text):
                 self._flow_text(Flow.TEXT, block.text)
             elif isinstance(block, Refusal):

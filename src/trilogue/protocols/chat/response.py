@@ -36,7 +36,7 @@ from trilogue.protocols.chat.decode_content import thinking_text
 from trilogue.protocols.chat.errors import MARKS, decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
-from trilogue.protocols.chat.wire import LATE_FIELDS, NEAREST_TIER, NOISE, PROTOCOL, TIERS
+from trilogue.protocols.chat.wire import LATE_FIELDS, NEAREST_TIER, NOISE, PART_FIELDS, PROTOCOL, TIERS
 from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
@@ -189,10 +189,12 @@ def _part_block(part: Json, path: str) -> Block:
     kind = fields.text("type") or ""
     if kind == "thinking":
         text = thinking_text(fields.any("thinking"))
-        return Reasoning(raw=(text,) if text else (), path=path)
+        if fields.left.get("closed") is True:
+            fields.any("closed")  # Mistral: the thinking is complete, as it is when it stands in an answer
+        return Reasoning(raw=(text,) if text else (), path=path, extras=fields.rest())
     text_value = fields.text("text") if kind in ("text", "output_text", "") else None
     if text_value is not None:
-        return Text(text=text_value, path=path)
+        return Text(text=text_value, path=path, extras=fields.rest())
     if kind == "refusal" and isinstance(part.get("refusal"), str):
         return Refusal(text=part["refusal"], path=path)
     return Native(type=kind, data=part if isinstance(part, dict) else {"value": part}, path=path)
@@ -259,6 +261,7 @@ def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response
     """An answer of this protocol with what only it knows."""
     extras = dict(response.extras or {})
     extras.pop(LATE_FIELDS, None)
+    extras.pop(PART_FIELDS, None)
     if isinstance(extras.get("message"), dict):  # else it is not of the message, but a stray field of the answer
         choice["message"] = {**choice["message"], **extras.pop("message")}
     if response.stop.extras:

@@ -167,6 +167,7 @@ RESPONSE_FATES: Fates = {
     "item": Fate(loss="resp.meta", place=".."),
     "container_id": Fate(loss="code_exec.container"),
     "outputs": Fate(loss="hosted.result_dropped"),
+    "namespace": Fate(loss="tool.option"),
     # Searches are counted in the usage, and only a tool that no other protocol has makes pictures.
     "tool_usage": SILENT,
 }
