@@ -227,21 +227,26 @@ HISTORY = (
     ),
 )
 
-SHELL_CALL = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "action": {"commands": ["ls"]}}
-SHELL_OUTPUT = {
+SHELL_CALL: Body = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "action": {"commands": ["ls"]}}
+SHELL_OUTPUT: Body = {
     "type": "shell_call_output",
     "call_id": "call_1",
     "output": [{"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 2}}],
 }
-PATCH = {
+PATCH: Body = {
     "type": "apply_patch_call",
     "call_id": "call_1",
     "status": "completed",
     "operation": {"type": "delete_file", "path": "a.txt"},
 }
-PATCHED = {"type": "apply_patch_call_output", "call_id": "call_1", "status": "failed", "output": "no such file"}
-LOCAL = {"type": "local_shell_call", "id": "ls_1", "call_id": "call_1", "action": {"type": "exec", "command": ["ls"]}}
-LOCAL_OUTPUT = {"type": "local_shell_call_output", "id": "ls_1", "output": "a.txt"}
+PATCHED: Body = {"type": "apply_patch_call_output", "call_id": "call_1", "status": "failed", "output": "no such file"}
+LOCAL: Body = {
+    "type": "local_shell_call",
+    "id": "ls_1",
+    "call_id": "call_1",
+    "action": {"type": "exec", "command": ["ls"]},
+}
+LOCAL_OUTPUT: Body = {"type": "local_shell_call_output", "id": "ls_1", "output": "a.txt"}
 OWN_TOOLS = tuple(
     Ask(
         f"{did['type']} in the history",
