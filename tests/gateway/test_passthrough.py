@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -308,3 +309,40 @@ def test_first_words_in_halves(gateway: Gateway, up: ScriptedUpstream) -> None:
     pieces: list[bytes | float] = [chunk(frames[:at]), 0.02, chunk(frames[at:half]), 0.02, chunk(frames[half:])]
     up.say(stream_head([]), 0.02, *pieces, b"0\r\n\r\n")
     assert _ask(gateway, Protocol.CHAT).content == frames
+
+
+NONSENSE = b'data: {"no": json\n\n'
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+def test_good_events_before_a_bad_one(gateway: Gateway, up: ScriptedUpstream, client: Protocol, end: bytes) -> None:
+    """They came in the same read, the first of them in two; the client gets them all, and then the error."""
+    frames = [frame.replace(b"\n", end) for frame in _frames(gateway, up, client)[:-2]]
+    good = b"".join([frames[0], b": a comment" + 2 * end, *frames[1:]])
+    half = len(frames[0]) // 2
+    last = [NONSENSE.replace(b"\n", end) + frames[-1]]
+    for reads in ([good + last[0]], [good[:half], good[half:] + last[0]]):
+        up.say(stream_head([]), *(step for read in reads for step in (0.02, chunk(read))), LAST_CHUNK)
+        content = _ask(gateway, client).content
+        assert content.startswith(good)
+        rest = content[len(good) :]
+        assert b"upstream_protocol_error" in rest or b"api_error" in rest
+        assert frames[-1] not in rest
+        if client is Protocol.RESPONSES:
+            numbers = [int(number) for number in re.findall(rb'"sequence_number":\s*(\d+)', content)]
+            assert numbers == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)
+@EVERY_CLIENT
+def test_the_same_with_a_translation(
+    gateway: Gateway, up: ScriptedUpstream, client: Protocol, upstream: Protocol
+) -> None:
+    """Words that came before the bad event are words that came."""
+    good = b"".join(_frames(gateway, up, upstream)[:-2])
+    up.say(stream_head([]), 0.02, chunk(good + NONSENSE), LAST_CHUNK)
+    asked = body(client, f"{upstream.short}/text", stream=True)
+    content = gateway.http.post(PATHS[client], json=asked).text
+    assert "Hello" in content
+    assert content.index("Hello") < content.rindex("error")

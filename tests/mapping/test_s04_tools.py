@@ -348,6 +348,16 @@ def test_a_long_name_is_shortened_the_same_way_every_time(target: str) -> None:
 CALL = {"id": "call_1", "type": "function", "function": {"name": "crm__look", "arguments": '{"city": "Rome"}'}}
 WRAPPED = {"id": "call_1", "type": "function", "function": {"name": "patch", "arguments": '{"input": "x\\ny"}'}}
 RESTORED = (
+    *(
+        Answer(
+            "namespace that no client of this protocol knows",
+            f"R>{p}",
+            {"output": [{"type": "function_call", "call_id": "call_1", "namespace": "crm", "name": "look"}]},
+            {"choices[0].message.tool_calls[0].function.name" if p == "C" else "content[0].name": "look"},
+            lost="tool.option",
+        )
+        for p in "CM"
+    ),
     Answer(
         "namespace",
         "C>R",

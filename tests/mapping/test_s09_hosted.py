@@ -5,21 +5,29 @@ from typing import Any
 
 import pytest
 
+import trilogue
 from tests.mapping.cases import (
     ABSENT,
     USER,
     Answer,
     Ask,
     Body,
+    M,
+    R,
+    answer,
     check_answer,
     check_ask,
     codes,
+    covers,
     holds,
     like,
     message_item,
     output_text,
     rows,
 )
+from tests.mapping.params import written
+from tests.mapping.test_nothing_lost import UNKNOWN, extended, objects
+from trilogue import Loss
 
 PLACE = {"type": "approximate", "city": "Rome", "country": "IT"}
 SEARCH: dict[str, Body] = {
@@ -219,7 +227,47 @@ HISTORY = (
     ),
 )
 
-CASES = (*SEARCHES, *OTHERS, *HISTORY)
+SHELL_CALL: Body = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "action": {"commands": ["ls"]}}
+SHELL_OUTPUT: Body = {
+    "type": "shell_call_output",
+    "call_id": "call_1",
+    "output": [{"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 2}}],
+}
+PATCH: Body = {
+    "type": "apply_patch_call",
+    "call_id": "call_1",
+    "status": "completed",
+    "operation": {"type": "delete_file", "path": "a.txt"},
+}
+PATCHED: Body = {"type": "apply_patch_call_output", "call_id": "call_1", "status": "failed", "output": "no such file"}
+LOCAL: Body = {
+    "type": "local_shell_call",
+    "id": "ls_1",
+    "call_id": "call_1",
+    "action": {"type": "exec", "command": ["ls"]},
+}
+LOCAL_OUTPUT: Body = {"type": "local_shell_call_output", "id": "ls_1", "output": "a.txt"}
+OWN_TOOLS = tuple(
+    Ask(
+        f"{did['type']} in the history",
+        f"R>{p}",
+        {"input": [USER, did, came, USER]},
+        {
+            "messages[1]": like(role="assistant", content=holds(did["type"], *said[0])),
+            "messages[2]": like(role="user", content=holds(came["type"], *said[1])),
+        },
+        lost="hosted.history_as_text",
+    )
+    for did, came, *said in (
+        (SHELL_CALL, SHELL_OUTPUT, ["ls"], ["a.txt", "exit_code"]),
+        (PATCH, PATCHED, ["delete_file", "a.txt"], ["failed", "no such file"]),
+        (LOCAL, LOCAL_OUTPUT, ["ls"], ["a.txt"]),
+    )
+    for p in "CM"
+)
+"""What the client's own tools did is told in words, each by who said it; without it the model would do it again."""
+
+CASES = (*OWN_TOOLS, *SEARCHES, *OTHERS, *HISTORY)
 
 
 @rows(CASES)
@@ -256,6 +304,9 @@ DREW = {
     "container_id": "cntr_1",
     "outputs": [{"type": "logs", "logs": "drawn"}, {"type": "image", "url": "https://files.example/1.png"}],
 }
+RAN = {**DREW, "outputs": [{"type": "logs", "logs": "so far"}]}
+EDITED = {"type": "server_tool_use", "id": "srvtoolu_2", "name": "text_editor_code_execution", "input": {"path": "a"}}
+EDITED_RESULT = {"type": "text_editor_code_execution_tool_result", "tool_use_id": "srvtoolu_2"}
 ANSWERS = (
     Answer(
         "web search",
@@ -335,7 +386,7 @@ ANSWERS = (
                 if p == "M"
                 else "Cats."
             },
-            lost="hosted.result_dropped",
+            lost="code_exec.container hosted.result_dropped",
         )
         for p in "MC"
     ),
@@ -365,12 +416,69 @@ ANSWERS = (
             "R>M",
             {"output": [{**REMOTE_CALL, "output": None, "status": "failed", "error": error}]},
             {"content[1]": like(type="mcp_tool_result", is_error=True, content=[{"type": "text", "text": "no disk"}])},
+            lost="resp.meta" if "code" in error else "",
         )
         for error in (
             {"type": "http_error", "code": 502, "message": "no disk"},
             {"type": "mcp_tool_execution_error", "content": "no disk"},
             {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no disk"}]},
         )
+    ),
+    Answer(
+        "what a remote tool gave before it failed",
+        "R>M",
+        {"output": [{**REMOTE_CALL, "status": "failed", "error": {"type": "protocol_error", "message": "cut off"}}]},
+        {
+            "content[1]": like(
+                is_error=True, content=[{"type": "text", "text": "done"}, {"type": "text", "text": "cut off"}]
+            )
+        },
+    ),
+    *(
+        Answer(
+            f"a {name} that failed",
+            "R>M",
+            {"output": [{**item, "status": "failed"}]},
+            {"content[1].content": want},
+            may="code_exec.container",
+        )
+        for name, item, want in (
+            ("search", {**LOOKED, "action": {"type": "search", "query": "a"}}, like(error_code="unavailable")),
+            ("look at a page", {**LOOKED, "action": {"type": "open_page", "url": "u"}}, like(error_code="unavailable")),
+            ("program", RAN, like(stdout="so far", stderr="failed", return_code=1)),
+            ("remote tool", {**REMOTE_CALL, "output": None}, [{"type": "text", "text": "failed"}]),
+        )
+    ),
+    Answer(
+        "why a search failed",
+        "M>R",
+        {
+            "content": [
+                USED,
+                {**FOUND, "content": {"type": "web_search_tool_result_error", "error_code": "query_too_long"}},
+            ]
+        },
+        {"output[0].status": "failed"},
+        lost="hosted.result_dropped",
+    ),
+    Answer(
+        "why a file was not read",
+        "M>R",
+        {
+            "content": [
+                EDITED,
+                {**EDITED_RESULT, "content": {"error_code": "file_not_found", "error_message": "no a.txt"}},
+            ]
+        },
+        {"output[0]": like(status="failed", outputs=[{"type": "logs", "logs": "file_not_found: no a.txt"}])},
+        lost="code_exec.container",
+    ),
+    Answer(
+        "what was edited",
+        "M>R",
+        {"content": [EDITED, {**EDITED_RESULT, "content": {"lines": ["-a", "+b"], "old_start": 1}}]},
+        {"output[0].outputs": [{"type": "logs", "logs": "-a\n+b"}]},
+        lost="code_exec.container hosted.result_dropped",
     ),
     Answer(
         "paused turn",
@@ -416,3 +524,70 @@ def test_what_was_looked_for_comes_back(action: dict[str, Any]) -> None:
         assert item["action"] == action
     else:
         assert "fur" in json.dumps(item)
+
+
+SHELL = {"type": "server_tool_use", "id": "srvtoolu_3", "name": "bash_code_execution", "input": {"command": "ls"}}
+SHELL_RESULT = {
+    "type": "bash_code_execution_tool_result",
+    "tool_use_id": "srvtoolu_3",
+    "content": {"stdout": "a", "stderr": "", "return_code": 0, "content": [{"type": "bash_code_execution_output"}]},
+}
+HOSTED: dict[str, tuple[list[Body], ...]] = {
+    "R": ([LOOKED], [REMOTE_CALL], [{**REMOTE_CALL, "error": {"message": "no disk"}}], [DREW]),
+    "M": ([USED, FOUND], [REMOTE_USE, REMOTE_RESULT], [SHELL, SHELL_RESULT]),
+}
+EXTENDED = [
+    pytest.param(source, extended(pieces, path), written((*path, UNKNOWN)), id=f"{source}-{written(path)}-{kind}")
+    for source, found in HOSTED.items()
+    for pieces in found
+    for path in objects(pieces)
+    for kind in [pieces[0]["type"]]
+    if not (path[-1:] == ("input",) and kind == "mcp_tool_use")  # whatever it is, it is carried
+]
+"""Every object of a hosted call and its result, each with a field that nobody knows."""
+
+
+def streamed(source: str, pieces: list[Body]) -> list[Loss]:
+    """What a stream of these items or blocks loses."""
+    upstream, client = (R, M) if source == "R" else (M, R)
+    name, count = ("output", "output_index") if source == "R" else ("content", "index")
+    whole = answer(upstream, **{name: pieces})
+    if source == "R":
+        events: list[Body] = [
+            {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}
+        ]
+        begin, end, inside = "response.output_item.added", "response.output_item.done", "item"
+        last: list[Body] = [{"type": "response.completed", "response": whole}]
+    else:
+        events = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
+        begin, end, inside = "content_block_start", "content_block_stop", "content_block"
+        stop = {"stop_reason": "end_turn", "stop_sequence": None}
+        last = [{"type": "message_delta", "delta": stop, "usage": whole["usage"]}, {"type": "message_stop"}]
+    for n, piece in enumerate(pieces):
+        events += [{"type": kind, count: n, inside: piece} for kind in (begin, end)]
+    translator = trilogue.StreamTranslator(source=upstream, target=client)
+    for event in [*events, *last]:
+        translator.feed(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+    translator.close()
+    return translator.losses
+
+
+@pytest.mark.parametrize(("source", "pieces", "where"), EXTENDED)
+def test_a_field_of_a_hosted_tool_that_nobody_knows_is_declared(source: str, pieces: list[Body], where: str) -> None:
+    """Whole and streamed, in a call as in what came of it."""
+    name, direction = ("output", "R>M") if source == "R" else ("content", "M>R")
+    whole = Answer("hosted", direction, {name: pieces}).run().losses
+    assert any(covers(loss.path, name + where) for loss in whole)
+    assert any(covers(loss.path, name + where) for loss in streamed(source, pieces))
+
+
+@pytest.mark.parametrize(("source", "pieces", "where"), EXTENDED)
+def test_the_same_in_the_history(source: str, pieces: list[Body], where: str) -> None:
+    """Where the server is offered, calls of remote tools go back as such."""
+    if source == "R":
+        fields, place = {"input": [USER, pieces[0], USER], "tools": [MCP]}, "input[1]" + where.removeprefix("[0]")
+    else:
+        turns = [USER, {"role": "assistant", "content": pieces}, USER]
+        fields, place = {"messages": turns, "mcp_servers": [MCP_SERVER]}, "messages[1].content" + where
+    losses = Ask("history", "R>M" if source == "R" else "M>R", fields).run().losses
+    assert any(covers(loss.path, place) for loss in losses), [str(loss) for loss in losses]

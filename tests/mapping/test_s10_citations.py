@@ -82,14 +82,14 @@ ANSWERS = (
                 encrypted_index=lambda value: value.startswith("trl1."),
             )
         },
-        may="citation.source_span",
+        lost="citation.span",
     ),
     Answer(
         "web",
         "C>M",
         {"choices": choice(content="Só: cats purr", annotations=[{"type": "url_citation", "url_citation": LINK}])},
         {"content[0].citations[0]": like(type="web_search_result_location", url="https://cats.com", title="Cats")},
-        may="citation.source_span",
+        lost="citation.span",
     ),
     Answer(
         "web",

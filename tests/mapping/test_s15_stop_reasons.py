@@ -23,7 +23,8 @@ from tests.mapping.cases import (
 from tests.mapping.test_s02_turns import call, item, use
 from trilogue import Protocol
 
-CUT: Body = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+DETAILS = "incomplete_details"
+CUT: Body = {"status": "incomplete", DETAILS: {"reason": "max_output_tokens"}}
 FILTERED: Body = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
 DONE: Body = {"status": "completed", "incomplete_details": ABSENT, "error": ABSENT}
 REFUSED: Body = {"stop_details": {"type": "refusal", "category": None, "explanation": None}}
@@ -79,6 +80,17 @@ FROM_MESSAGES = (
 FROM_CHAT = (
     Answer("stop", "C>M", {}, {"stop_reason": "end_turn", "stop_sequence": None}),
     Answer("stop", "C>R", {}, DONE),
+    *(
+        Answer(
+            f"stop that {server} says was {matched!r}",
+            "C>M",
+            {"choices": [{**choice("stop", content="x")[0], name: matched}]},
+            {"stop_reason": reason, "stop_sequence": matched if reason == "stop_sequence" else None},
+            asked={"stop_sequences": ["END"]},
+        )
+        for server, name in (("vLLM", "stop_reason"), ("SGLang", "matched_stop"))
+        for matched, reason in (("END", "stop_sequence"), ("eos", "end_turn"), (128009, "end_turn"))
+    ),
     Answer("stop with calls", "C>M", {"choices": choice("stop", tool_calls=[call(1)])}, {"stop_reason": "tool_use"}),
     Answer("stop with calls", "C>R", {"choices": choice("stop", tool_calls=[call(1)])}, DONE),
     Answer("length", "C>M", {"choices": choice("length", content="x")}, {"stop_reason": "max_tokens"}),
@@ -130,6 +142,10 @@ FROM_RESPONSES = (
     Answer("completed", "R>C", {}, {FINISH: "stop"}),
     Answer("cut", "R>M", CUT, {"stop_reason": "max_tokens"}),
     Answer("cut", "R>C", CUT, {FINISH: "length"}),
+    *(
+        Answer("more about the cut", f"R>{p}", {**CUT, DETAILS: {**CUT[DETAILS], "novel": 1}}, {}, "resp.meta")
+        for p in "MC"
+    ),
     Answer("cut call", "R>M", {**CUT, "output": [ITEM]}, {"stop_reason": "max_tokens"}),
     Answer("cut call", "R>C", {**CUT, "output": [ITEM]}, {FINISH: "length"}),
     Answer("filtered", "R>M", FILTERED, {"stop_reason": "refusal", **REFUSED}),

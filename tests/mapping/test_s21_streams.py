@@ -436,6 +436,25 @@ def test_what_only_some_chunk_says_of_its_choice(target: Protocol) -> None:
 
 
 @pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
+def test_what_only_a_part_of_the_content_says(target: Protocol) -> None:
+    """Mistral's content is a list, whole or in pieces. That thinking is complete is no loss."""
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
+    content = [thinking, {"type": "text", "text": "a", "novel": 1}]
+    choice = {"index": 0, "finish_reason": "stop"}
+    body = {"id": "r", "choices": [{**choice, "message": {"role": "assistant", "content": content}}]}
+    whole = trilogue.translate_response(body, source=C, target=target)
+    translator = StreamTranslator(source=C, target=target)
+    chunk = {"id": "r", "object": "chat.completion.chunk", "choices": [{**choice, "delta": {"content": content}}]}
+    out = translator.feed(frame([chunk, "data: [DONE]"], Habits(), named=False))
+    for losses, path in ((whole.losses, "[1].novel"), (translator.losses, "")):
+        found = [loss.path for loss in losses if loss.code == "resp.meta"]
+        assert found == [f"choices[0].message.content{path}"]
+    assert b"novel" not in out
+    again = StreamTranslator(source=C, target=C)
+    assert b"part_fields" not in again.feed(frame([chunk, "data: [DONE]"], Habits(), named=False))
+
+
+@pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
 def test_what_only_some_fragment_says_of_its_call(target: Protocol) -> None:
     """It is declared wherever it comes, and the arguments are whole."""
     parts = [
@@ -476,6 +495,39 @@ def test_what_only_the_finished_item_says(target: Protocol, kind: str) -> None:
     translator.feed(frame(events, Habits(), named=True))
     assert translator.finish is not None
     assert ("resp.meta", "output[0].novel") in {(loss.code, loss.path) for loss in translator.losses}
+
+
+@pytest.mark.parametrize(
+    ("message", "beside"),
+    [
+        ({"content": "Hi", "reasoning_content": "hm"}, {"logprobs": {"content": [{"token": "Hi", "logprob": -1.0}]}}),
+        (
+            {"content": "Hi", "annotations": [{"type": "url_citation", "url_citation": {"url": "u", "content": "c"}}]},
+            {},
+        ),
+        ({"content": [{"type": "text", "text": "Hi"}, {"type": "novel", "x": 1}]}, {}),
+        ({"audio": {"id": "a", "data": "AAAA", "transcript": "Hi"}}, {}),
+        ({"tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}}]}, {}),
+        ({"tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "[1]"}}]}, {}),
+    ],
+    ids=["logprobs", "citation", "novel", "sound", "free text", "no object"],
+)
+@pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
+def test_losses_of_a_chat_stream_have_the_paths_of_a_whole_answer(
+    target: Protocol, message: Body, beside: Body
+) -> None:
+    """A stream is the same answer in pieces."""
+    choice = {"index": 0, "finish_reason": "stop", **beside}
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    translator = StreamTranslator(source=C, target=target)
+    translator.feed(
+        frame([{**chunk, "choices": [{**choice, "delta": message}]}, "data: [DONE]"], Habits(), named=False)
+    )
+    assert translator.finish is not None
+    body = {**chunk, "object": "chat.completion", "choices": [{**choice, "message": message}]}
+    whole = trilogue.translate_response(body, source=C, target=target).losses
+    assert {(loss.code, loss.path) for loss in translator.losses} == {(loss.code, loss.path) for loss in whole}
+    assert all(loss.path for loss in translator.losses)
 
 
 _LETTER = {C: "C", M: "M", R: "R"}

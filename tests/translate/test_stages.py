@@ -13,6 +13,8 @@ from trilogue.model import (
     CitationKind,
     Delta,
     Event,
+    Failed,
+    FailureKind,
     Finish,
     HostedKind,
     HostedResult,
@@ -51,6 +53,16 @@ def seal_stage(always: bool = False, ledger: Ledger | None = None) -> SealStage:
 def stop_opaque(events: list[Event]) -> Opaque | None:
     [stop] = [event for event in events if isinstance(event, BlockStop)]
     return stop.opaque
+
+
+def test_what_came_before_a_value_that_cannot_be_sealed() -> None:
+    """A signature with half a character in it ends the answer, after the words that came in the same read."""
+    broken = Opaque(kind=OpaqueKind.SIGNATURE, value="\ud800")
+    said: list[Event] = [BlockStart(0, Text(text="")), Delta(0, "Hi"), BlockStop(0), BlockStart(1, Reasoning())]
+    *before, last = seal_stage()([*said, BlockStop(1, broken), FINISH])
+    assert before == said
+    assert isinstance(last, Failed)
+    assert last.failure.kind is FailureKind.UPSTREAM_PROTOCOL
 
 
 def test_signature_is_sealed_at_the_end_of_its_block() -> None:

@@ -27,6 +27,7 @@ from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
+from trilogue.sse import SseParser
 
 
 class Passage(Interface):
@@ -58,6 +59,7 @@ _LAST = {
 ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 """how an event may end, with any line ends"""
 LONGEST_END = max(map(len, ENDS))
+_END = re.compile(b"|".join(ENDS))
 _OVERLAP = LONGEST_END - 1
 _NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
@@ -97,7 +99,9 @@ class PassThrough:
             return data
         self._watch(self._decoder.feed(data))
         if self.failed is not None and self.failed.failure.kind is FailureKind.UPSTREAM_PROTOCOL and not self.done:
-            return self._say_failed()
+            sound = self._sound(b"".join([*self._tail, data]))
+            self._last = sound or self._last
+            return sound + self._say_failed()
         if not self._tail and data.endswith(ENDS):
             self._last = data
             return data
@@ -146,6 +150,16 @@ class PassThrough:
         joined = before + data
         end = max(joined.rfind(mark) + len(mark) if mark in joined else 0 for mark in ENDS)
         return max(0, end - len(before))
+
+    def _sound(self, data: bytes) -> bytes:
+        """The events in these bytes that came before the one that is none."""
+        parser, left, end = SseParser(), self._decoder.sound, 0
+        for mark in _END.finditer(data):
+            if not left:
+                break
+            left -= len(parser.feed(data[end : mark.end()]))
+            end = mark.end()
+        return data[:end]
 
     def _completed(self, tail: bytes) -> bytes:
         """The end of a complete answer, with what some servers leave out there and some clients wait for."""

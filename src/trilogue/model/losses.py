@@ -97,6 +97,7 @@ LOSSES: dict[str, LossRule] = {
     "hosted.result_dropped": LossRule("output of a hosted tool that the target has no form for", "dropped"),
     "stop.pause_turn": LossRule("the provider paused a long turn", "reported as complete"),
     "citation.source_span": LossRule("the quoted words of a citation", "only the link and the span are kept"),
+    "citation.span": LossRule("which words of an answer's text a citation is for", "it is for the whole text"),
     "citation.document": LossRule("citation into a document", "dropped"),
     "citation.dropped": LossRule("citation in the history", "dropped"),
     "format.json_object": LossRule("any-JSON output mode", "asked for in words"),

@@ -55,6 +55,8 @@ class StreamDecoder:
         self.sample: Delta | ReasoningDelta = Delta(-1, "")
         """the event that the shape was learnt from: those of this shape mean the same but for their text"""
         self._missed = 0
+        self.sound = 0
+        """how many events of the last bytes were understood before one that was not, if one was not"""
         self.done = False
         """a `Finish` or `Failed` has been given out"""
 
@@ -63,8 +65,11 @@ class StreamDecoder:
         if self.done:
             return []
         fresh = self._sse.at_rest
+        found: list[SseEvent] = []
+        event: SseEvent | None = None
         try:
-            for event in self._sse.feed(data):
+            found = self._sse.feed(data)
+            for event in found:
                 try:
                     self.handle(event)
                 except UpstreamProtocolError as error:
@@ -72,6 +77,7 @@ class StreamDecoder:
                 if self.done:
                     break
         except UpstreamError as error:
+            self.sound = [other is event for other in found].index(True) if event else 0
             self.fail(error)
         events, self._out = self._out, []
         only = events[0] if len(events) == 1 else None

@@ -9,7 +9,7 @@ a look at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trilogue.errors import BadRequest
@@ -101,6 +101,11 @@ class Fields:
         if nested is not None:
             for field, value in nested.left.items():
                 self.left[f"{name}.{field}"] = value
+
+    def keep_each(self, name: str, nested: Iterable[Fields]) -> None:
+        """The same for the objects of an array."""
+        for index, each in enumerate(nested):
+            self.keep(f"{name}[{index}]", each)
 
     def rest(self) -> Extras:
         """What nobody took; None if that is nothing."""

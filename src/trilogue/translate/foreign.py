@@ -36,8 +36,12 @@ from trilogue.model import (
 )
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.fate import DROP, Fate, Fates
+from trilogue.protocols.jsontext import dump_text
 
 _TOOL_OPTION = Fate(loss="tool.option")
+_AS_TEXT = "hosted.history_as_text"
+_NAMES = ("type", "id", "call_id")
+"""what a note on an item need not say, or says first"""
 
 
 class Foreign(Struct, frozen=True):
@@ -111,8 +115,7 @@ class Foreign(Struct, frozen=True):
         if type(block) is HostedCall or type(block) is HostedResult:
             return self._hosted(block)
         if type(block) is Native:
-            self._native(block)
-            return None
+            return self._native(block)
         for inner in _inner(block):
             if inner.extras is not None:
                 self._extras(inner.extras, inner.path, DROP)
@@ -121,7 +124,7 @@ class Foreign(Struct, frozen=True):
     def _hosted(self, block: HostedCall | HostedResult) -> Block | None:
         if block.tool in self.target.history_tools and self._replayable(block):
             return block
-        code = "web_search.replay" if isinstance(block, HostedResult) and block.hits else "hosted.history_as_text"
+        code = "web_search.replay" if isinstance(block, HostedResult) and block.hits else _AS_TEXT
         self.ledger.add(code, block.path)
         note = _note(block)
         return Text(text=note, path=block.path) if note else None
@@ -132,12 +135,16 @@ class Foreign(Struct, frozen=True):
             return True
         return (block.id if isinstance(block, HostedCall) else block.call_id) in self.searches
 
-    def _native(self, block: Native) -> None:
+    def _native(self, block: Native) -> Block | None:
         fate = self.source.fates.get(block.type, Fate(loss="native.dropped"))
         if fate.refuse:
             raise Unsupported(block.path, fate.refuse)
         if fate.loss:
             self.ledger.add(fate.loss, block.path, block.type)
+        if fate.loss != _AS_TEXT:
+            return None
+        told = {name: value for name, value in block.data.items() if name not in _NAMES and value is not None}
+        return Text(text=f"[{block.type}: {dump_text(told)}]", path=block.path)
 
 
 def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: Ledger, default: Fate) -> None:
@@ -146,7 +153,7 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
         fate = fates.get(name)
         if fate is None:
             # What is left of a nested object shares the fate of the object unless it has its own.
-            fate = fates.get(name.partition(".")[0], default)
+            fate = fates.get(name.partition(".")[0].partition("[")[0], default)
         if value in fate.harmless:
             continue
         if fate.refuse:

@@ -6,11 +6,13 @@ its type first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from trilogue.errors import UpstreamError
 from trilogue.model import (
     Block,
     BlockStart,
@@ -19,6 +21,7 @@ from trilogue.model import (
     CitationDelta,
     Delta,
     Event,
+    Failed,
     Finish,
     Ledger,
     Opaque,
@@ -31,6 +34,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
+from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.fate import SILENT, Fate, Fates
 from trilogue.protocols.jsontext import dump_text, parse_object
 from trilogue.translate.foreign import declare_extras
@@ -72,7 +76,17 @@ class SealStage:
 
     def __call__(self, events: list[Event]) -> list[Event]:
         handlers = self._HANDLERS
-        return [handlers[type(event)](self, event) if type(event) in handlers else event for event in events]
+        try:
+            return [handlers[type(event)](self, event) if type(event) in handlers else event for event in events]
+        except UpstreamError as error:
+            return [*self._sealable(events), Failed(failure_of(error, self._closer.origin.protocol))]
+
+    def _sealable(self, events: list[Event]) -> Iterator[Event]:
+        """The events before the one with a value that cannot be sealed: they came, and count."""
+        handlers = self._HANDLERS
+        with suppress(UpstreamError):
+            for event in events:
+                yield handlers[type(event)](self, event) if type(event) in handlers else event
 
     def _start(self, event: BlockStart) -> Event:
         block = event.block

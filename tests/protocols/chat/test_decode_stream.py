@@ -61,6 +61,11 @@ def answer(*parts: bytes) -> Response:
     return collector.response()
 
 
+def prose(text: str) -> Text:
+    """Text of an answer, with the place that losses name."""
+    return Text(text=text, path="choices[0].message.content")
+
+
 def made(*parts: bytes) -> list[tuple[str, str]]:
     """Names and arguments of the calls in an answer."""
     blocks = answer(*parts, chunk(finish="tool_calls"), DONE).blocks
@@ -84,7 +89,7 @@ def test_plain_text() -> None:
         chunk(choices=[], usage=usage, service_tier="flex"),
         DONE,
     )
-    assert response.blocks == (Text(text="Hello"),)
+    assert response.blocks == (prose("Hello"),)
     assert (response.id, response.model, response.created, response.tier) == ("r1", "m", 7, Tier.FLEX)
     assert response.stop.reason is StopReason.END
     assert response.usage is not None
@@ -207,7 +212,7 @@ def test_custom_call() -> None:
 def test_empty_shells_are_no_calls() -> None:
     """Some servers always send one."""
     response = answer(calls(fn(0, "", "", "")), chunk({"content": "a"}), chunk(finish="stop"), DONE)
-    assert response.blocks == (Text(text="a"),)
+    assert response.blocks == (prose("a"),)
 
 
 def test_nameless_call_is_an_error() -> None:
@@ -230,7 +235,7 @@ def test_nameless_call_is_an_error() -> None:
 def test_reasoning_in_every_spelling(delta: dict[str, Any]) -> None:
     """All of it is raw chain of thought, and text after it is a block of its own."""
     response = answer(chunk(delta), chunk({"content": "a"}), chunk(finish="stop"), DONE)
-    assert response.blocks == (Reasoning(raw=("hm",)), Text(text="a"))
+    assert response.blocks == (Reasoning(raw=("hm",), path="choices[0].message"), prose("a"))
 
 
 def test_signed_reasoning_details() -> None:
@@ -271,18 +276,20 @@ def test_text_resumes_in_a_new_block() -> None:
 
 def test_content_that_is_an_object() -> None:
     """JSON mode of Cloudflare."""
-    assert answer(chunk({"content": {"a": 1}}, "stop"), DONE).blocks == (Text(text='{"a":1}'),)
+    assert answer(chunk({"content": {"a": 1}}, "stop"), DONE).blocks == (prose('{"a":1}'),)
 
 
 def test_character_that_was_cut_in_half() -> None:
     """Servers that count as JavaScript does write half an emoji into each of two chunks."""
     first, second = (chunk({"content": text}) for text in ("a\ud83d", "\ude00b"))
-    assert answer(first, second, chunk(finish="stop"), DONE).blocks == (Text(text="a\U0001f600b"),)
+    assert answer(first, second, chunk(finish="stop"), DONE).blocks == (prose("a\U0001f600b"),)
 
 
 def test_refusal() -> None:
     """The model's own words."""
-    assert answer(chunk({"refusal": "no"}), chunk(finish="stop"), DONE).blocks == (Refusal(text="no"),)
+    assert answer(chunk({"refusal": "no"}), chunk(finish="stop"), DONE).blocks == (
+        Refusal(text="no", path="choices[0].message.refusal"),
+    )
 
 
 def test_audio_is_one_block() -> None:
@@ -402,14 +409,14 @@ def test_whole_answer_where_a_stream_was_asked_for() -> None:
 def test_message_beside_delta_is_not_counted_twice() -> None:
     """Perplexity repeats everything so far in every chunk."""
     choices = [{"index": 0, "delta": {"content": "b"}, "message": {"content": "ab"}, "finish_reason": "stop"}]
-    assert answer(chunk({"content": "a"}), chunk(choices=choices)).blocks == (Text(text="ab"),)
+    assert answer(chunk({"content": "a"}), chunk(choices=choices)).blocks == (prose("ab"),)
 
 
 def test_further_choices_are_remembered_as_dropped() -> None:
     """Only the first has blocks."""
     other = {"index": 1, "delta": {"content": "z"}, "finish_reason": None}
     response = answer(chunk({"content": "a"}), chunk(choices=[other]), chunk(finish="stop"), DONE)
-    assert response.blocks == (Text(text="a"),)
+    assert response.blocks == (prose("a"),)
     assert response.extras == {"choices": True}
 
 
@@ -423,7 +430,7 @@ def test_unknown_fields_of_any_chunk_are_kept() -> None:
         chunk({}, "stop"),
         DONE,
     )
-    assert got.blocks == (Text(text="abcde"),)
+    assert got.blocks == (prose("abcde"),)
     assert got.extras == {"message": {"novel": 1}, "new": 2}
 
 
@@ -432,7 +439,7 @@ def test_unknown_fields_of_any_choice_are_kept() -> None:
     middle = {"index": 0, "delta": {"content": "b"}, "novel": 1}
     end = {"index": 0, "delta": {}, "finish_reason": "stop", "matched_stop": 7}
     got = answer(chunk({"content": "a"}), chunk(choices=[middle]), chunk(choices=[end]), DONE)
-    assert got.blocks == (Text(text="ab"),)
+    assert got.blocks == (prose("ab"),)
     assert (got.stop.path, got.stop.extras) == ("choices[0]", {"novel": 1, "matched_stop": 7})
 
 
@@ -462,7 +469,7 @@ def test_a_tier_in_the_middle_of_a_stream(name: str) -> None:
     words = [chunk({"content": letter}) for letter in "ab"]
     told = [chunk({"content": letter}, service_tier=name) for letter in "cd"]
     got = answer(*words, *told, *words, chunk(finish="stop"), DONE)
-    assert got.blocks == (Text(text="abcdab"),)
+    assert got.blocks == (prose("abcdab"),)
     expected = (None, {"service_tier": name}) if name == "novel" else (Tier.FLEX, None)
     assert (got.tier, got.extras) == expected
 
@@ -470,9 +477,9 @@ def test_a_tier_in_the_middle_of_a_stream(name: str) -> None:
 def test_texts_of_a_server_that_only_completes() -> None:
     """It has no delta. Beside a delta the same text is not counted twice."""
     bare = [chunk(choices=[{"index": 0, "text": word, "finish_reason": None}]) for word in ("He", "llo")]
-    assert answer(*bare, chunk(finish="stop"), DONE).blocks == (Text(text="Hello"),)
+    assert answer(*bare, chunk(finish="stop"), DONE).blocks == (prose("Hello"),)
     both = chunk(choices=[{"index": 0, "text": "Hello", "delta": {"content": "Hello"}}])
-    assert answer(both, chunk(finish="stop"), DONE).blocks == (Text(text="Hello"),)
+    assert answer(both, chunk(finish="stop"), DONE).blocks == (prose("Hello"),)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ def audio_of(block: Audio) -> dict[str, Json]:
 class AudioAssembler:
     """Sound is given out in one piece: no other protocol has it, and its fragments are useless alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        self._path = path
         self._pieces: dict[str, list[str]] = {}
         self._extras: dict[str, Json] = {}
 
@@ -52,6 +53,7 @@ class AudioAssembler:
             id=pieces.get("id", [None])[0],
             source=Source(SourceKind.DATA, data) if data else None,
             transcript="".join(pieces.get("transcript", [])) or None,
+            path=self._path,
             extras=extras or None,
         )
 

@@ -286,10 +286,10 @@ class CallAssembler:
         call.id = call.id or mint("call_", self._answer_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = call.extras or None
+        path = f"choices[0].message.tool_calls[{self._started - 1}]"
         if call.signature is not None:
             extras = {**call.extras, **signature_field(call.signature)}
-            self._decoder.whole_block(signed(call.signature))
-        path = f"choices[0].message.tool_calls[{self._started - 1}]" if extras else ""
+            self._decoder.whole_block(signed(call.signature, path))
         block = ToolCall(id=call.id, name=call.name, kind=call.kind, path=path, extras=extras)
         call.block = self._decoder.start_block(block)
 

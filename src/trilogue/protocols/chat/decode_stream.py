@@ -36,9 +36,9 @@ from trilogue.protocols.chat.audio import AudioAssembler
 from trilogue.protocols.chat.calls import CallAssembler
 from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
-from trilogue.protocols.chat.response import citation_of, content_blocks, read_tier
+from trilogue.protocols.chat.response import MESSAGE, citation_of, content_blocks, read_tier
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
-from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PROTOCOL, Chunk
+from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PART_FIELDS, PROTOCOL, Chunk
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
@@ -81,10 +81,10 @@ class Flow(IntEnum):
 
 
 _NEW_BLOCK: dict[Flow, Block] = {
-    Flow.TEXT: Text(text=""),
-    Flow.REFUSAL: Refusal(text=""),
-    Flow.SUMMARY: Reasoning(),
-    Flow.RAW: Reasoning(),
+    Flow.TEXT: Text(text="", path=f"{MESSAGE}.content"),
+    Flow.REFUSAL: Refusal(text="", path=f"{MESSAGE}.refusal"),
+    Flow.SUMMARY: Reasoning(path=MESSAGE),
+    Flow.RAW: Reasoning(path=MESSAGE),
 }
 
 
@@ -267,7 +267,7 @@ class ChatStreamDecoder(StreamDecoder):
 
     def _on_audio(self, value: Json) -> None:
         if self._audio is None:
-            self._audio = AudioAssembler()
+            self._audio = AudioAssembler(f"{MESSAGE}.audio")
         self._audio.take(value)
 
     def _on_annotations(self, value: Json) -> None:
@@ -285,7 +285,7 @@ class ChatStreamDecoder(StreamDecoder):
 
     def _on_details(self, words: str, details: list[dict[str, Json]], thinking: list[dict[str, Json]]) -> None:
         """All spellings of reasoning at once: they may come side by side."""
-        block = reasoning_of(words, details, "")
+        block = reasoning_of(words, details, MESSAGE)
         if block is not None:
             for text in block.summary:
                 self._flow_text(Flow.SUMMARY, text)
@@ -305,7 +305,9 @@ class ChatStreamDecoder(StreamDecoder):
         if type(content) is str:
             self._flow_text(Flow.TEXT, content)
             return
-        for block in content_blocks(content, ""):
+        for block in content_blocks(content, f"{MESSAGE}.content"):
+            if block.extras:
+                self._extras[PART_FIELDS] = {**self._extras.get(PART_FIELDS, {}), **block.extras}
             if isinstance(block, Text):
                 self._flow_text(Flow.TEXT, block.text)
             elif isinstance(block, Refusal):

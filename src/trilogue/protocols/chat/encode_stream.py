@@ -44,7 +44,7 @@ from trilogue.protocols.chat.response import (
     refusal_text,
 )
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
-from trilogue.protocols.chat.wire import LATE_FIELDS, PROTOCOL
+from trilogue.protocols.chat.wire import LATE_FIELDS, PART_FIELDS, PROTOCOL
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.extras import add_extras, restore_extras
 from trilogue.protocols.jsontext import dump, dumps
@@ -55,7 +55,9 @@ _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _GOES_ON = b',"finish_reason":null}]'
 """the end of a choice that is not finished"""
 _DONE = b"data: [DONE]\n\n"
-_UNSAID = frozenset({"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier", LATE_FIELDS})
+_UNSAID = frozenset(
+    {"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier", LATE_FIELDS, PART_FIELDS}
+)
 """extras that are not written at the end: what every chunk has, or none of one choice; and odd names of tiers"""
 
 

@@ -142,7 +142,7 @@ def signature_of(call: Extras) -> str | None:
     return google.text("thought_signature")
 
 
-def signed(signature: str, path: str = "") -> Reasoning:
+def signed(signature: str, path: str) -> Reasoning:
     """The signature of a call as reasoning before it: clients of other protocols send that back, but no such field."""
     value = dump_text([{"type": _CALL_SIGNATURE, "signature": signature}])
     return Reasoning(opaque=Opaque(kind=OpaqueKind.ENCRYPTED, value=value), path=path)

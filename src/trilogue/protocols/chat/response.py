@@ -36,7 +36,7 @@ from trilogue.protocols.chat.decode_content import thinking_text
 from trilogue.protocols.chat.errors import MARKS, decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage, encode_stop, encode_usage
-from trilogue.protocols.chat.wire import LATE_FIELDS, NEAREST_TIER, NOISE, PROTOCOL, TIERS
+from trilogue.protocols.chat.wire import LATE_FIELDS, NEAREST_TIER, NOISE, PART_FIELDS, PROTOCOL, TIERS
 from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
@@ -94,7 +94,8 @@ _CHOICE: Kinds = dict.fromkeys(
 _MESSAGE: Kinds = dict.fromkeys(
     ("role", "content", "annotations", "refusal", "audio", "tool_calls", "function_call"), object
 )
-_PATH = "choices[0].message"
+MESSAGE = "choices[0].message"
+"""where the message of an answer is; losses of streams are told by the same place"""
 
 
 def _stop(choice: dict[str, Json], beside: dict[str, Json], blocks: list[Block]) -> Stop:
@@ -111,14 +112,14 @@ def _stop(choice: dict[str, Json], beside: dict[str, Json], blocks: list[Block])
 def _message_blocks(said: Json, answer_id: str) -> tuple[list[Block], dict[str, Json]]:
     """What a message says, and the rest. Chat means this order: reasoning, text, refusal, sound, calls."""
     message, rest = sort_fields(said, _MESSAGE)
-    blocks: list[Block] = list(read_reasoning(rest, _PATH))
-    texts = content_blocks(message["content"], f"{_PATH}.content")
+    blocks: list[Block] = list(read_reasoning(rest, MESSAGE))
+    texts = content_blocks(message["content"], f"{MESSAGE}.content")
     if message["annotations"]:
         _cite(texts, message["annotations"], rest)
     blocks += texts
     if message["refusal"] is not None:
         blocks += _refusal(message["refusal"], rest)
-    if message["audio"] is not None and (audio := read_audio(message["audio"], f"{_PATH}.audio")) is not None:
+    if message["audio"] is not None and (audio := read_audio(message["audio"], f"{MESSAGE}.audio")) is not None:
         blocks.append(audio)
     if message["tool_calls"] is not None or message["function_call"] is not None:
         blocks += _calls(message, rest, answer_id)
@@ -129,7 +130,7 @@ def _refusal(text: Json, rest: dict[str, Json]) -> list[Block]:
     if type(text) is not str:
         rest["refusal"] = text
         return []
-    return [Refusal(text=text, path=f"{_PATH}.refusal")] if text else []
+    return [Refusal(text=text, path=f"{MESSAGE}.refusal")] if text else []
 
 
 def _cite(blocks: list[Block], annotations: Json, rest: dict[str, Json]) -> None:
@@ -154,7 +155,7 @@ def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> I
     ids: set[str] = set()
     for position, call in enumerate(calls):
         minted = mint("call_", answer_id, position)
-        read = read_call(call, minted, f"{_PATH}.tool_calls[{position}]")
+        read = read_call(call, minted, f"{MESSAGE}.tool_calls[{position}]")
         if read is not None:
             # Some servers give two calls the same id: their results could not be told apart.
             call_id = read.id if read.id not in ids else minted
@@ -188,10 +189,12 @@ def _part_block(part: Json, path: str) -> Block:
     kind = fields.text("type") or ""
     if kind == "thinking":
         text = thinking_text(fields.any("thinking"))
-        return Reasoning(raw=(text,) if text else (), path=path)
+        if fields.left.get("closed") is True:
+            fields.any("closed")  # Mistral: the thinking is complete, as it is when it stands in an answer
+        return Reasoning(raw=(text,) if text else (), path=path, extras=fields.rest())
     text_value = fields.text("text") if kind in ("text", "output_text", "") else None
     if text_value is not None:
-        return Text(text=text_value, path=path)
+        return Text(text=text_value, path=path, extras=fields.rest())
     if kind == "refusal" and isinstance(part.get("refusal"), str):
         return Refusal(text=part["refusal"], path=path)
     return Native(type=kind, data=part if isinstance(part, dict) else {"value": part}, path=path)
@@ -258,6 +261,7 @@ def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response
     """An answer of this protocol with what only it knows."""
     extras = dict(response.extras or {})
     extras.pop(LATE_FIELDS, None)
+    extras.pop(PART_FIELDS, None)
     if isinstance(extras.get("message"), dict):  # else it is not of the message, but a stray field of the answer
         choice["message"] = {**choice["message"], **extras.pop("message")}
     if response.stop.extras:

@@ -191,7 +191,21 @@ def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None 
     elif known is StopReason.TOOL_CALLS and not calls:
         known = StopReason.END
     detail = None if name in _OFFICIAL else name
-    return Stop(reason=known, detail=detail, path="choices[0]" if extras else "", extras=extras)
+    if extras is None:
+        return Stop(reason=known, detail=detail)
+    return Stop(reason=known, sequence=_matched(extras), detail=detail, path="choices[0]", extras=extras)
+
+
+def _matched(extras: dict[str, Json]) -> str | None:
+    """What vLLM and SGLang say ended the text: a stop sequence; the number of a token is none.
+
+    Others may use these names for anything, so that it counts only where the client has asked for that sequence.
+    """
+    for name in ("stop_reason", "matched_stop"):
+        given = extras.get(name)
+        if type(given) is str:
+            return given
+    return None
 
 
 def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:

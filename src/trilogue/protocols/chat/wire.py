@@ -73,6 +73,9 @@ REASONING_PART = "reasoning_part"
 LATE_FIELDS = "late_fields"
 """extra of a streamed answer: fields of tool calls that came when these had begun; they are not written again"""
 
+PART_FIELDS = "part_fields"
+"""the same of the parts of its content, which are one text when they have been read"""
+
 FATES = {
     # Top level.
     "audio": refuse("only Chat Completions answers with sound"),
@@ -98,6 +101,7 @@ RESPONSE_FATES = {
     "choices": Fate(loss="choices.dropped"),
     "message": Fate(loss="resp.meta", place="choices[0].message"),
     LATE_FIELDS: Fate(loss="resp.meta", place="choices[0].message.tool_calls"),
+    PART_FIELDS: Fate(loss="resp.meta", place="choices[0].message.content"),
     # Gemini's signature of a call, which goes to other protocols as reasoning before it.
     "extra_content": SILENT,
     # Figures and echoes of the server that say nothing about the answer.

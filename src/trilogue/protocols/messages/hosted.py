@@ -63,8 +63,14 @@ def decode_mcp_call(fields: Fields, value: Json) -> HostedCall:
 def _neutral_input(name: str, given: Json, fields: Fields) -> str:
     if SERVER_TOOLS.get(name) is not HostedKind.CODE or name == "code_execution" or not isinstance(given, dict):
         return arguments_of(given, fields)
-    code = given.get(_CODE_INPUT.get(name, ""))
-    return arguments_of({"code": code if isinstance(code, str) else arguments_of(given, fields)}, fields)
+    said = _CODE_INPUT.get(name, "")
+    code = given.get(said)
+    if not isinstance(code, str):
+        return arguments_of({"code": arguments_of(given, fields)}, fields)
+    for field, value in given.items():
+        if field != said:
+            fields.put_back(f"input.{field}", value)
+    return arguments_of({"code": code}, fields)
 
 
 def decode_result(fields: Fields, value: Json) -> HostedResult:
@@ -74,6 +80,8 @@ def decode_result(fields: Fields, value: Json) -> HostedResult:
     kind = SERVER_RESULTS[value["type"]]
     failed = fields.flag("is_error")
     text = _said(content)
+    if kind in _READ:
+        _keep_unread(fields, "content", content, _READ[kind])
     return HostedResult(
         call_id=call_id,
         tool=kind,
@@ -103,11 +111,39 @@ def _hit(item: Fields) -> SearchHit:
 
 
 def _error_code(content: Json) -> str | None:
-    code = content.get("error_code") if isinstance(content, dict) else None
-    return code if isinstance(code, str) else None
+    fields = LooseFields(content)
+    code, words = fields.text("error_code"), fields.text("error_message")
+    return f"{code}: {words}" if code and words else code
 
 
-_SPOKEN = ("text", "stdout", "stderr", "content", "data", "title", "tool_name", "source", "tool_references")
+_READ = {
+    HostedKind.WEB_SEARCH: {"type", "url", "title", "page_age", "encrypted_content", "error_code", "error_message"},
+    HostedKind.CODE: {"type", "stdout", "stderr", "content", "lines", "error_code", "error_message"},
+    HostedKind.MCP: {"type", "text"},
+}
+"""fields of the objects in a result that are read, by kind; results of other kinds have no form in other protocols"""
+
+
+def _keep_unread(fields: Fields, place: str, content: Json, read: set[str], depth: int = 0) -> None:
+    """Leave what is not read of a result among the extras of its block."""
+    if depth == _DEPTH and content:
+        fields.put_back(place, content)
+    elif isinstance(content, list):
+        for index, entry in enumerate(content):
+            _keep_unread(fields, f"{place}[{index}]", entry, read, depth + 1)
+    elif isinstance(content, dict):
+        for name, value in content.items():
+            if name not in read:
+                fields.put_back(f"{place}.{name}", value)
+            elif name == "content":
+                _keep_unread(fields, f"{place}.{name}", value, read, depth + 1)
+
+
+_DEPTH = 4
+"""how deep a result is looked into; real ones are not half as deep"""
+
+
+_SPOKEN = ("text", "stdout", "stderr", "content", "lines", "data", "title", "tool_name", "source", "tool_references")
 """fields of result objects that hold words, in the order in which they are told"""
 
 
@@ -116,8 +152,8 @@ def _said(content: Json, depth: int = 0) -> str | None:
     if isinstance(content, str):
         return content or None
     if isinstance(content, list):
-        parts = [_said(item, depth + 1) for item in content] if depth < 4 else []
-    elif isinstance(content, dict) and content.get("type") != "base64" and depth < 4:
+        parts = [_said(item, depth + 1) for item in content] if depth < _DEPTH else []
+    elif isinstance(content, dict) and content.get("type") != "base64" and depth < _DEPTH:
         parts = [_said(content.get(name), depth + 1) for name in _SPOKEN if name in content]
     else:
         parts = []
@@ -175,6 +211,8 @@ def _web_search(block: HostedResult, ledger: Ledger) -> tuple[str, Json]:
 
 
 def _web_fetch(block: HostedResult, _: Ledger) -> tuple[str, Json] | None:
+    if block.error is not None:
+        return "web_fetch_tool_result", {"type": "web_fetch_tool_result_error", "error_code": "unavailable"}
     if block.text is None or not block.hits:
         return None
     source = {"type": "text", "media_type": "text/plain", "data": block.text}
@@ -191,8 +229,8 @@ def _code(block: HostedResult, _: Ledger) -> tuple[str, Json]:
 
 
 def _mcp(block: HostedResult, _: Ledger) -> tuple[str, Json]:
-    text = block.text if block.text is not None else block.error
-    return "mcp_tool_result", [{"type": "text", "text": text}] if text else []
+    said = dict.fromkeys(text for text in (block.text, block.error) if text)
+    return "mcp_tool_result", [{"type": "text", "text": text} for text in said]
 
 
 _RESULTS: dict[HostedKind, Callable[[HostedResult, Ledger], tuple[str, Json] | None]] = {

@@ -180,6 +180,8 @@ class AnswerWriter:
         if citation.token is None:
             self.ledger.add("citation.dropped", path)
             return None
+        if citation.start is not None or citation.end is not None:
+            self.ledger.add("citation.span", path)
         return {
             "type": "web_search_result_location",
             "cited_text": citation.cited_text or "",

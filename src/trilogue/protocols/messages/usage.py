@@ -196,6 +196,8 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wir
     declined in words."""
     native = reply.source is PROTOCOL
     reason = stop.reason
+    if reason is StopReason.END and stop.sequence is not None and stop.sequence in _asked_stops(reply.body):
+        reason = StopReason.STOP_SEQUENCE
     if reason is StopReason.STOP_SEQUENCE and stop.sequence is None and not native:
         reply.ledger.add("stop.which", reply.stop_path(stop))
         reason = StopReason.END
@@ -210,6 +212,11 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wir
     extras = stop.extras if native else None
     details = _stop_details(stop, reason, extras or {}) if extras or reason is StopReason.REFUSAL else None
     return {"stop_reason": name, "stop_sequence": sequence, "stop_details": details}
+
+
+def _asked_stops(body: Wire) -> list[Json]:
+    asked = body.get("stop_sequences")
+    return asked if isinstance(asked, list) else []
 
 
 def _stop_details(stop: Stop, reason: StopReason, extras: Wire) -> Wire:

@@ -100,6 +100,9 @@ RESPONSE_FATES: Fates = {
     "citations": Fate(loss="citation.dropped", harmless=([],)),
     # Thinking without a signature is declared, or carried, as a whole.
     "signature": SILENT,
+    # Of what a hosted tool gave.
+    "content.return_code": Fate(loss="hosted.result_dropped", harmless=(0,)),
+    "content": Fate(loss="hosted.result_dropped"),
     # Figures of usage: what each step cost, some of it not in the totals.
     "iterations": Fate(loss="usage.detail", harmless=([],)),
 }

@@ -32,7 +32,7 @@ from trilogue.model import (
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.encode_content import PartWriter
-from trilogue.protocols.responses.hosted import encode_hosted, results_by_call
+from trilogue.protocols.responses.hosted import declare_unsaid, encode_hosted, results_by_call
 from trilogue.protocols.responses.items import encode_call, encode_reasoning
 from trilogue.protocols.responses.tools import ToolWriter
 from trilogue.protocols.responses.wire import ID_PREFIXES
@@ -215,8 +215,8 @@ class Conversation:
         item = encode_hosted(block, mint(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
         if item is None:
             self._ledger.add("native.dropped", block.path, block.name or block.tool.value)
-        elif result is not None and result.hits:
-            self._ledger.add("web_search.replay", result.path)
+        else:
+            declare_unsaid(block, result, self._ledger, "param.dropped")
         return item
 
     def hosted_result(self, block: HostedResult) -> dict[str, Json] | None:

@@ -1,14 +1,15 @@
 """Items of hosted tools ↔ hosted calls and results.
 
 The protocol has one item for a call and what came of it. Decoding gives a `HostedCall`, which keeps the item as
-`native`, and after it a `HostedResult` if the item shows a result; encoding joins the two again.
+`native`, and after it a `HostedResult` if the item shows a result; encoding joins the two again. What is left of the
+item stays in the extras of the call, so that it is declared where the item is not written back as it came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Native, SearchHit
+from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Ledger, Native, SearchHit
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text, parse_object
@@ -19,6 +20,7 @@ _ALWAYS_FOR_CLIENT = frozenset({"computer_call", "local_shell_call", "apply_patc
 def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, ...]:
     """The blocks of a hosted item; `kind` is its type, one of `HOSTED_ITEMS`."""
     fields = LooseFields(item, path)
+    fields.any("type")
     tool, name, read = HOSTED_ITEMS[kind]
     call_id = fields.text("id") or mint("hosted_", path)
     status = fields.text("status")
@@ -32,12 +34,19 @@ def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, .
         status=status,
         native=item,
         path=path,
+        # An item that no other protocol has is declared as a whole.
+        extras=fields.rest() if tool in ITEM_TYPES else None,
     )
-    if result is None:
+    if result is None and status not in _BROKEN:
         return (call,)
-    hits, text, error = result
-    images = {"outputs": True} if tool is HostedKind.CODE and _has_images(item) else None
-    return call, HostedResult(call_id=call_id, tool=tool, hits=hits, text=text, error=error, path=path, extras=images)
+    hits, text, error = result or ((), None, None)
+    if error is None and not hits and status in _BROKEN:
+        error = status
+    return call, HostedResult(call_id=call_id, tool=tool, hits=hits, text=text, error=error, path=path)
+
+
+_BROKEN = ("failed", "incomplete")
+"""how a call ended that came to nothing"""
 
 
 _Result = tuple[tuple[SearchHit, ...], str | None, str | None] | None
@@ -46,23 +55,46 @@ _Read = tuple[HostedKind, str, _Result]
 
 def _web_search(fields: LooseFields, tool: HostedKind) -> _Read:
     """Opening a page is a fetch. Without an action (xAI) the arguments say what was searched."""
+    fields.any("call_id")
+    if fields.left.get("name") == tool.value:
+        fields.any("name")
     action = LooseFields(fields.mapping("action"))
+    action.any("type")
+    found = [*_hits(action, "sources"), *_hits(fields, "results")]
+    tool, given = _searched(fields, action, tool)
+    fields.keep("action", action)
+    return tool, given, (tuple(hit for hit in found if hit is not None), None, None) if found else None
+
+
+def _searched(fields: LooseFields, action: LooseFields, tool: HostedKind) -> tuple[HostedKind, str]:
     url = action.text("url")
-    found = [*(action.items("sources") or []), *(fields.items("results") or [])]
-    hits = tuple(hit for source in found if (hit := _hit(source)) is not None)
-    result: _Result = (hits, None, None) if found else None
     if url is not None:
         pattern = action.text("pattern")
-        return HostedKind.WEB_FETCH, dump_text({"url": url} | ({"pattern": pattern} if pattern else {})), result
+        return HostedKind.WEB_FETCH, dump_text({"url": url} | ({"pattern": pattern} if pattern else {}))
     queries = [query for query in action.items("queries") or () if isinstance(query, str)]
     query = action.text("query") or (queries[0] if queries else None)
     if query is None:
-        return tool, fields.text("arguments") or "{}", result
-    return tool, dump_text({"query": query} | ({} if queries in ([], [query]) else {"queries": queries})), result
+        return tool, fields.text("arguments") or "{}"
+    return tool, dump_text({"query": query} | ({} if queries in ([], [query]) else {"queries": queries}))
 
 
-def _hit(source: Json) -> SearchHit | None:
-    fields = LooseFields(source)
+def _hits(fields: LooseFields, name: str) -> list[SearchHit | None]:
+    """The pages in an array of sources, None for those without an address; what is left of each stays."""
+    sources = _entries(fields, name)
+    hits = [_hit(source) for source in sources]
+    fields.keep_each(name, sources)
+    return hits
+
+
+def _entries(fields: LooseFields, name: str) -> list[LooseFields]:
+    """The objects in an array, to be read; their types say nothing more than they do."""
+    entries = [LooseFields(entry) for entry in fields.items(name) or ()]
+    for entry in entries:
+        entry.any("type")
+    return entries
+
+
+def _hit(fields: LooseFields) -> SearchHit | None:
     url = fields.text("url")
     return SearchHit(url=url, title=fields.text("title") or "") if url else None
 
@@ -78,14 +110,11 @@ def _file_search(fields: LooseFields, tool: HostedKind) -> _Read:
 
 
 def _code(fields: LooseFields, tool: HostedKind) -> _Read:
-    outputs = fields.items("outputs")
-    logs = [text for entry in outputs or () if (text := LooseFields(entry).text("logs")) is not None]
+    """Pictures that code drew stay in the item, as no other protocol has a place for them."""
+    outputs = _entries(fields, "outputs")
+    logs = [text for entry in outputs if (text := entry.text("logs")) is not None]
+    fields.keep_each("outputs", outputs)
     return tool, dump_text({"code": fields.text("code") or ""}), ((), "".join(logs), None) if outputs else None
-
-
-def _has_images(item: dict[str, Json]) -> bool:
-    """Pictures that code drew: they stay in the item, as no other protocol has a place for them."""
-    return any(LooseFields(entry).text("type") == "image" for entry in LooseFields(item).items("outputs") or ())
 
 
 def _mcp(fields: LooseFields, tool: HostedKind) -> _Read:
@@ -94,15 +123,21 @@ def _mcp(fields: LooseFields, tool: HostedKind) -> _Read:
     given = fields.text("arguments") or "{}"
     if output is None and error is None:
         return tool, given, None
-    return tool, given, ((), output, None if error is None else _said(error))
+    return tool, given, ((), output, None if error is None else _said(error, fields))
 
 
-def _said(error: Json) -> str:
-    """What an error of an MCP call says: a message, or the content that the tool gave."""
+def _said(error: Json, item: LooseFields) -> str:
+    """What an error of an MCP call says: a message, the content that the tool gave, or all of it."""
     fields = LooseFields(error)
+    fields.any("type")
     words = fields.text("message") or fields.text("content")
-    parts = [text for part in fields.items("content") or () if (text := LooseFields(part).text("text"))]
-    return words or "\n".join(parts) or dump_text(error)
+    parts = _entries(fields, "content")
+    words = words or "\n".join(text for part in parts if (text := part.text("text")))
+    if not words:
+        return dump_text(error)
+    fields.keep_each("content", parts)
+    item.keep("error", fields)
+    return words
 
 
 def _mcp_tools(fields: LooseFields, tool: HostedKind) -> _Read:
@@ -138,6 +173,33 @@ def _awaits_client(item: dict[str, Json], kind: str) -> bool:
     if kind == "tool_search_call":
         return item.get("execution") == "client"
     return kind in _ALWAYS_FOR_CLIENT
+
+
+def declare_unsaid(call: HostedCall, result: HostedResult | None, ledger: Ledger, code: str) -> None:
+    """Declare what the item for a hosted call of another protocol does not say; `code` for fields of its input."""
+    for name in _unsaid_input(call):
+        ledger.add(code, f"{call.path}.{name}")
+    if result is None:
+        return
+    if call.tool is HostedKind.WEB_FETCH or (call.tool is HostedKind.WEB_SEARCH and result.error is not None):
+        ledger.add("hosted.result_dropped", result.path)
+    if any(hit.title or hit.page_age or hit.content for hit in result.hits):
+        ledger.add("web_search.replay", result.path)
+
+
+def _unsaid_input(call: HostedCall) -> list[str]:
+    given = parse_object(call.input) if call.input else {}
+    if call.tool is HostedKind.MCP or (call.tool is HostedKind.CODE and not isinstance((given or {}).get("code"), str)):
+        return []  # written as it is
+    return ["input"] if given is None else [f"input.{name}" for name in given if name not in _INPUTS[call.tool]]
+
+
+_INPUTS = {
+    HostedKind.WEB_SEARCH: ("query", "queries"),
+    HostedKind.WEB_FETCH: ("url", "pattern"),
+    HostedKind.CODE: ("code",),
+}
+"""what an item says of the input of its call"""
 
 
 def encode_hosted(call: HostedCall, item_id: str, result: HostedResult | None) -> dict[str, Json] | None:

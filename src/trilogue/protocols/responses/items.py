@@ -22,7 +22,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields import Fields, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields import Fields, Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.responses.decode_content import decode_parts
@@ -68,13 +68,13 @@ def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
         for name in names:
             if name in rest:
                 fields.text(name)  # raises: in a request a wrong type is the client's mistake
-    given = known[input_name]
+    given, namespace = known[input_name], known["namespace"]
     return ToolCall(
         id=known["call_id"] or known["id"] or mint("call_", fields.path),
         name=known["name"] or "",
         arguments=given if type(given) is str else "" if given is None else dump_text(given),
         kind=kind,
-        namespace=known["namespace"],
+        namespace=namespace if type(namespace) is str else None,
         item_id=known["id"],
         status=known["status"],
         path=fields.path,
@@ -83,11 +83,11 @@ def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
 
 
 _CALLS: dict[tuple[type[Fields], str], Kinds] = {
-    (reader, name): {"id": str, "call_id": str, "name": str, name: given, "namespace": str, "status": str}
+    (reader, name): {"id": str, "call_id": str, "name": str, name: given, "namespace": Kept, "status": str}
     for reader, given in ((Fields, str), (LooseFields, object))
     for name in ("arguments", "input")
 }
-"""By reader and the name of the input. What a request says must be text."""
+"""By reader and the name of the input. What a request says must be text. No other protocol has namespaces."""
 
 
 def _function_output(fields: Fields) -> Block:

@@ -7,7 +7,7 @@ item for is declared and left out.
 from __future__ import annotations
 
 from trilogue.model import Block, BlockStop, HostedCall, HostedKind, HostedResult, Json, Native
-from trilogue.protocols.responses.hosted import ITEM_TYPES, encode_hosted
+from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unsaid, encode_hosted
 from trilogue.protocols.responses.output_items import OutputItem, Stream
 from trilogue.protocols.responses.wire import BLANKS, PROGRESS
 
@@ -96,15 +96,10 @@ class HostedItem(OutputItem):
         progress(self, 1, failed=final["status"] == "failed")
 
     def _declare(self) -> None:
-        ledger, result = self.stream.reply.ledger, self._result
+        ledger = self.stream.reply.ledger
         if self._call.tool is HostedKind.CODE:
             ledger.add("code_exec.container", self._call.path)
-        if result is None:
-            return
-        if self._call.tool is HostedKind.WEB_FETCH:
-            ledger.add("hosted.result_dropped", result.path)
-        if any(hit.content is not None for hit in result.hits):
-            ledger.add("web_search.replay", result.path)
+        declare_unsaid(self._call, self._result, ledger, "resp.meta")
 
 
 def _tell_code(item: OutputItem, final: dict[str, Json]) -> None:

@@ -51,9 +51,11 @@ def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
     if status in _UNFINISHED:
         return Stop(reason=StopReason.PAUSE, detail=status)
     if status == "incomplete":
-        reason = LooseFields(incomplete).text("reason")
+        fields = LooseFields(incomplete, "incomplete_details")
+        reason = fields.text("reason")
         known = _INCOMPLETE.get(reason or "", StopReason.LENGTH)
-        return Stop(reason=known, detail=None if reason in _EXACT else reason)
+        detail = None if reason in _EXACT else reason
+        return Stop(reason=known, detail=detail, path=fields.path, extras=fields.rest())
     return Stop(reason=StopReason.TOOL_CALLS if calls else StopReason.END)
 
 
@@ -64,14 +66,15 @@ def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
         return stop.detail or "", None
     status, reason, loss = _STATUS[stop.reason]
     if native and stop.detail and (status == "incomplete" or stop.detail in _ENDED_EARLY):
-        return "incomplete", {"reason": stop.detail}
+        return "incomplete", {"reason": stop.detail, **(stop.extras or {})}
     if loss:
         reply.ledger.add(loss, reply.stop_path(stop), stop.sequence or stop.reason.value)
     elif stop.detail and not native:
         reply.ledger.add("stop.detail", reply.stop_path(stop), stop.detail)
     if stop.category is not None:
         reply.ledger.add("refusal.category", reply.stop_path(stop), stop.category)
-    return status, {"reason": reason} if reason else None
+    more = (stop.extras or {}) if native else {}
+    return status, {"reason": reason, **more} if reason else None
 
 
 def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:

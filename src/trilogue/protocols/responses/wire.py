@@ -116,6 +116,8 @@ _OF_BLOCKS_AND_TOOLS: dict[str, Fate] = {
     "filters": Fate(loss="web_search.params"),
     "user_location": Fate(loss="web_search.params"),
     "container": Fate(loss="code_exec.container"),
+    "container_id": Fate(loss="code_exec.container"),
+    "outputs": Fate(loss="hosted.result_dropped"),
     "headers": Fate(loss="tool.option"),
     "require_approval": Fate(loss="tool.option"),
     "allowed_tools": Fate(loss="tool.option"),
@@ -127,6 +129,18 @@ _OF_BLOCKS_AND_TOOLS: dict[str, Fate] = {
 
 _OF_NATIVES: dict[str, Fate] = {
     # By the `type` of a Native block. Others are dropped and declared.
+    **dict.fromkeys(
+        # Without what the client's own tools did, the model would do it again.
+        (
+            "shell_call",
+            "shell_call_output",
+            "local_shell_call",
+            "local_shell_call_output",
+            "apply_patch_call",
+            "apply_patch_call_output",
+        ),
+        Fate(loss="hosted.history_as_text"),
+    ),
     "item_reference": refuse(_STATE),
     "compaction": refuse(_BOUND),
     "compaction_summary": refuse(_BOUND),
@@ -151,7 +165,9 @@ RESPONSE_FATES: Fates = {
     # Blocks carry what stands on their message.
     "phase": Fate(loss="phase", place="../phase"),
     "item": Fate(loss="resp.meta", place=".."),
+    "container_id": Fate(loss="code_exec.container"),
     "outputs": Fate(loss="hosted.result_dropped"),
+    "namespace": Fate(loss="tool.option"),
     # Searches are counted in the usage, and only a tool that no other protocol has makes pictures.
     "tool_usage": SILENT,
 }
