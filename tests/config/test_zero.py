@@ -1,8 +1,10 @@
 """What works without a file."""
 
+from pathlib import Path
+
 import pytest
 
-from trilogue.config import Config, ConfigError, zero_config
+from trilogue.config import Config, ConfigError, parse, zero_config
 from trilogue.model import Protocol
 
 
@@ -61,3 +63,16 @@ def test_bad_base_url() -> None:
     """The error names the variable."""
     with pytest.raises(ConfigError, match=r"^OPENAI_BASE_URL: must be an http\(s\) URL$"):
         zero_config({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "localhost:1"})
+
+
+def test_bad_key() -> None:
+    """What cannot be sent in a header is told at the start, without the key."""
+    with pytest.raises(ConfigError, match=r"^OPENAI_API_KEY: must be printable ASCII without line breaks$"):
+        zero_config({"OPENAI_API_KEY": "canary\nx"})
+
+
+def test_a_file_with_providers_does_not_look_at_the_environment() -> None:
+    """What is wrong there is wrong for other programs."""
+    text = b'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}'
+    environ = {"OPENAI_API_KEY": "canary\nx", "OPENAI_BASE_URL": "nonsense"}
+    assert list(parse(text, environ, Path()).providers) == ["demo"]
