@@ -132,3 +132,20 @@ def test_what_cannot_be_a_key_is_refused(home: Path, stdin: str) -> None:
     done = run("add", "spare", stdin=stdin)
     assert done.exit_code == 2
     assert "one line of printable ASCII" in done.output
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf"])
+def test_balance_must_be_a_number(home: Path, amount: str) -> None:
+    """Nothing can be taken off these."""
+    done = run("balance", "p/a", amount)
+    assert done.exit_code == 2
+    assert "AMOUNT must be a number" in done.output
+    assert not state_file(home).exists()
+
+
+def test_a_bad_configuration_is_named(home: Path) -> None:
+    """With the file that was found."""
+    (home / "trilogue.yaml").write_text("mode: x\n")
+    done = run()
+    assert done.exit_code == 2
+    assert "trilogue.yaml cannot be used:\nmode: must be one of declare, strict (line 1)" in done.output
