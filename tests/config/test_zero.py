@@ -6,6 +6,7 @@ import pytest
 
 from trilogue.config import Config, ConfigError, parse, zero_config
 from trilogue.model import Protocol
+from trilogue.routing import NoRoute
 
 
 def urls(config: Config) -> dict[str, str]:
@@ -43,6 +44,21 @@ def test_chat_clients_are_passed_through(client: Protocol, provider: str) -> Non
     """The same model in the client's own protocol needs no translation."""
     router = zero_config({"OPENAI_API_KEY": "o"}).router()
     assert router.resolve("gpt-5", client).targets == ((provider, "gpt-5"),)
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "chatgpt-4o-latest", "codex-mini", "o3"])
+def test_the_demo_gets_no_names_of_vendors(model: str) -> None:
+    """Without a key nobody serves them, and the 404 does not say that somebody does; a route may still lead there."""
+    with pytest.raises(NoRoute, match=r"served: demo\*, demo/<model>$"):
+        zero_config({}).router().resolve(model)
+    text = b"""providers:
+  demo: {protocol: openai_responses, base_url: "demo:"}
+  azure: {protocol: openai_responses, base_url: "https://x.example/openai"}
+aliases: {gpt-4: demo/demo}
+"""
+    router = parse(text, {}, Path()).router()
+    assert router.resolve(model).targets == (("azure", model),)
+    assert router.resolve("gpt-4").targets == (("demo", "demo"),)
 
 
 def test_base_urls() -> None:

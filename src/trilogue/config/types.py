@@ -86,7 +86,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workers: Workers = 1
     """number of processes"""
     max_body_bytes: Bytes = 32 * 1024 * 1024
-    """largest request"""
+    """largest request, and largest answer that is not streamed"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
     """silence after which a streaming client gets a sign of life"""
     drain_seconds: Seconds = 30.0
@@ -206,7 +206,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def router(self) -> Router:
         """The routes of this configuration, ready to use."""
-        providers = [RoutingProvider(name, one.protocol, one.models) for name, one in self.providers.items()]
+        providers = [
+            RoutingProvider(name, one.protocol, one.models, one.is_demo) for name, one in self.providers.items()
+        ]
         return Router(providers, self.aliases, self.routes, self.default_provider)
 
     def pools(self, rng: Random) -> Pools:
