@@ -21,6 +21,10 @@ from trilogue.state import FILE_NAME, load_into, write_now
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
 
 MAX_KEY_BYTES = 64 * 1024
+NOT_KEPT = (
+    "with pool.persist: false a gateway keeps what it knows of its accounts to itself; "
+    "its admin interface shows and changes it"
+)
 _COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
 
 
@@ -153,6 +157,8 @@ def _known(path: str | None, now: float) -> Pools:
         config = load(file, os.environ) if file else zero_config(os.environ)
     except ConfigError as error:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
+    if not config.pool.persist:
+        raise click.UsageError(NOT_KEPT)
     pools = config.pools(SystemRandom())
     load_into(pools, _state_file(), now)
     return pools
