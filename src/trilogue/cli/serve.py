@@ -111,19 +111,23 @@ class Settings:
     def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:
         self._file = file
         self._given = {name: value for name, value in given.items() if value is not None}
-        self._bound: str | None = None
+        self._bound: dict[str, object] = {}
         self.config = Config()
 
     def load(self) -> Config:
         """Read it anew. Raises ConfigError."""
         config = load(self._file, os.environ) if self._file else zero_config(os.environ)
-        server = replace(config.server, **self._given)
+        config = replace(config, server=replace(config.server, **self._given))
         # The address stays what it was at the start, whatever a later version of the file says.
-        self._bound = self._bound or server.host
-        refusal = refuse_start(replace(config, server=replace(server, host=self._bound)))
+        self._bound = self._bound or _fixed(config)
+        host, port = self._bound["server.host"], self._bound["server.port"]
+        refusal = refuse_start(replace(config, server=replace(config.server, host=host, port=port)))
         if refusal:
             raise ConfigError([Problem("", refusal)])
-        self.config = replace(config, server=server)
+        changed = [name for name, value in _fixed(config).items() if value != self._bound[name]]
+        if changed:
+            log.warning("these settings wait for a restart", settings=changed)
+        self.config = config
         return self.config
 
     def reload(self) -> bool:
@@ -132,6 +136,17 @@ class Settings:
         if config is not None:
             configure_logging(config.server.log)
         return config is not None
+
+
+def _fixed(config: Config) -> dict[str, object]:
+    """What a reload does not change."""
+    server, admin = config.server, config.admin
+    return {
+        "server.host": server.host,
+        "server.port": server.port,
+        "server.workers": server.workers,
+        "admin": (admin.host, admin.port) if admin.key else None,
+    }
 
 
 def _transports() -> TransportFor:
