@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Python 3.11 or newer; this is " \
+	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint bench bench-quick bench-docs bench-core lock clean
@@ -13,7 +15,8 @@ help: ## Show the targets
 setup: $(STAMP) ## Create .venv with the locked dependencies and the package (other targets do it for you)
 
 $(STAMP): requirements.lock pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || $(PYTHON) -c $(NEEDS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q src  # also where Python is told not to: it would compile again at every start

@@ -132,3 +132,30 @@ def test_what_cannot_be_a_key_is_refused(home: Path, stdin: str) -> None:
     done = run("add", "spare", stdin=stdin)
     assert done.exit_code == 2
     assert "one line of printable ASCII" in done.output
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf"])
+def test_balance_must_be_a_number(home: Path, amount: str) -> None:
+    """Nothing can be taken off these."""
+    done = run("balance", "p/a", amount)
+    assert done.exit_code == 2
+    assert "AMOUNT must be a number" in done.output
+    assert not state_file(home).exists()
+
+
+def test_a_bad_configuration_is_named(home: Path) -> None:
+    """With the file that was found."""
+    (home / "trilogue.yaml").write_text("mode: x\n")
+    done = run()
+    assert done.exit_code == 2
+    assert "trilogue.yaml cannot be used:\nmode: must be one of declare, strict (line 1)" in done.output
+
+
+@pytest.mark.parametrize("command", [(), ("disable", "p/a")])
+def test_a_gateway_that_keeps_nothing_cannot_be_seen_or_changed(home: Path, command: tuple[str, ...]) -> None:
+    """Whatever lies in the state folder is of another one, and what is written there nobody reads."""
+    (home / "trilogue.yaml").write_text(CONFIG + "pool: {persist: false}\n")
+    done = run(*command)
+    assert done.exit_code == 2
+    assert "its admin interface shows and changes it" in done.output
+    assert not state_file(home).exists()

@@ -12,6 +12,7 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 REQUEST = EXAMPLES / "messages-request.json"
 STREAM = EXAMPLES / "chat-stream.sse"
+FULL = Path("/dev/full")
 
 
 def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -118,10 +119,15 @@ def test_lint_names_rule_event_and_client() -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
-        (["convert", "--from", "chat", "--to", "messages"], b"", b"not valid JSON"),
+        (["convert", "--from", "chat", "--to", "messages"], b"", b"not valid JSON: it is empty"),
         (["convert", "--from", "chat", "--to", "messages"], b"[]", b"must be a JSON object"),
         (["convert", "--from", "chat", "--to", "messages"], b"{}", b"required"),
-        (["convert", "--from", "chat", "--to", "messages"], b"\xff\xfe", b"not valid JSON"),
+        (["convert", "--from", "chat", "--to", "messages"], b"\xff\xfe", b"not valid JSON: it is not in UTF-8"),
+        (["convert", "--from", "chat", "--to", "messages", "--request", "x"], b"{}", b"--request goes with responses"),
+        (["convert", "--from", "chat", "--to", "messages", "--repair", str(STREAM)], b"", b"--repair goes with req"),
+        (["convert", "--from", "chat", "--to", "messages", "--request", "-", str(STREAM)], b"", b"-: not valid JSON"),
+        (["lint", "--protocol", "chat", "--request", "-", str(STREAM)], b"[]", b"-: the file must hold a JSON object"),
+        (["lint", "--protocol", "chat"], b"[]", b"the file must hold a JSON object"),
         (["convert", "--from", "chat", "--to", "messages"], b"[" * 100_000, b"nested too deeply"),
         (["convert", "--from", "chat", "--to", "messages"], b'{"model":1,"messages":[]}', b"model must be a string"),
         (["convert", "--from", "telegram", "--to", "messages"], b"{}", b"none of chat, messages, responses"),
@@ -138,6 +144,39 @@ def test_bad_input_gives_one_line_and_exit_code_2(arguments: list[str], stdin: b
     assert done.returncode == 2, done.stdout + done.stderr
     assert message in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a file that is always full")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["losses"],
+        ["check", "--schema"],
+        ["convert", "--from", "chat", "--to", "messages", str(STREAM)],
+        ["collect", "--protocol", "chat", str(STREAM)],
+    ],
+)
+def test_full_disk_gives_one_line(arguments: list[str]) -> None:
+    """Never a traceback, and never exit code 0."""
+    with FULL.open("wb") as full:
+        command = [sys.executable, "-m", "trilogue", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == b"trilogue: cannot write: No space left on device"
+    assert b"Traceback" not in done.stderr
+
+
+def test_closed_standard_output_is_no_traceback() -> None:
+    """As a shell does it with `>&-`."""
+    command = f"{sys.executable} -m trilogue convert --from chat --to messages {STREAM} >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert b"Traceback" not in done.stderr
+
+
+def test_lint_counts_as_people_do() -> None:
+    """One note, not one notes."""
+    done = run("lint", "--protocol", "messages", "--kind", "request", str(REQUEST))
+    assert done.stderr == b"0 broken rules, 1 note\n"
 
 
 @pytest.mark.parametrize("command", [[], ["convert"], ["collect"], ["lint"], ["losses"]])

@@ -83,6 +83,51 @@ def test_problems(folder: Path) -> None:
     ]
 
 
+def test_problems_of_a_file_that_was_found(folder: Path) -> None:
+    """Who named none hears which one it is."""
+    (folder / "trilogue.yaml").write_text("mode: x\n")
+    result = run()
+    assert result.exit_code == 2
+    assert result.stderr == "trilogue.yaml cannot be used:\n"
+    assert result.stdout == "mode: must be one of declare, strict (line 1)\n"
+
+
+def test_alias_that_leads_nowhere(folder: Path) -> None:
+    """It may be right one day, when a route takes the name; until then it is a 404."""
+    (folder / "trilogue.yaml").write_text(
+        'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
+        "aliases: {good: demo, far: good, lost: nope/x, farther: lost}\n"
+    )
+    result = run()
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        "warning: aliases.lost: nobody serves nope/x",
+        "warning: aliases.farther: nobody serves lost",
+    ]
+
+
+def test_admin_interface(folder: Path) -> None:
+    """Its address if it is on, a warning if it was meant to be."""
+    (folder / "trilogue.yaml").write_text("admin: {key: env:ADMIN, port: 4005}\n")
+    on = CliRunner(env={"ADMIN": "canary-of-16-signs"}).invoke(check, [])
+    assert "admin interface: 127.0.0.1:4005" in on.stdout.splitlines()
+    assert "canary" not in on.output
+    (folder / "trilogue.yaml").write_text("admin: {port: 4005}\n")
+    off = run()
+    assert "admin interface" not in off.stdout
+    assert off.stderr == "warning: admin: the interface is off: it has no key\n"
+
+
+def test_own_address_as_an_upstream(folder: Path) -> None:
+    """The server would refuse to start, so this is a problem."""
+    (folder / "trilogue.yaml").write_text(
+        "providers: {me: {protocol: openai_responses, base_url: http://localhost:4000/v1}}\n"
+    )
+    result = run()
+    assert result.exit_code == 2
+    assert result.stdout.startswith("providers.me.base_url: http://localhost:4000/v1 is this gateway itself")
+
+
 def test_exposed_without_keys(folder: Path) -> None:
     """The server would refuse to start, so this is a problem."""
     (folder / "open.yaml").write_text("server: {host: 0.0.0.0}\n")

@@ -1,11 +1,22 @@
-"""A server without keys is for this machine only."""
+"""A server without keys is for this machine only, and none may send requests to itself."""
 
 from ipaddress import IPv4Address
 
 import pytest
 from msgspec.structs import replace
 
-from trilogue.config import ClientKey, Config, Secret, Server, is_loopback, refuse_exposure
+from trilogue.config import (
+    ClientKey,
+    Config,
+    Provider,
+    Secret,
+    Server,
+    is_loopback,
+    refuse_exposure,
+    refuse_start,
+    zero_config,
+)
+from trilogue.model import Protocol
 
 
 @pytest.mark.parametrize(
@@ -39,3 +50,56 @@ def test_other_machines_need_keys(host: str) -> None:
     assert "127.0.0.1" in line
     assert "\n" not in line
     assert refuse_exposure(replace(config, keys=(ClientKey(key=Secret("k")),))) is None
+
+
+ANY = str(IPv4Address(0))
+
+
+def started(host: str, url: str) -> str | None:
+    server, key = Server(host=host, port=4000), ClientKey(key=Secret("k"))
+    provider = Provider(protocol=Protocol.CHAT, base_url=url)
+    return refuse_start(Config(server=server, keys=(key,), providers={"up": provider}))
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:4000/v1"),
+        ("127.0.0.1", "http://localhost:4000"),
+        ("localhost", "http://127.0.0.1:4000"),
+        ("::1", "http://[::1]:4000/v1"),
+        (ANY, "http://127.0.0.1:4000"),
+        (ANY, "http://localhost:4000"),
+        ("gateway.example", "http://gateway.example:4000"),
+    ],
+)
+def test_its_own_upstream_is_refused(host: str, url: str) -> None:
+    """One request would be a new one at each turn, for ever."""
+    line = started(host, url)
+    assert line is not None
+    assert line.startswith(f"providers.up.base_url: {url} is this gateway itself")
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:4001/v1"),
+        ("127.0.0.1", "https://127.0.0.1:4000/v1"),
+        ("127.0.0.1", "http://127.0.0.2:4000"),
+        ("127.0.0.1", "http://10.0.0.1:4000"),
+        ("127.0.0.1", "http://gateway.example:4000"),
+        (ANY, "http://10.0.0.1:4000"),
+        ("127.0.0.1", "demo:"),
+    ],
+)
+def test_others_are_not_taken_for_it(host: str, url: str) -> None:
+    """Another port, address or scheme is somebody else."""
+    assert started(host, url) is None
+
+
+def test_a_base_url_that_was_set_for_clients_is_named() -> None:
+    """As the pages on clients tell to set it; in the shell that starts the gateway it makes a circle."""
+    line = refuse_start(zero_config({"OPENAI_API_KEY": "none-needed", "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"}))
+    assert line is not None
+    assert "OPENAI_BASE_URL" in line

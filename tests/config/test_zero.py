@@ -1,9 +1,12 @@
 """What works without a file."""
 
+from pathlib import Path
+
 import pytest
 
-from trilogue.config import Config, ConfigError, zero_config
+from trilogue.config import Config, ConfigError, parse, zero_config
 from trilogue.model import Protocol
+from trilogue.routing import NoRoute
 
 
 def urls(config: Config) -> dict[str, str]:
@@ -43,6 +46,21 @@ def test_chat_clients_are_passed_through(client: Protocol, provider: str) -> Non
     assert router.resolve("gpt-5", client).targets == ((provider, "gpt-5"),)
 
 
+@pytest.mark.parametrize("model", ["gpt-5", "chatgpt-4o-latest", "codex-mini", "o3"])
+def test_the_demo_gets_no_names_of_vendors(model: str) -> None:
+    """Without a key nobody serves them, and the 404 does not say that somebody does; a route may still lead there."""
+    with pytest.raises(NoRoute, match=r"served: demo\*, demo/<model>$"):
+        zero_config({}).router().resolve(model)
+    text = b"""providers:
+  demo: {protocol: openai_responses, base_url: "demo:"}
+  azure: {protocol: openai_responses, base_url: "https://x.example/openai"}
+aliases: {gpt-4: demo/demo}
+"""
+    router = parse(text, {}, Path()).router()
+    assert router.resolve(model).targets == (("azure", model),)
+    assert router.resolve("gpt-4").targets == (("demo", "demo"),)
+
+
 def test_base_urls() -> None:
     """The variables that the official clients know."""
     config = zero_config(
@@ -61,3 +79,16 @@ def test_bad_base_url() -> None:
     """The error names the variable."""
     with pytest.raises(ConfigError, match=r"^OPENAI_BASE_URL: must be an http\(s\) URL$"):
         zero_config({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "localhost:1"})
+
+
+def test_bad_key() -> None:
+    """What cannot be sent in a header is told at the start, without the key."""
+    with pytest.raises(ConfigError, match=r"^OPENAI_API_KEY: must be printable ASCII without line breaks$"):
+        zero_config({"OPENAI_API_KEY": "canary\nx"})
+
+
+def test_a_file_with_providers_does_not_look_at_the_environment() -> None:
+    """What is wrong there is wrong for other programs."""
+    text = b'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}'
+    environ = {"OPENAI_API_KEY": "canary\nx", "OPENAI_BASE_URL": "nonsense"}
+    assert list(parse(text, environ, Path()).providers) == ["demo"]

@@ -126,6 +126,19 @@ def test_without_the_key(locked: Started, headers: Headers) -> None:
         assert error["type"] == "authentication_error" if "messages" in path else error["code"] == "invalid_api_key"
 
 
+MISSING = "there is none; send a client key as Authorization: Bearer KEY or x-api-key: KEY"
+UNKNOWN = "it is not known here"
+
+
+@pytest.mark.parametrize(
+    ("header", "told"), [("Basic x", MISSING), ("Bearer ", MISSING), ("Bearer wrong", UNKNOWN)], ids=repr
+)
+def test_no_key_is_told_from_a_wrong_one(locked: Started, header: str, told: str) -> None:
+    """The first words are OpenAI's in both cases, for clients that know them."""
+    for path, answer in ask_everywhere(locked, ("authorization", header)):
+        assert shape(answer, path)["message"] == f"Incorrect API key provided: {told}"
+
+
 @pytest.mark.parametrize("key", ["", "wrong", "\xe9", "k" * 60_000])
 def test_without_the_key_in_the_other_header(locked: Started, key: str) -> None:
     """A client that uses x-api-key is Anthropic's, where the path does not tell."""

@@ -71,6 +71,19 @@ def test_a_key_that_is_taken_away_does_not_work_any_more(tmp_path: Path, up: Scr
         connection.close()
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_waits_for_a_restart_is_told(tmp_path: Path, up: ScriptedUpstream, workers: str) -> None:
+    """The rest of the new configuration is taken; what the command line says is no change."""
+    with started(tmp_path, QUICK, up.url, options=("--workers", workers)) as gateway:
+        assert ask(gateway, "fast") == 404
+        new = QUICK.replace("server:\n", "server:\n  host: localhost\n  port: 1\n  workers: 7\n")
+        rewrite(gateway, new + "admin: {key: key-of-an-admin-0}\naliases: {fast: messages/text}\n", up)
+        until(lambda: gateway.log.count('"reloaded"') == int(workers))
+        waiting = [line for line in gateway.lines if line["event"] == "these settings wait for a restart"]
+        assert {tuple(line["settings"]) for line in waiting} == {("server.host", "admin")}
+        assert ask(gateway, "fast") == 200
+
+
 BAD = {
     "unknown setting": (QUICK + "colour: blue\n", "colour"),
     "no such provider": (QUICK + "routes: [{match: fast, provider: nowhere}]\n", "nowhere"),

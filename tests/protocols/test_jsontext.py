@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,34 @@ def test_hostile_text_is_the_senders_fault(data: bytes) -> None:
         parse_request(data)
     with pytest.raises(UpstreamProtocolError):
         parse_upstream(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "it is empty"),
+        (" \n", "it is empty"),
+        (b"\xef\xbb\xbf{}", "it begins with a byte order mark"),
+        ("\ufeff{}", "it begins with a byte order mark"),
+        ("{}".encode("utf-16"), "it is not in UTF-8"),
+        (b'{"a":"\xe9"}', "it is not in UTF-8"),
+    ],
+)
+def test_what_editors_and_shells_do_to_a_file_is_told(data: bytes | str, told: str) -> None:
+    """In words that say what to mend."""
+    with pytest.raises(BadRequest, match=f"^not valid JSON: {told}$"):
+        parse_request(data)
+    with pytest.raises(UpstreamProtocolError, match=f"^not valid JSON: {told}$"):
+        parse_upstream(data)
+
+
+@pytest.mark.parametrize("value", [[], None, 5])
+def test_a_value_that_was_parsed_elsewhere_and_is_no_object(value: Any) -> None:
+    """The sender's fault too, as it would be in its text."""
+    with pytest.raises(BadRequest, match="must be a JSON object"):
+        parse_request(value)
+    with pytest.raises(UpstreamProtocolError, match="not an object"):
+        parse_upstream(value)
 
 
 @pytest.mark.parametrize(("text", "value"), [("{}", {}), ('{"a":1}', {"a": 1}), ("[]", None), ("{", None), ("", None)])

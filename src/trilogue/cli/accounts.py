@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -20,6 +21,10 @@ from trilogue.state import FILE_NAME, load_into, write_now
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
 
 MAX_KEY_BYTES = 64 * 1024
+NOT_KEPT = (
+    "with pool.persist: false a gateway keeps what it knows of its accounts to itself; "
+    "its admin interface shows and changes it"
+)
 _COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
 
 
@@ -73,6 +78,8 @@ def reset(path: str | None, name: str) -> None:
 @click.pass_obj
 def balance(path: str | None, name: str, amount: float) -> None:
     """Set what an account may still spend."""
+    if not math.isfinite(amount):
+        raise click.UsageError("AMOUNT must be a number that can be spent, such as 25 or 12.5")
     _change(path, name, lambda pools, one, now: pools.set_balance(one, amount), f"has a balance of {amount:g}")
 
 
@@ -149,7 +156,9 @@ def _known(path: str | None, now: float) -> Pools:
     try:
         config = load(file, os.environ) if file else zero_config(os.environ)
     except ConfigError as error:
-        raise click.UsageError("\n".join(str(problem) for problem in error.problems)) from None
+        raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
+    if not config.pool.persist:
+        raise click.UsageError(NOT_KEPT)
     pools = config.pools(SystemRandom())
     load_into(pools, _state_file(), now)
     return pools

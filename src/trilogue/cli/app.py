@@ -5,6 +5,7 @@ Commands are imported when they are called: `trilogue convert` does not wait for
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 
@@ -13,6 +14,8 @@ import click
 from trilogue import TrilogueError, __version__
 
 BAD_INPUT = 2
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""what writing the result to a file can end in"""
 
 COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
@@ -72,3 +75,8 @@ def main() -> None:
         # The reader of a pipe has gone: nothing is left to say, and nobody to say it to.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        click.echo(f"trilogue: cannot write: {error.strerror}", err=True)
+        sys.exit(BAD_INPUT)

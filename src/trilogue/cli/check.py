@@ -16,7 +16,7 @@ from trilogue.config import (
     Provider,
     find,
     load,
-    refuse_exposure,
+    refuse_start,
     warnings,
     zero_config,
 )
@@ -46,9 +46,11 @@ def check(file: Path | None, schema: bool) -> None:
     try:
         config = load(path, os.environ) if path else zero_config(os.environ)
     except ConfigError as error:
+        if file is None and path:
+            click.echo(f"{path} cannot be used:", err=True)
         click.echo(str(error))
         sys.exit(PROBLEMS)
-    refusal = refuse_exposure(config)
+    refusal = refuse_start(config)
     if refusal:
         click.echo(refusal)
         sys.exit(PROBLEMS)
@@ -64,6 +66,8 @@ def summary(config: Config) -> Iterator[str]:
     yield f"listens on {config.server.host}:{config.server.port}, {_count(config.server.workers, 'worker')}"
     names = ", ".join(key.name for key in config.keys)
     yield f"client keys: {names}" if names else "client keys: none, so only programs on this machine can connect"
+    if config.admin.key is not None:
+        yield f"admin interface: {config.admin.host}:{config.admin.port}"
     yield "providers:"
     for name, provider in config.providers.items():
         yield f"  {name}: {_provider_line(provider)}"

@@ -19,7 +19,7 @@ from trilogue import (
     translate_request,
     translate_response,
 )
-from trilogue.cli.files import PROTOCOL, looks_like_stream, read
+from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read
 
 
 class Options(TypedDict):
@@ -70,6 +70,7 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
     data, kind, strict = read(file), options["kind"], options["strict"]
     if kind == "auto":
         kind = "stream" if looks_like_stream(file, data) else "request"
+    _refuse_misplaced(kind, options)
     if kind == "request":
         translation = translate_request(data, source=source, target=target, strict=strict, repair=options["repair"])
         _finish(dump(translation.body) + b"\n", translation.losses)
@@ -88,13 +89,23 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
 @click.option("--protocol", type=PROTOCOL, required=True, help="Protocol of the stream.")
 def collect(file: str, protocol: Protocol) -> None:
     """Turn a recorded stream into the whole response it stands for."""
-    sys.stdout.buffer.write(dump(collect_stream(read(file), protocol=protocol)) + b"\n")
+    click.echo(dump(collect_stream(read(file), protocol=protocol)))
+
+
+def _refuse_misplaced(kind: str, options: Options) -> None:
+    """An option that would do nothing is a misunderstanding."""
+    if kind == "request" and options["request_file"] is not None:
+        raise click.UsageError("--request goes with responses and streams, and this is a request (see --kind)")
+    if kind != "request" and options["repair"]:
+        raise click.UsageError(f"--repair goes with requests, and this is a {kind} (see --kind)")
 
 
 def _exchange(path: str | None, *, client: Protocol, upstream: Protocol) -> Exchange | None:
     if path is None:
         return None
-    return translate_request(read(path), source=client, target=upstream).exchange
+    data = read(path)
+    with naming(path):
+        return translate_request(data, source=client, target=upstream).exchange
 
 
 def _convert_stream(data: bytes, translator: StreamTranslator, strict: bool) -> None:
@@ -112,7 +123,6 @@ def _refuse(strict: bool, losses: list[Loss]) -> None:
 
 
 def _finish(out: bytes, losses: Iterable[Loss]) -> None:
-    sys.stdout.buffer.write(out)
-    sys.stdout.buffer.flush()
+    click.echo(out, nl=False)
     for loss in losses:
         click.echo(f"lost: {loss}", err=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from trilogue import Protocol
+from trilogue import Protocol, TrilogueError
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
@@ -39,6 +41,15 @@ def read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise click.UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Say which file is meant where a command reads two."""
+    try:
+        yield
+    except TrilogueError as error:
+        raise click.UsageError(f"{path}: {error}") from None
 
 
 def looks_like_stream(path: str, data: bytes) -> bool:

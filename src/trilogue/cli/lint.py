@@ -6,10 +6,11 @@ import sys
 
 import click
 
-from trilogue import Protocol
-from trilogue.cli.files import PROTOCOL, looks_like_stream, read
+from trilogue import BadRequest, Protocol
+from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read
 from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
-from trilogue.protocols.jsontext import parse_request
+from trilogue.model import Json
+from trilogue.protocols.jsontext import parse
 
 KINDS = ("auto", "stream", "response", "error", "request")
 FINDINGS = 1
@@ -43,21 +44,38 @@ def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own
     for finding in findings:
         click.echo(_line(finding))
     broken = sum(finding.severity == "error" for finding in findings)
-    click.echo(f"{broken} broken rules, {len(findings) - broken} notes", err=True)
+    click.echo(f"{_count(broken, 'broken rule')}, {_count(len(findings) - broken, 'note')}", err=True)
     if broken:
         sys.exit(FINDINGS)
 
 
 def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> list[Finding]:
-    request = parse_request(read(request_file)) if request_file else None
+    request = _request(request_file) if request_file else None
     if kind == "stream":
         return lint_stream(protocol, data, request=request, own=own)
-    body = parse_request(data)
+    body = _object(data)
     if kind == "request":
         return lint_request(protocol, body)
     if kind == "error":
         return lint_error(protocol, body, own=own)
     return lint_response(protocol, body, request=request, own=own)
+
+
+def _request(path: str) -> dict[str, Json]:
+    data = read(path)
+    with naming(path):
+        return _object(data)
+
+
+def _object(data: bytes) -> dict[str, Json]:
+    body = parse(data, BadRequest)
+    if not isinstance(body, dict):
+        raise BadRequest("the file must hold a JSON object")
+    return body
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _line(finding: Finding) -> str:

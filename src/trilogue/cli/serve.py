@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
 from trilogue.cli.welcome import welcome
-from trilogue.config import Config, ConfigError, Problem, find, load, refuse_exposure, state_directory, zero_config
+from trilogue.config import Config, ConfigError, Problem, find, load, refuse_start, state_directory, zero_config
 from trilogue.config import Provider as ProviderConfig
 from trilogue.demo import DemoTransport
 from trilogue.gateway.accounts import Accounts
@@ -56,18 +56,21 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     """
     # Until somebody listens to it, this signal waits: it must neither end the process nor get lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    settings = Settings(find(Path(path) if path else None), {"host": host, "port": port, "workers": workers})
+    file = find(Path(path) if path else None)
+    settings = Settings(file, {"host": host, "port": port, "workers": workers})
     try:
         config = settings.load()
     except ConfigError as error:
-        raise NotStarted("\n".join(str(problem) for problem in error.problems)) from None
+        # Who has not named a file must hear which one was found.
+        found = [f"{file} cannot be used:"] if file and not path else []
+        raise NotStarted("\n".join([*found, *(str(problem) for problem in error.problems)])) from None
     configure_logging(config.server.log)
     listener = _listen(config.server.host, config.server.port)
     admin = _listen_for_admins(config)
     sealer = _sealer(config)
     cipher.load()  # now rather than in a request
     if not quiet:
-        click.echo(welcome(config, listener.getsockname()[1]))
+        click.echo(welcome(config, listener.getsockname()[1], file))
 
     shared = _shared_folder(config.server.workers)
 
@@ -108,19 +111,23 @@ class Settings:
     def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:
         self._file = file
         self._given = {name: value for name, value in given.items() if value is not None}
-        self._bound: str | None = None
+        self._bound: dict[str, object] = {}
         self.config = Config()
 
     def load(self) -> Config:
         """Read it anew. Raises ConfigError."""
         config = load(self._file, os.environ) if self._file else zero_config(os.environ)
-        server = replace(config.server, **self._given)
+        config = replace(config, server=replace(config.server, **self._given))
         # The address stays what it was at the start, whatever a later version of the file says.
-        self._bound = self._bound or server.host
-        refusal = refuse_exposure(replace(config, server=replace(server, host=self._bound)))
+        self._bound = self._bound or _fixed(config)
+        host, port = self._bound["server.host"], self._bound["server.port"]
+        refusal = refuse_start(replace(config, server=replace(config.server, host=host, port=port)))
         if refusal:
             raise ConfigError([Problem("", refusal)])
-        self.config = replace(config, server=server)
+        changed = [name for name, value in _fixed(config).items() if value != self._bound[name]]
+        if changed:
+            log.warning("these settings wait for a restart", settings=changed)
+        self.config = config
         return self.config
 
     def reload(self) -> bool:
@@ -129,6 +136,17 @@ class Settings:
         if config is not None:
             configure_logging(config.server.log)
         return config is not None
+
+
+def _fixed(config: Config) -> dict[str, object]:
+    """What a reload does not change."""
+    server, admin = config.server, config.admin
+    return {
+        "server.host": server.host,
+        "server.port": server.port,
+        "server.workers": server.workers,
+        "admin": (admin.host, admin.port) if admin.key else None,
+    }
 
 
 def _transports() -> TransportFor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
+from pathlib import Path
 
 from trilogue.config import Config
 
 
-def welcome(config: Config, port: int) -> str:
-    """How to connect to this gateway."""
+def welcome(config: Config, port: int, file: Path | None = None) -> str:
+    """How to connect to this gateway; `file`: where its configuration came from."""
     url = f"http://{_reachable(config.server.host)}:{port}"
     key = "$TRILOGUE_KEY" if config.keys else "none-needed"
     auth = f' -H "authorization: Bearer {key}"' if config.keys else ""
@@ -17,6 +18,7 @@ def welcome(config: Config, port: int) -> str:
     return "\n".join(
         [
             f"Trilogue listens on {url} and serves {providers}.",
+            *([f"Configuration: {file}"] if file else []),
             "",
             "Try it, one line per protocol:",
             f"  curl -N {url}/v1/chat/completions -H 'content-type: application/json'{auth} \\",

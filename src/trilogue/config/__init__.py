@@ -5,7 +5,7 @@ filled in, or a `ConfigError` that lists all problems.
 """
 
 from trilogue.config.endpoint import endpoint, is_azure
-from trilogue.config.exposure import is_loopback, refuse_exposure
+from trilogue.config.exposure import is_loopback, refuse_exposure, refuse_start
 from trilogue.config.folders import state_directory
 from trilogue.config.load import find, load, parse
 from trilogue.config.notes import warnings
@@ -36,6 +36,7 @@ __all__ = [
     "load",
     "parse",
     "refuse_exposure",
+    "refuse_start",
     "state_directory",
     "warnings",
     "zero_config",

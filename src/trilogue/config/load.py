@@ -34,7 +34,9 @@ def parse(data: bytes, environ: Mapping[str, str], folder: Path) -> Config:
         raise ConfigError([Problem("", "the file must hold settings (key: value)")])
     reader = Reader(environ, folder)
     written: Config = reader.read(_shape(), document.data, "")
-    config, faults = with_environment(complete(written, zero_providers(environ)), environ)
+    # What the environment says of providers is not looked at, and cannot be wrong, where the file has its own.
+    fallback = {} if written.providers else zero_providers(environ)
+    config, faults = with_environment(complete(written, fallback), environ)
     checked = check(config, providers_known="providers" not in reader.failed)
     found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)] + faults
     if found:

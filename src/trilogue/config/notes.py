@@ -1,4 +1,4 @@
-"""What works but is not wise: for `trilogue check` and the first lines of the log."""
+"""What works but is not wise: for `trilogue check`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from trilogue.config.endpoint import OFFICIAL
 from trilogue.config.exposure import is_loopback
 from trilogue.config.secret import Secret
-from trilogue.config.types import Config
+from trilogue.config.types import Admin, Config
+from trilogue.errors import ClientError
 
 _LITERAL = "the secret stands in the file; env:NAME or file:path keeps it out"
 
@@ -25,6 +26,20 @@ def warnings(config: Config) -> Iterator[tuple[str, str]]:
             yield f"providers.{name}.accounts", "there are none, and the vendor's own API wants a key"
         if provider.base_url.startswith("http://") and provider.accounts and not _is_near(provider.base_url):
             yield f"providers.{name}.base_url", "http:// sends the key in clear"
+    for alias in _stray_aliases(config):
+        yield f"aliases.{alias}", f"nobody serves {config.aliases[alias]}"
+    if config.admin.key is None and config.admin != Admin():
+        yield "admin", "the interface is off: it has no key"
+
+
+def _stray_aliases(config: Config) -> Iterator[str]:
+    """Aliases that end at a name which no provider, route or default takes."""
+    router = config.router()
+    for alias in config.aliases:
+        try:
+            router.resolve(alias)
+        except ClientError:
+            yield alias
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:

@@ -86,7 +86,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workers: Workers = 1
     """number of processes"""
     max_body_bytes: Bytes = 32 * 1024 * 1024
-    """largest request"""
+    """largest request, and largest answer that is not streamed"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
     """silence after which a streaming client gets a sign of life"""
     drain_seconds: Seconds = 30.0
@@ -122,7 +122,7 @@ class Account(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     """what it may be used for at most"""
     balance: Annotated[float, Meta(ge=0, le=1_000_000_000)] | None = None
-    """what it may spend, by `prices`; by default nobody counts"""
+    """what it may spend, in the unit of `prices`; by default nobody counts"""
     proxies: tuple[Secret, ...] = ()
     """egress proxies for it alone, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
 
@@ -147,11 +147,11 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: tuple[str, ...] = ()
     """model ids that it serves: they are listed and routed here without asking it"""
     verify_tls: bool = True
-    """check its certificate"""
+    """check its certificate, against the system's authorities or those of the file that `SSL_CERT_FILE` names"""
     pool: PoolSettings = PoolSettings()
     """how its accounts are chosen and how they rest"""
     prices: dict[str, Price] = field(default_factory=dict)
-    """what its models cost, by name or by a pattern such as `gpt-*`, for the balances of its accounts"""
+    """what a million tokens of its models cost, by name or by a pattern such as `gpt-*`, in the unit of the balances"""
     proxies: tuple[Secret, ...] = ()
     """egress proxies for all its accounts, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
 
@@ -206,7 +206,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def router(self) -> Router:
         """The routes of this configuration, ready to use."""
-        providers = [RoutingProvider(name, one.protocol, one.models) for name, one in self.providers.items()]
+        providers = [
+            RoutingProvider(name, one.protocol, one.models, one.is_demo) for name, one in self.providers.items()
+        ]
         return Router(providers, self.aliases, self.routes, self.default_provider)
 
     def pools(self, rng: Random) -> Pools:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from trilogue.config.complete import complete
 from trilogue.config.egress import with_environment
 from trilogue.config.endpoint import url_fault
 from trilogue.config.problems import ConfigError, Problem
-from trilogue.config.secret import Secret
+from trilogue.config.secret import BadReference, Secret, resolve
 from trilogue.config.types import DEMO_URL, Account, Config, Provider
 from trilogue.model import Protocol
 
@@ -35,12 +36,19 @@ def zero_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Provider]]:
     for vendor, names in _VENDORS:
-        key = environ.get(f"{vendor}_API_KEY", "").strip()
-        base_url = environ.get(f"{vendor}_BASE_URL", "").strip()
-        if not key:
+        if not environ.get(f"{vendor}_API_KEY", "").strip():
             continue
+        key = _key(f"{vendor}_API_KEY", environ)
+        base_url = environ.get(f"{vendor}_BASE_URL", "").strip()
         fault = url_fault(base_url) if base_url else None
         if fault:
             raise ConfigError([Problem(f"{vendor}_BASE_URL", fault)])
         for name, protocol in names.items():
-            yield name, Provider(protocol=protocol, base_url=base_url, accounts=(Account(key=Secret(key)),))
+            yield name, Provider(protocol=protocol, base_url=base_url, accounts=(Account(key=key),))
+
+
+def _key(variable: str, environ: Mapping[str, str]) -> Secret:
+    try:
+        return resolve(f"env:{variable}", environ, Path())
+    except BadReference as error:
+        raise ConfigError([Problem(variable, str(error))]) from None

@@ -25,7 +25,8 @@ Handler = Callable[[Any], Awaitable[None]]
 """answers a `Visit`"""
 
 UNKNOWN_KEY = "Incorrect API key provided: it is not known here"
-"""begins as OpenAI's own message does: there are clients that know a wrong key by these words alone"""
+NO_KEY = "Incorrect API key provided: there is none; send a client key as Authorization: Bearer KEY or x-api-key: KEY"
+"""both begin as OpenAI's own message does: there are clients that know a wrong key by these words alone"""
 
 Checked = tuple[ClientKey | None, Failure | None]
 
@@ -72,8 +73,9 @@ def admit(request: Request, services: Services, handler: Handler, client: Protoc
 
 
 def _with_key(headers: dict[str, str], services: Services) -> Checked:
-    key = services.keys.find(presented_keys(headers))
-    return key, None if key else plain_failure(401, UNKNOWN_KEY, "invalid_api_key")
+    presented = presented_keys(headers)
+    key = services.keys.find(presented)
+    return key, None if key else plain_failure(401, UNKNOWN_KEY if any(presented) else NO_KEY, "invalid_api_key")
 
 
 def _without_keys(headers: dict[str, str]) -> Checked:

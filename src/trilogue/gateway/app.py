@@ -51,7 +51,7 @@ ROUTES: dict[tuple[str, str], tuple[Handler, Protocol | None]] = {
 """None: the shape goes by the client's headers"""
 
 _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
-    BodyTooLarge: (413, "the body is larger than the limit of this gateway", "request_too_large"),
+    BodyTooLarge: (413, "the body is larger than this gateway takes (server.max_body_bytes)", "request_too_large"),
     BodyTooSlow: (408, "the body came too slowly", "request_timeout"),
     BodyBroken: (400, "the body is not valid HTTP", "bad_http"),
     BodyEncoded: (

@@ -6,6 +6,7 @@ besides its own errors; none of them may reach a caller.
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Annotated, TypeVar
 
@@ -28,13 +29,18 @@ dumps = msgspec.json.Encoder().encode
 
 _decode = msgspec.json.Decoder().decode
 
+_NO_OBJECT = "the request body must be a JSON object"
+_NO_OBJECT_FROM_UPSTREAM = "the upstream sent JSON that is not an object"
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""what editors and shells on Windows begin a file with"""
+
 
 def parse(data: bytes | str, fault: type[TrilogueError]) -> Json:
     """The value of a JSON text; raises `fault` with a message that shows no payload."""
     try:
         return _decode(data)
     except DECODE_ERRORS as error:
-        raise fault(_reason(error)) from None
+        raise fault(_reason(error, data)) from None
 
 
 def decode_whole(decoder: msgspec.json.Decoder[Typed], data: bytes) -> Typed | None:
@@ -53,9 +59,11 @@ def parse_request(data: bytes | str) -> dict[str, Json]:
     try:
         body = _decode(data)
     except DECODE_ERRORS as error:
-        raise BadRequest(_reason(error)) from None
+        raise BadRequest(_reason(error, data)) from None
+    except TypeError:  # a caller has parsed it, and it is a list, a number, …
+        raise BadRequest(_NO_OBJECT) from None
     if type(body) is not dict:
-        raise BadRequest("the request body must be a JSON object")
+        raise BadRequest(_NO_OBJECT)
     return body
 
 
@@ -64,9 +72,11 @@ def parse_upstream(data: bytes | str) -> dict[str, Json]:
     try:
         body = _decode(data)
     except DECODE_ERRORS as error:
-        raise UpstreamProtocolError(_reason(error)) from None
+        raise UpstreamProtocolError(_reason(error, data)) from None
+    except TypeError:
+        raise UpstreamProtocolError(_NO_OBJECT_FROM_UPSTREAM) from None
     if type(body) is not dict:
-        raise UpstreamProtocolError("the upstream sent JSON that is not an object")
+        raise UpstreamProtocolError(_NO_OBJECT_FROM_UPSTREAM)
     return body
 
 
@@ -104,10 +114,17 @@ def parse_object(text: str) -> dict[str, Json] | None:
     return value if isinstance(value, dict) else None
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, data: bytes | str) -> str:
     """What is wrong with a JSON text, and where, without the text around it."""
     if isinstance(error, RecursionError):
         return "the JSON is nested too deeply"
+    text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    if not text.strip():
+        return "not valid JSON: it is empty"
+    if text.startswith(codecs.BOM_UTF8):
+        return "not valid JSON: it begins with a byte order mark"
+    if isinstance(error, UnicodeDecodeError) or text.startswith(_UTF_16):
+        return "not valid JSON: it is not in UTF-8"
     return f"not valid JSON: {error if isinstance(error, msgspec.DecodeError) else type(error).__name__}"
 
 

@@ -38,7 +38,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     max_tokens_field: str = "max_completion_tokens"
     """Chat: the name of the output limit"""
     reasoning_field: str | None = None
-    """Chat: where earlier reasoning goes in assistant messages; None = it is not sent"""
+    """Chat: the field of assistant messages that earlier reasoning goes to; where no profile has one it is not sent"""
     stream_usage: bool = True
     """Chat: takes stream_options.include_usage"""
     custom_tools: bool = True

@@ -16,13 +16,15 @@ class Provider(Struct, frozen=True):
     name: str
     protocol: Protocol
     models: tuple[str, ...] = ()
+    is_demo: bool = False
+    """it knows its own names only, whatever it speaks"""
 
 
 class Family(Struct, frozen=True):
     """Models of one vendor.
 
     They go to a provider with one of these names (`openai`, or `openai-…` where that speaks the client's protocol),
-    else to the first one that speaks the vendor's own protocol.
+    else to the first one that speaks the vendor's own protocol and is not the demo.
     """
 
     label: str
@@ -35,7 +37,7 @@ class Family(Struct, frozen=True):
         named = [provider for name in self.names for provider in providers if _belongs(provider.name, name)]
         if named:
             return min(named, key=lambda one: (one.protocol is not client, one.name not in self.names))
-        return next((provider for provider in providers if provider.protocol is self.protocol), None)
+        return next((one for one in providers if one.protocol is self.protocol and not one.is_demo), None)
 
 
 def _belongs(name: str, vendor: str) -> bool:

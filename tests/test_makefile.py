@@ -1,0 +1,39 @@
+"""`make` on a machine where not everything is as it should be."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+MAKEFILE = Path(__file__).resolve().parent.parent / "Makefile"
+
+
+def make(folder: Path, python: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """`make setup` with nothing to install, in a folder of its own."""
+    shutil.copy(MAKEFILE, folder)
+    for name in ("requirements.lock", "pyproject.toml"):
+        (folder / name).touch()
+    command = [shutil.which("make") or "make", "-C", str(folder), "setup", f"PYTHON={python}"]
+    return subprocess.run(
+        command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_an_old_python_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    """Otherwise an installer complains of packages, and the next try finds the old one again."""
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.version_info = (3, 10, 1); sys.version = '3.10.1 x'")
+    done = make(tmp_path, sys.executable, PYTHONPATH=str(tmp_path))
+    assert done.returncode != 0
+    assert "Trilogue needs Python 3.11 or newer; this is 3.10.1. Name another one: make PYTHON=" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_a_python_without_venv_leaves_nothing(tmp_path: Path) -> None:
+    """As on systems that have it in a package of its own: half an environment would be taken for a whole one."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\nmkdir -p .venv/bin; cp "$0" .venv/bin/python; exit 1\n')
+    python.chmod(0o755)
+    done = make(tmp_path, str(python))
+    assert done.returncode != 0
+    assert not (tmp_path / ".venv").exists()
