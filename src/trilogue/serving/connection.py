@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable, Coroutine
 from enum import Enum, auto
 from typing import Any, NoReturn, cast
-from urllib.parse import unquote
 
 import structlog
-from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from trilogue.headers import header_name, is_framed, size_of
 from trilogue.serving.heads import response_head
@@ -23,6 +22,7 @@ from trilogue.serving.known import Head, Key, KnownHeads, split
 from trilogue.serving.patience import TOLD, Patience, has_reset
 from trilogue.serving.request import Request
 from trilogue.serving.responder import Responder
+from trilogue.serving.target import path_and_query
 from trilogue.serving.upload import Upload
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -234,15 +234,15 @@ class ClientConnection(asyncio.Protocol):
         if not _HOST.fullmatch(headers.get("host", "/" if version != "1.0" else "")):
             self._stop_parsing(BAD_HOST)
         method = parser.get_method().decode("ascii")
-        if method == "CONNECT":
+        target = path_and_query(self._url)
+        if method == "CONNECT" or target is None:
             self._stop_parsing(BAD)
         if parser.should_upgrade() and is_framed(headers):
             return
         self._inbound = Inbound.BODY
         # HTTP/1.0 has no way to keep a connection that all its clients understand.
         self.keep_alive = parser.should_keep_alive() and version != "1.0"
-        path, query = self._target()
-        head = Head(method, path, query, headers)
+        head = Head(method, *target, headers)
         if self._key is not None and version == "1.1" and self.keep_alive:
             self._known.keep(self._key, head)
         self._upload = Upload(self._body_is_wanted)
@@ -371,20 +371,6 @@ class ClientConnection(asyncio.Protocol):
         method, url, version = self._parser.get_method(), self._url, self._parser.get_http_version().encode()
         self._parser = self._new_parser()
         self._parse(b"%b %b HTTP/%b\r\n%b\r\n%b" % (method, url, version, "".join(lines).encode("latin-1"), rest))
-
-    def _target(self) -> tuple[str, bytes]:
-        """Path and query of the request."""
-        url = self._url
-        if url.startswith(b"/"):
-            path, _, query = url.partition(b"?")
-        else:
-            try:
-                parts = parse_url(url)
-            except HttpParserError:
-                self._stop_parsing(BAD)
-            path, query = parts.path or b"/", parts.query or b""
-        text = path.decode("latin-1")
-        return unquote(text) if "%" in text else text, query
 
     def _body_is_wanted(self) -> None:
         responder = self._responder
