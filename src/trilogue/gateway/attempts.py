@@ -29,6 +29,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
     services, now = visit.entry.services, steady_time()
     journey = _begin(visit, relay.call, targets, now)
     refusal: ClientError | None = None
+    failed: UpstreamError | None = None
     try:
         while (step := journey.next(now)) is not None:
             if journey.wait:
@@ -40,6 +41,8 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
                 journey.refused(steady_time())
             except (UpstreamError, asyncio.CancelledError) as caught:
                 failed = _upstream_error(caught, relay, clocks)
+                if failed is None:
+                    raise
                 if not journey.failed(steady_time(), failed, committed=relay.spoken):
                     raise failed from None
             else:
@@ -52,6 +55,8 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
         journey.released(steady_time())
         raise
     finally:
+        # What is raised holds this frame: if the frame held it too, the request would stay until someone looks for it.
+        refusal = failed = None
         if services.pools.changes:
             services.sync()
         visit.record.decision = journey.decision
@@ -96,16 +101,15 @@ def _note(journey: Journey, answered: Answered, client: Protocol) -> None:
         journey.finished(steady_time(), answered.usage, response_id)
 
 
-def _upstream_error(caught: UpstreamError | asyncio.CancelledError, relay: Relay, clocks: Clocks) -> UpstreamError:
-    """What the attempt failed with. A clock that ran out on it is a failure like any other."""
+def _upstream_error(
+    caught: UpstreamError | asyncio.CancelledError, relay: Relay, clocks: Clocks
+) -> UpstreamError | None:
+    """What the attempt failed with. A clock that ran out on it is a failure like any other; None: it was none."""
     if isinstance(caught, UpstreamFailure):
         return relay.censored(caught)
     if isinstance(caught, UpstreamError):
         return caught
-    late = clocks.taken(caught)
-    if late is None:
-        raise caught
-    return late
+    return clocks.taken(caught)
 
 
 async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) -> Answered:

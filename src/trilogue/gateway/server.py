@@ -27,8 +27,12 @@ TICK_SECONDS = 0.1
 LAST_WORDS_SECONDS = 1.0
 """Before the drain ends, running answers are told that they will not be complete."""
 RETIRE_SECONDS = 1.0
-GC_THRESHOLD = 10_000
-"""Almost everything that a request makes goes with it, without the collector: it need not look so often."""
+GC_THRESHOLD = 50_000
+"""What a request makes goes with it, without the collector of cycles, which stops everything for half a microsecond per
+object that it looks at: some milliseconds with a hundred streams. So it looks when there are very many new objects, or
+"""
+GC_IDLE = 2_000
+"""so many, and nothing is under way."""
 
 Load = Callable[[], Config]
 Build = Callable[[Config], Services]
@@ -106,6 +110,8 @@ class Worker:
             self.stop(signal.SIGTERM)
         # Also without requests: counts are to be seen elsewhere, and what a hand has done is to be heard of.
         self._accounts.sync()
+        if gc.get_count()[0] > GC_IDLE and not self.gateway.running.tasks:
+            gc.collect()
 
     async def _pause(self) -> None:
         try:

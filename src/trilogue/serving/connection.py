@@ -129,6 +129,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
+        del self._parser  # it holds us as we hold it: nobody should have to find that out
         self._connections.discard(self)
         self._stop_timer()
         if self._idle_timer is not None:

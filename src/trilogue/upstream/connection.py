@@ -125,6 +125,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the connection is gone; without `exc` the upstream closed it in good order."""
+        del self._parser  # it holds us as we hold it: nobody should have to find that out
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.finish(_loss(exchange, exc))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from copy import copy
 from time import monotonic
 from typing import Protocol
 
@@ -63,6 +64,7 @@ class Exchange:
         """something of an answer has come"""
         self.complete = False
         self.error: UpstreamError | None = None
+        """how it ended. Copies of it are raised: what is raised holds its frames, and they hold the exchange"""
         self._connection: Link | None = connection
         self._loop = connection.loop
         self._deadlines = connection.deadlines
@@ -95,7 +97,7 @@ class Exchange:
             if self.complete:
                 return b""
             if self.error is not None:
-                raise self.error
+                raise copy(self.error)
             await self.wait()
         return self._taken()
 
@@ -112,7 +114,7 @@ class Exchange:
             if enough:
                 return  # how it ended after that is for whoever wants more of it
         if self.error is not None:
-            raise self.error
+            raise copy(self.error)
 
     def hold(self, held: bool) -> None:
         """Leave what comes in the socket, or no longer."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from copy import copy
 from functools import partial
 
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
@@ -74,7 +75,7 @@ class HttpTransport:
     def _checked(self, exchange: Exchange) -> Exchange:
         """An answer that the caller can have: its head has come, and is about what was asked for."""
         if exchange.error is not None and not exchange.status:
-            raise exchange.error
+            raise copy(exchange.error)
         if exchange.status == 407 and self._proxy is not None:
             exchange.abort()
             raise UpstreamConnect("the egress proxy refused our credentials", proxy=True)
