@@ -74,7 +74,7 @@ def _passed_on(call: Call, provider: Provider, account: Account, model: str, sea
     losses: list[Loss] = []
     if not profile.keeps_state:
         refuse_state(body, call.client)
-    if body.find(_SEALED) >= 0:
+    if body.find(_SEALED) >= 0:  # `in` is slower for bytes: it tries them as a number first
         body, losses = own_body(body, call.client, call.strict, sealer)
     if model != call.model:
         body = with_model(body, call.model, model)

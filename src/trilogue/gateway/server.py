@@ -28,11 +28,11 @@ LAST_WORDS_SECONDS = 1.0
 """Before the drain ends, running answers are told that they will not be complete."""
 RETIRE_SECONDS = 1.0
 GC_THRESHOLD = 50_000
-"""What a request makes goes with it, without the collector of cycles, which stops everything for half a microsecond per
-object that it looks at: some milliseconds with a hundred streams. So it looks when there are very many new objects, or
+"""New objects at which the collector of cycles looks at them in the middle of traffic. It stops everything for half a
+microsecond per object, some milliseconds with a hundred streams, and finds nothing: what a request makes goes with it.
 """
 GC_IDLE = 2_000
-"""so many, and nothing is under way."""
+"""New objects at which it looks when no request is under way."""
 
 Load = Callable[[], Config]
 Build = Callable[[Config], Services]

@@ -50,7 +50,7 @@ class Lane:
         while heap:
             entry = heap[0]
             account = entry[3]
-            if entry[1] != account.rank and len(heap) > 1:
+            if entry[1] != account.rank and len(heap) > 1:  # who is alone is first with any rank
                 heapreplace(heap, (entry[0], account.rank, entry[2], account))
                 continue
             fit = judge(account, now, ask)
