@@ -29,7 +29,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.messages.response import complete_object
+from trilogue.protocols.messages.encode_response import complete_object
 from trilogue.protocols.reply import Reply
 
 

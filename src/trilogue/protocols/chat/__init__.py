@@ -2,12 +2,13 @@
 
 from trilogue.model import HostedKind
 from trilogue.protocols.chat.decode_request import decode_request
+from trilogue.protocols.chat.decode_response import decode_response
 from trilogue.protocols.chat.decode_stream import ChatStreamDecoder
 from trilogue.protocols.chat.encode_request import encode_request
+from trilogue.protocols.chat.encode_response import encode_response
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
 from trilogue.protocols.chat.errors import decode_error, encode_error
 from trilogue.protocols.chat.glance import glance
-from trilogue.protocols.chat.response import decode_response, encode_response
 from trilogue.protocols.chat.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 from trilogue.protocols.codec import Codec
 

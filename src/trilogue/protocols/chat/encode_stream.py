@@ -33,9 +33,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import call_id_of, takes_custom
-from trilogue.protocols.chat.errors import encode_failure
-from trilogue.protocols.chat.reasoning import ReasoningWriter
-from trilogue.protocols.chat.response import (
+from trilogue.protocols.chat.encode_response import (
     annotation_of,
     answer_id,
     declare_dropped,
@@ -43,6 +41,8 @@ from trilogue.protocols.chat.response import (
     encode_tier,
     refusal_text,
 )
+from trilogue.protocols.chat.errors import encode_failure
+from trilogue.protocols.chat.reasoning import ReasoningWriter
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import LATE_FIELDS, PART_FIELDS, PROTOCOL
 from trilogue.protocols.encoding import StreamEncoder

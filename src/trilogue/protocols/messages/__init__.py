@@ -3,12 +3,13 @@
 from trilogue.model import HostedKind
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.messages.decode_request import decode_request
+from trilogue.protocols.messages.decode_response import decode_response
 from trilogue.protocols.messages.decode_stream import MessagesStreamDecoder
 from trilogue.protocols.messages.encode_request import encode_request
+from trilogue.protocols.messages.encode_response import encode_response
 from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.errors import decode_error, encode_error
 from trilogue.protocols.messages.glance import glance
-from trilogue.protocols.messages.response import decode_response, encode_response
 from trilogue.protocols.messages.tools import OFFERED_KINDS
 from trilogue.protocols.messages.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 

@@ -1,7 +1,7 @@
 """Content blocks → blocks, of requests and answers.
 
-The way back is in `encode_content.py` for requests and in `response.py` for answers; hosted tools are in `hosted.py`.
-This module does not know turns, roles or which blocks a role may have.
+The way back is in `encode_content.py` for requests and in `encode_response.py` for answers; hosted tools are in
+`hosted.py`. This module does not know turns, roles or which blocks a role may have.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.responses.conversation import HISTORY
 from trilogue.protocols.responses.decode_request import decode_request
+from trilogue.protocols.responses.decode_response import decode_response
 from trilogue.protocols.responses.decode_stream import ResponsesStreamDecoder
 from trilogue.protocols.responses.encode_request import encode_request
+from trilogue.protocols.responses.encode_response import encode_response
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import decode_error, encode_error
 from trilogue.protocols.responses.glance import glance
-from trilogue.protocols.responses.response import decode_response, encode_response
 from trilogue.protocols.responses.tools import HOSTED
 from trilogue.protocols.responses.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 

@@ -19,6 +19,7 @@ from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse
 from trilogue.protocols.responses.decode_content import decode_annotation
+from trilogue.protocols.responses.decode_response import Envelope, read_envelope
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
 from trilogue.protocols.responses.open_items import (
     OPEN_ITEMS,
@@ -28,7 +29,6 @@ from trilogue.protocols.responses.open_items import (
     OpenReasoning,
     Part,
 )
-from trilogue.protocols.responses.response import Envelope, read_envelope
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
 from trilogue.protocols.responses.wire import ITEM_EVENT, PROTOCOL, ItemDelta
 from trilogue.sse import SseEvent

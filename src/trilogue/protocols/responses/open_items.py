@@ -31,8 +31,8 @@ from trilogue.model import (
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.openai_cache import read_breakpoint
+from trilogue.protocols.responses.decode_response import decode_message, message_marks
 from trilogue.protocols.responses.items import decode_item, of_kind
-from trilogue.protocols.responses.response import decode_message, message_marks
 
 _CLOSED = -1
 

@@ -1,7 +1,6 @@
-"""A whole Responses answer ↔ `Response`.
+"""A whole Responses answer → `Response`.
 
-In: a parsed body, tolerant of every quirk. Out: its blocks, and back. Writing is the stream encoder's, which makes the
-streamed and the whole form of an answer of the same items.
+In: a parsed body, tolerant of every quirk. Out: its blocks. Streams are read with the small readers here too.
 """
 
 from __future__ import annotations
@@ -12,10 +11,7 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Extras, Json, Native, Response, Text, Tier, Usage
 from trilogue.protocols.fields import Kept, Kinds, LooseFields, sort_fields
-from trilogue.protocols.jsontext import dump
-from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.decode_content import decode_parts
-from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.items import decode_item
 from trilogue.protocols.responses.usage import TIERS, awaits_client, decode_stop, decode_usage
@@ -145,11 +141,3 @@ def _marks(known: dict[str, Json], rest: dict[str, Json]) -> dict[str, Json]:
     if rest:
         marks["item"] = rest
     return marks
-
-
-def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
-    """The whole answer as the client's protocol has it."""
-    body = ResponsesStreamEncoder(reply).whole(response)
-    if not reply.parsed:
-        dump(body)  # raises for what no JSON text can hold, as the events of a stream do
-    return body

@@ -1,0 +1,210 @@
+"""A whole answer, written: blocks → the message of a choice, as the official API would send it.
+
+Reasoning goes to `reasoning_content`. Streams use the small writers here too, so that a streamed answer adds up to the
+same message.
+"""
+
+from __future__ import annotations
+
+from trilogue.model import (
+    Audio,
+    Block,
+    Citation,
+    CitationKind,
+    HostedCall,
+    HostedResult,
+    Json,
+    Native,
+    Reasoning,
+    Refusal,
+    Response,
+    Stop,
+    StopReason,
+    Text,
+    Tier,
+    ToolCall,
+)
+from trilogue.protocols.chat.audio import audio_of
+from trilogue.protocols.chat.calls import encode_call
+from trilogue.protocols.chat.reasoning import ReasoningWriter, entries
+from trilogue.protocols.chat.usage import encode_stop, encode_usage
+from trilogue.protocols.chat.wire import LATE_FIELDS, NEAREST_TIER, PART_FIELDS, PROTOCOL
+from trilogue.protocols.ids import mint
+from trilogue.protocols.reply import Reply
+
+
+def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
+    """The answer as the official API would send it; what Chat cannot say is declared in `reply.ledger`."""
+    message = _MessageWriter(reply)
+    for block in response.blocks:
+        message.add(block)
+    choice: dict[str, Json] = {
+        "index": 0,
+        "message": message.body(response.stop),
+        "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
+        "finish_reason": encode_stop(response.stop, bool(message.calls), reply),
+    }
+    body: dict[str, Json] = {
+        "id": answer_id(response.id, reply),
+        "object": "chat.completion",
+        "created": response.created if response.created is not None else reply.created,
+        "model": reply.model or response.model,
+        "choices": [choice],
+    }
+    if response.usage is not None:
+        body["usage"] = encode_usage(response.usage, reply)
+    if response.tier is not None:
+        body |= encode_tier(response.tier, reply)
+    if reply.source is PROTOCOL:
+        return _restored(body, choice, response)
+    if reply.body.get("metadata"):
+        body["metadata"] = reply.body["metadata"]
+    return body
+
+
+def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response) -> dict[str, Json]:
+    """An answer of this protocol with what only it knows."""
+    extras = dict(response.extras or {})
+    extras.pop(LATE_FIELDS, None)
+    extras.pop(PART_FIELDS, None)
+    if isinstance(extras.get("message"), dict):  # else it is not of the message, but a stray field of the answer
+        choice["message"] = {**choice["message"], **extras.pop("message")}
+    if response.stop.extras:
+        choice = {**response.stop.extras, **{name: value for name, value in choice.items() if value is not None}}
+    body["choices"] = [choice, *entries(extras.pop("choices", None))]
+    return {**body, **extras}
+
+
+def answer_id(upstream_id: str, reply: Reply) -> str:
+    """The upstream's own id in its own protocol, else a minted one."""
+    if reply.source is PROTOCOL and upstream_id:
+        return upstream_id
+    return mint("chatcmpl-", upstream_id or reply.seed)
+
+
+def encode_tier(tier: Tier, reply: Reply) -> dict[str, Json]:
+    """`service_tier`."""
+    if tier in NEAREST_TIER:
+        reply.ledger.add("tier", reply.tier_path)
+    return {"service_tier": NEAREST_TIER.get(tier, tier).value}
+
+
+def refusal_text(stop: Stop, refused: bool) -> str | None:
+    """Why a classifier stopped the answer, where the model did not say it itself."""
+    return stop.explanation if stop.reason is StopReason.REFUSAL and not refused else None
+
+
+def annotation_of(citation: Citation, path: str, offset: int, length: int, reply: Reply) -> dict[str, Json] | None:
+    """A citation as an annotation of the whole content; path, offset and length are those of the cited text block."""
+    if citation.kind is not CitationKind.WEB or citation.url is None:
+        if reply.source is PROTOCOL:
+            return citation.native
+        reply.ledger.add("citation.document", path)
+        return None
+    if citation.cited_text and reply.source is not PROTOCOL:
+        reply.ledger.add("citation.source_span", path)
+    start = min(citation.start if citation.start is not None else 0, length)
+    end = min(max(start, citation.end if citation.end is not None else length), length)
+    link = {
+        "start_index": offset + start,
+        "end_index": offset + end,
+        "title": citation.title or "",
+        "url": citation.url,
+    }
+    if reply.source is PROTOCOL:
+        native = citation.native.get("url_citation")
+        link = {**(native if isinstance(native, dict) else {}), **link}
+    return {"type": "url_citation", "url_citation": link}
+
+
+def declare_dropped(block: Block, reply: Reply) -> None:
+    """A block that no Chat answer can hold."""
+    if isinstance(block, HostedCall | HostedResult):
+        reply.ledger.add("hosted.result_dropped", block.path or block.tool.value, block.tool.value)
+    else:
+        name = block.type if isinstance(block, Native) else type(block).__name__
+        reply.ledger.add("native.dropped", block.path or name, name)
+
+
+def declare_order(path: str, texts: int, calls: int, reply: Reply) -> None:
+    """The text block at a path comes after so many texts and calls: Chat has one text, and all calls after it."""
+    if reply.source is not PROTOCOL:
+        if calls:
+            reply.ledger.add("order.flattened", path)
+        if texts:
+            reply.ledger.add("text.blocks_joined", path)
+
+
+class _MessageWriter:
+    """Collects the blocks of one answer into one message."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._reasoning: ReasoningWriter | None = None
+        self._thoughts: list[str] = []
+        self._details: list[Json] = []
+        self._texts: list[str] = []
+        self._length = 0
+        self._refusals: list[str] = []
+        self._annotations: list[Json] = []
+        self._audio: dict[str, Json] | None = None
+        self.calls: list[Json] = []
+        self.logprobs: list[Json] = []
+
+    def add(self, block: Block) -> None:
+        """Take the next block."""
+        if isinstance(block, Text):
+            self._text(block)
+        elif isinstance(block, ToolCall):
+            self.calls.append(encode_call(block, self._reply))
+        elif isinstance(block, Reasoning):
+            self._reason(block)
+        elif isinstance(block, Refusal):
+            self._refusals.append(block.text)
+        elif isinstance(block, Audio):
+            self._audio = audio_of(block)
+        else:
+            declare_dropped(block, self._reply)
+
+    def _reason(self, block: Reasoning) -> None:
+        if self._reasoning is None:
+            self._reasoning = ReasoningWriter(self._reply)
+        self._reasoning.begin(block)
+        self._thoughts.append(self._reasoning.block(block))
+        self._details += self._reasoning.details(block.opaque)
+
+    def _text(self, block: Text) -> None:
+        if block.text:
+            if self._texts or self.calls:
+                declare_order(block.path, len(self._texts), len(self.calls), self._reply)
+            self._texts.append(block.text)
+        for citation in block.citations:
+            annotation = annotation_of(citation, block.path, self._length, len(block.text), self._reply)
+            if annotation is not None:
+                self._annotations.append(annotation)
+        if block.logprobs:
+            self.logprobs += block.logprobs
+        self._length += len(block.text)
+
+    def body(self, stop: Stop) -> dict[str, Json]:
+        """The message. Content is null only where something else is said."""
+        refused = "".join(self._refusals) if self._refusals else ""
+        if stop.reason is StopReason.REFUSAL:
+            refused = refused or refusal_text(stop, bool(self._refusals)) or ""
+        spoken = self._texts or not (self.calls or refused or self._audio)
+        message: dict[str, Json] = {
+            "role": "assistant",
+            "content": "".join(self._texts) if spoken else None,
+            "refusal": refused or None,
+        }
+        optional = (
+            ("reasoning_content", "".join(self._thoughts) if self._thoughts else ""),
+            ("reasoning_details", self._details),
+            ("tool_calls", self.calls),
+            ("annotations", self._annotations),
+            ("audio", self._audio),
+        )
+        for name, value in optional:
+            if value:
+                message[name] = value
+        return message

@@ -1,0 +1,19 @@
+"""`Response` → a whole Responses answer.
+
+It is what the last event of its stream would say, so that the stream encoder writes it, of the same items.
+"""
+
+from __future__ import annotations
+
+from trilogue.model import Json, Response
+from trilogue.protocols.jsontext import dump
+from trilogue.protocols.reply import Reply
+from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
+
+
+def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
+    """The whole answer as the client's protocol has it."""
+    body = ResponsesStreamEncoder(reply).whole(response)
+    if not reply.parsed:
+        dump(body)  # raises for what no JSON text can hold, as the events of a stream do
+    return body
