@@ -6,14 +6,21 @@ import pytest
 from msgspec.structs import replace
 
 from trilogue.model import (
+    BlockStart,
+    BlockStop,
     CallKind,
     ChoiceMode,
     CustomTool,
+    Delta,
+    Event,
+    Finish,
     FunctionTool,
     Ledger,
     Protocol,
     Request,
     Role,
+    Stop,
+    StopReason,
     Tool,
     ToolCall,
     ToolChoice,
@@ -21,7 +28,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.translate.names import Namer, ToolNames, legal_name
+from trilogue.translate.names import Namer, NameStage, Offered, ToolNames, legal_name
 
 
 def renamed(*tools: Tool, custom: bool = True, limit: int = 64, **fields: object) -> tuple[Request, ToolNames, Ledger]:
@@ -109,3 +116,42 @@ def test_mangled_name_is_declared_and_used_in_history() -> None:
     assert offered is not None
     assert offered.name == long
     assert [(loss.code, loss.path) for loss in ledger.losses] == [("tool.name_mangled", "tools[0].name")]
+
+
+def test_names_and_free_text_are_restored() -> None:
+    """An emulated tool comes back as free text under the client's name."""
+    names = ToolNames({"fs__patch": Offered("patch", "fs", CallKind.CUSTOM, True)})
+    call, finish = ToolCall(id="1", name="fs__patch"), Finish(stop=Stop(reason=StopReason.END))
+    out = NameStage(names)([BlockStart(0, call), Delta(0, '{"inp'), Delta(0, 'ut":"a\\nb"}'), BlockStop(0), finish])
+    restored = ToolCall(id="1", name="patch", namespace="fs", kind=CallKind.CUSTOM)
+    assert out == [BlockStart(0, restored), Delta(0, "a\nb"), BlockStop(0), finish]
+
+
+def test_name_in_a_repeated_block_is_restored_too() -> None:
+    """Some sources repeat the whole call at its end; the client must not see the other name there."""
+    names = ToolNames({"fs__read": Offered("read", "fs", CallKind.FUNCTION, False)})
+    call = ToolCall(id="1", name="fs__read", arguments="{}")
+    [stop] = NameStage(names)([BlockStop(0, block=call)])
+    assert isinstance(stop, BlockStop)
+    assert stop.block == ToolCall(id="1", name="read", namespace="fs", arguments="{}")
+
+
+def test_free_text_call_of_a_function_stays_free_text() -> None:
+    """Its input is no JSON, whatever was offered."""
+    names = ToolNames({"f": Offered("f", None, CallKind.FUNCTION, False)})
+    events: list[Event] = [BlockStart(0, ToolCall(id="1", name="f", kind=CallKind.CUSTOM))]
+    assert NameStage(names)(events) == events
+
+
+@pytest.mark.parametrize("invented", ["functions.read", "default_api:read", "default_api.read"])
+def test_invented_namespaces_are_taken_off(invented: str) -> None:
+    """Clients know no tool of that name."""
+    names = ToolNames({"read": Offered("read", None, CallKind.FUNCTION, False)})
+    [start] = NameStage(names)([BlockStart(0, ToolCall(id="1", name=invented))])
+    assert start == BlockStart(0, ToolCall(id="1", name="read"))
+
+
+def test_unknown_tool_names_pass() -> None:
+    """Models make names up; that is for the client to see."""
+    events: list[Event] = [BlockStart(0, ToolCall(id="1", name="made_up")), Delta(0, "{}"), BlockStop(0)]
+    assert NameStage(ToolNames({"f": Offered("f", None, CallKind.FUNCTION, False)}))(events) == events

@@ -18,6 +18,7 @@ from trilogue.model import (
     CustomTool,
     Document,
     Extras,
+    Finish,
     FunctionTool,
     HostedCall,
     HostedKind,
@@ -27,6 +28,7 @@ from trilogue.model import (
     Native,
     Protocol,
     Request,
+    Response,
     SearchResult,
     Text,
     Tool,
@@ -35,9 +37,11 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.fate import DROP, Fate, Fates
+from trilogue.protocols.fate import DROP, SILENT, Fate, Fates
 from trilogue.protocols.jsontext import dump_text
 
+META = Fate(loss="resp.meta")
+"""of a field of an answer that has no fate of its own"""
 _TOOL_OPTION = Fate(loss="tool.option")
 _AS_TEXT = "hosted.history_as_text"
 _NAMES = ("type", "id", "call_id")
@@ -160,6 +164,24 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
             raise Unsupported(fate.where(path, name), fate.refuse)
         if fate.loss:
             ledger.add(fate.loss, fate.where(path, name))
+
+
+def declare_answer(answer: Response, fates: Fates, ledger: Ledger) -> None:
+    """Declare the fields of a whole answer that only its source knows, in the order in which `SealStage` would."""
+    if answer.extras:
+        declare_extras(answer.extras, fates, "", ledger, META)
+    for block in answer.blocks:
+        if block.extras:
+            declare_extras(block.extras, fates, block.path, ledger, META)
+    declare_end(answer, fates, ledger)
+
+
+def declare_end(end: Response | Finish, fates: Fates, ledger: Ledger) -> None:
+    """The same of its stop reason and usage."""
+    if end.stop.extras:
+        declare_extras(end.stop.extras, fates, end.stop.path, ledger, META)
+    if end.usage is not None and end.usage.extras:
+        declare_extras(end.usage.extras, fates, "usage", ledger, SILENT)
 
 
 def _inner(block: Block) -> tuple[Block, ...]:

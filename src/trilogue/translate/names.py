@@ -14,8 +14,12 @@ from msgspec.structs import replace
 
 from trilogue.model import (
     Block,
+    BlockStart,
+    BlockStop,
     CallKind,
     CustomTool,
+    Delta,
+    Event,
     FunctionTool,
     Ledger,
     Request,
@@ -27,13 +31,12 @@ from trilogue.model import (
 )
 from trilogue.protocols.ids import digest
 from trilogue.protocols.jsontext import dump_text
+from trilogue.translate.unwrap import INPUT, InputUnwrapper
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _SEPARATOR = "__"
 _INVENTED = re.compile(r"(functions|default_api)[.:]")
 """namespaces that models of OpenAI and Google believe their tools to be in"""
-INPUT = "input"
-"""the one property of a function that stands in for a free-text tool"""
 
 
 def legal_name(namespace: str | None, name: str, limit: int) -> str:
@@ -173,3 +176,55 @@ def as_function(tool: CustomTool) -> FunctionTool:
         strict=False,
         deferred=tool.deferred,
     )
+
+
+class NameStage:
+    """Gives the tool calls of an answer back the names and kinds that the client offered."""
+
+    def __init__(self, names: ToolNames) -> None:
+        self._names = names
+        self._unwrapping: dict[int, InputUnwrapper] = {}
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        out: list[Event] = []
+        for event in events:
+            if type(event) is BlockStart and isinstance(event.block, ToolCall):
+                self._start(event, event.block, out)
+            elif self._unwrapping and getattr(event, "index", None) in self._unwrapping:
+                self._unwrap(event, out)
+            elif type(event) is BlockStop and isinstance(event.block, ToolCall):
+                out.append(BlockStop(event.index, event.opaque, self._renamed(event.block)))
+            else:
+                out.append(event)
+        return out
+
+    def _renamed(self, call: ToolCall) -> ToolCall:
+        offered = self._names.find(call.name)
+        return call if offered is None else _restored(call, offered, call.arguments)
+
+    def _start(self, event: BlockStart, call: ToolCall, out: list[Event]) -> None:
+        offered = self._names.find(call.name)
+        if offered is None:
+            out.append(event)
+            return
+        out.append(BlockStart(event.index, _restored(call, offered, "" if offered.emulated else call.arguments)))
+        if offered.emulated:
+            self._unwrapping[event.index] = InputUnwrapper()
+            self._give(event.index, self._unwrapping[event.index].feed(call.arguments), out)
+
+    def _unwrap(self, event: Event, out: list[Event]) -> None:
+        if type(event) is Delta:
+            self._give(event.index, self._unwrapping[event.index].feed(event.text), out)
+        elif type(event) is BlockStop:
+            self._give(event.index, self._unwrapping.pop(event.index).close(), out)
+            out.append(BlockStop(event.index, event.opaque))
+
+    def _give(self, index: int, text: str, out: list[Event]) -> None:
+        if text:
+            out.append(Delta(index, text))
+
+
+def _restored(call: ToolCall, offered: Offered, arguments: str) -> ToolCall:
+    # A free-text call of a tool that was offered as a function is an upstream's mistake: its input stays free text.
+    kind = CallKind.CUSTOM if offered.kind is CallKind.CUSTOM else call.kind
+    return replace(call, name=offered.name, namespace=offered.namespace, kind=kind, arguments=arguments)

@@ -7,14 +7,23 @@ answer is sealed, with where it came from. What is gone is declared by whoever t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.errors import SealError
+from trilogue.errors import SealError, UpstreamError
 from trilogue.model import (
     Block,
+    BlockStart,
+    BlockStop,
     Citation,
+    CitationDelta,
+    Event,
+    Failed,
+    Finish,
     HostedResult,
     Ledger,
     Opaque,
@@ -22,10 +31,15 @@ from trilogue.model import (
     Protocol,
     Provenance,
     Reasoning,
+    ReasoningDelta,
     Request,
+    ResponseStart,
     Text,
 )
 from trilogue.protocols.codec import Target
+from trilogue.protocols.decoding import failure_of
+from trilogue.protocols.fate import Fates
+from trilogue.translate.foreign import META, declare_end, declare_extras
 from trilogue.translate.seal import Sealed, Sealer
 
 # claude-sonnet-4-5-20250929, claude-sonnet-4-5@20250929 and claude-sonnet-4-5-latest are one family.
@@ -146,3 +160,78 @@ class Closer(Struct, frozen=True):
 
     def _only(self, opaque: Opaque | None) -> Opaque | None:
         return None if opaque is None else self.seal(opaque)
+
+
+class SealStage:
+    """Seals opaque values and declares the fields that only the source knows."""
+
+    def __init__(self, closer: Closer, fates: Fates, ledger: Ledger) -> None:
+        self._closer = closer
+        self._fates = fates
+        self._ledger = ledger
+        self._visible: dict[int, Opaque] = {}
+        """indices of reasoning blocks that have shown text, with the mark that says which kind of text"""
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        handlers = self._HANDLERS
+        try:
+            return [handlers[type(event)](self, event) if type(event) in handlers else event for event in events]
+        except UpstreamError as error:
+            return [*self._sealable(events), Failed(failure_of(error, self._closer.origin.protocol))]
+
+    def _sealable(self, events: list[Event]) -> Iterator[Event]:
+        """The events before the one with a value that cannot be sealed: they came, and count."""
+        handlers = self._HANDLERS
+        with suppress(UpstreamError):
+            for event in events:
+                yield handlers[type(event)](self, event) if type(event) in handlers else event
+
+    def _start(self, event: BlockStart) -> Event:
+        block = event.block
+        if block.extras:
+            declare_extras(block.extras, self._fates, block.path, self._ledger, META)
+        if type(block) is Text and not block.citations:
+            return event
+        if type(block) is Reasoning and block.opaque is None:
+            # Its opaque value, if any, comes with its stop.
+            if block.summary or block.raw:
+                self._visible[event.index] = MARK if block.summary else RAW
+            return event
+        return BlockStart(event.index, self._closer.block(block))
+
+    def _reasoning(self, event: ReasoningDelta) -> Event:
+        if event.text and event.index not in self._visible:
+            self._visible[event.index] = RAW if event.raw else MARK
+        return event
+
+    def _stop(self, event: BlockStop) -> Event:
+        if event.opaque is None and event.block is None and event.index not in self._visible:
+            return event
+        closer = self._closer
+        block = None if event.block is None else closer.block(event.block)
+        if block is not None and block.extras:
+            # Some are told at the end only; a loss is declared once.
+            declare_extras(block.extras, self._fates, block.path, self._ledger, META)
+        mark = self._visible.get(event.index)
+        if mark is not None:
+            return BlockStop(event.index, closer.seal_or_mark(event.opaque, mark), block)
+        return BlockStop(event.index, None if event.opaque is None else closer.seal(event.opaque), block)
+
+    def _citation(self, event: CitationDelta) -> Event:
+        return CitationDelta(event.index, self._closer.citation(event.citation))
+
+    def _whole(self, event: ResponseStart | Finish) -> Event:
+        if event.extras:
+            declare_extras(event.extras, self._fates, "", self._ledger, META)
+        if type(event) is Finish:
+            declare_end(event, self._fates, self._ledger)
+        return event
+
+    _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]] = {
+        BlockStart: _start,
+        ReasoningDelta: _reasoning,
+        BlockStop: _stop,
+        CitationDelta: _citation,
+        ResponseStart: _whole,
+        Finish: _whole,
+    }

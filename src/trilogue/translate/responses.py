@@ -1,19 +1,12 @@
-"""Answers, from any protocol to any other: whole bodies and streams, through the same steps.
-
-decode → restore tool names → give calls ids of their own → seal opaque values → one block after the other
-    → cut at stop sequences → encode
-"""
+"""Answers, from any protocol to any other: whole bodies and streams, through the same steps (`pipeline.py`)."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 from msgspec import Struct
 
 from trilogue.errors import UpstreamError, UpstreamProtocolError
 from trilogue.model import (
     BlockStart,
-    BlockStop,
     Collector,
     Delta,
     Event,
@@ -23,11 +16,9 @@ from trilogue.model import (
     Ledger,
     Loss,
     Protocol,
-    Provenance,
     Response,
     Sequencer,
     Text,
-    ToolCall,
     Usage,
     events_of,
 )
@@ -35,13 +26,9 @@ from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
-from trilogue.translate.callids import FreshIdStage
-from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
-from trilogue.translate.names import NO_NAMES, ToolNames
-from trilogue.translate.provenance import Closer
-from trilogue.translate.show import SummaryStage
-from trilogue.translate.stages import NameStage, ParallelStage, SealStage, Stage, StopStage, declare_answer
-from trilogue.translate.think import ThinkStage
+from trilogue.translate.exchange import Exchange
+from trilogue.translate.foreign import declare_answer
+from trilogue.translate.pipeline import Pipeline
 
 
 class ResponseTranslation(Struct, frozen=True):
@@ -99,7 +86,7 @@ def _told(answer: Response, target: Protocol, exchange: Exchange | None, ledger:
             declare_answer(answer, CODECS[source].response_fates, ledger)
         return answer
     collector = Collector()
-    for event in _Pipeline(source, target, exchange, ledger)(list(events_of(answer))):
+    for event in Pipeline(source, target, exchange, ledger)(list(events_of(answer))):
         collector.feed(event)
     return collector.response()
 
@@ -132,7 +119,7 @@ class StreamTranslator:
         self._ledger = reply.ledger
         self._decoder = CODECS[source].decoder()
         self._encoder = CODECS[target].encoder(reply)
-        self._pipeline = _Pipeline(source, target, exchange, reply.ledger)
+        self._pipeline = Pipeline(source, target, exchange, reply.ledger)
         self.done = False
         self.moved = False
         """the last bytes completed an event: the upstream makes progress"""
@@ -227,66 +214,6 @@ class StreamTranslator:
         return self._encoder.encode(events)
 
 
-class _Pipeline:
-    """The steps between decoder and encoder. The same protocol on both sides only puts blocks in sequence."""
-
-    _DEMANDS_TOKENS: ClassVar[frozenset[Protocol]] = frozenset({Protocol.MESSAGES})
-
-    def __init__(self, source: Protocol, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> None:
-        before: list[Stage] = []
-        self._names: ToolNames | None = None
-        """what the steps for tool calls need, until they are made"""
-        self._taken = exchange.calls if exchange else NO_CALLS
-        self._sequencer = Sequencer()
-        self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
-        self.sums_up = False
-        """a step makes summaries of raw reasoning"""
-        if source is not target:
-            self._names = exchange.names if exchange else NO_NAMES
-            closer = Closer(
-                exchange.sealer if exchange else default_sealer(),
-                _origin(source, exchange),
-                target in self._DEMANDS_TOKENS,
-            )
-            if exchange and exchange.target.profile.think_tags:
-                before.append(ThinkStage())
-            before.append(SealStage(closer, CODECS[source].response_fates, ledger))
-            if exchange and exchange.target.profile.raw_as_summary and target is Protocol.RESPONSES:
-                self.sums_up = True
-                before.append(SummaryStage(closer))
-        self._before = before
-        self.direct = -1
-        """the open block, a text or reasoning, whose further text passes every step untouched, or -1"""
-        self.steady = -1
-        """the open block whose last text did, and so will its next; or -1"""
-
-    def __call__(self, events: list[Event]) -> list[Event]:
-        if self._names is not None:
-            for event in events:
-                if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) is ToolCall:
-                    self._expect_calls(self._names)
-                    break
-        given = events
-        for stage in self._before:
-            events = stage(events)
-        events = self._sequencer.feed(events)
-        if self._stop is None:
-            self.direct = self._sequencer.direct
-        else:
-            events = self._stop(events)
-        last = events[-1] if events else None
-        self.steady = last.index if type(last) is Delta and last is given[-1] else -1
-        return events
-
-    def _expect_calls(self, names: ToolNames) -> None:
-        """The first tool call has come; many answers have none. The other steps leave calls alone, or come later."""
-        self._names = None
-        self._before.insert(0, FreshIdStage(self._taken))
-        if names.offered:
-            self._before.insert(0, NameStage(names))
-        self._before.insert(0, ParallelStage(names))
-
-
 def collect_stream(data: bytes, *, protocol: Protocol) -> dict[str, Json]:
     """The whole answer that a recorded stream gives, in the same protocol.
 
@@ -309,10 +236,3 @@ def _reply(source: Protocol, exchange: Exchange | None, stamp: Stamp) -> Reply:
         request_id=stamp.request_id,
         source=source,
     )
-
-
-def _origin(source: Protocol, exchange: Exchange | None) -> Provenance:
-    if exchange is None:
-        return Provenance(protocol=source)
-    target = exchange.target
-    return Provenance(protocol=source, provider=target.provider, model=target.model, account=target.account)

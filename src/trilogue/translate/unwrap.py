@@ -11,7 +11,9 @@ import re
 
 from trilogue.errors import UpstreamProtocolError
 from trilogue.protocols.jsontext import parse, parse_object
-from trilogue.translate.names import INPUT
+
+INPUT = "input"
+"""the one property of a function that stands in for a free-text tool"""
 
 _HEAD = re.compile(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
 _MAYBE_HEAD = re.compile(r'\s*(\{\s*("(i(n(p(u(t("(\s*(:(\s*)?)?)?)?)?)?)?)?)?)?)?')

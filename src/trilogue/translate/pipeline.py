@@ -1,0 +1,94 @@
+"""The steps that the events of an answer pass between decoder and encoder.
+
+    take pseudo-calls apart → restore tool names → give calls ids of their own → take <think> out of the text
+        → seal opaque values → show raw reasoning as a summary → one block after the other → cut at stop sequences
+
+Each takes a list of events and gives a list of events. A text delta passes most of them untouched, so each looks at
+its type first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trilogue.model import BlockStart, BlockStop, Delta, Event, Ledger, Protocol, Provenance, Sequencer, ToolCall
+from trilogue.protocols.registry import CODECS
+from trilogue.translate.callids import FreshIdStage
+from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
+from trilogue.translate.names import NO_NAMES, NameStage, ToolNames
+from trilogue.translate.parallel import ParallelStage
+from trilogue.translate.provenance import Closer, SealStage
+from trilogue.translate.show import SummaryStage
+from trilogue.translate.stop import StopStage
+from trilogue.translate.think import ThinkStage
+
+Stage = Callable[[list[Event]], list[Event]]
+
+_DEMANDS_TOKENS = frozenset({Protocol.MESSAGES})
+"""protocols whose clients want a value on reasoning, citations and search hits even where the upstream gave none"""
+
+
+class Pipeline:
+    """All steps of one answer. The same protocol on both sides only puts blocks in sequence."""
+
+    def __init__(self, source: Protocol, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> None:
+        before: list[Stage] = []
+        self._names: ToolNames | None = None
+        """what the steps for tool calls need, until they are made"""
+        self._taken = exchange.calls if exchange else NO_CALLS
+        self._sequencer = Sequencer()
+        self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
+        self.sums_up = False
+        """a step makes summaries of raw reasoning"""
+        if source is not target:
+            self._names = exchange.names if exchange else NO_NAMES
+            closer = Closer(
+                exchange.sealer if exchange else default_sealer(),
+                _origin(source, exchange),
+                target in _DEMANDS_TOKENS,
+            )
+            profile = exchange.target.profile if exchange else None
+            if profile and profile.think_tags:
+                before.append(ThinkStage())
+            before.append(SealStage(closer, CODECS[source].response_fates, ledger))
+            if profile and profile.raw_as_summary and target is Protocol.RESPONSES:
+                self.sums_up = True
+                before.append(SummaryStage(closer))
+        self._before = before
+        self.direct = -1
+        """the open block, a text or reasoning, whose further text passes every step untouched, or -1"""
+        self.steady = -1
+        """the open block whose last text did, and so will its next; or -1"""
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        if self._names is not None:
+            for event in events:
+                if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) is ToolCall:
+                    self._expect_calls(self._names)
+                    break
+        given = events
+        for stage in self._before:
+            events = stage(events)
+        events = self._sequencer.feed(events)
+        if self._stop is None:
+            self.direct = self._sequencer.direct
+        else:
+            events = self._stop(events)
+        last = events[-1] if events else None
+        self.steady = last.index if type(last) is Delta and last is given[-1] else -1
+        return events
+
+    def _expect_calls(self, names: ToolNames) -> None:
+        """The first tool call has come; many answers have none. The other steps leave calls alone, or come later."""
+        self._names = None
+        self._before.insert(0, FreshIdStage(self._taken))
+        if names.offered:
+            self._before.insert(0, NameStage(names))
+        self._before.insert(0, ParallelStage(names))
+
+
+def _origin(source: Protocol, exchange: Exchange | None) -> Provenance:
+    if exchange is None:
+        return Provenance(protocol=source)
+    target = exchange.target
+    return Provenance(protocol=source, provider=target.provider, model=target.model, account=target.account)
