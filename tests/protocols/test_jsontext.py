@@ -1,9 +1,7 @@
-"""JSON in and out: every way it can fail is one of our own errors, and completeness is seen while it arrives."""
+"""JSON in and out: every way it can fail is one of our own errors."""
 
 from __future__ import annotations
 
-import json
-import random
 from typing import Any
 
 import pytest
@@ -11,8 +9,6 @@ import pytest
 from trilogue.errors import BadRequest, InternalError, UpstreamProtocolError
 from trilogue.protocols.jsontext import (
     SUSPECT,
-    HalfMender,
-    JsonProgress,
     blame,
     dump,
     parse_object,
@@ -66,33 +62,6 @@ def test_object_or_nothing(text: str, value: object) -> None:
     assert parse_object(text) == value
 
 
-VALUES = [{}, {"a": [1, {"b": '}"\\'}]}, {"x": "\\\\"}, {"y": '"'}, [[]], {"z": "{[{["}]
-
-
-@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
-def test_completeness_is_seen_at_the_last_character(value: object) -> None:
-    """Neither before nor after, however the text is cut."""
-    text = json.dumps(value)
-    rng = random.Random(3)
-    for _ in range(200):
-        progress, position = JsonProgress(), 0
-        while position < len(text):
-            step = rng.randint(1, 4)
-            progress.feed(text[position : position + step])
-            position += step
-            assert progress.complete is (position >= len(text))
-
-
-def test_white_space_changes_nothing() -> None:
-    """Before or after."""
-    progress = JsonProgress()
-    progress.feed(" \n")
-    assert not progress.complete
-    progress.feed("{}")
-    progress.feed(" \n")
-    assert progress.complete
-
-
 @pytest.mark.parametrize("value", ["\ud800", object()], ids=["half", "object"])
 def test_documents_that_are_no_json_are_to_blame(value: object) -> None:
     """A caller's parser may let through what cannot be written: that is no bug of ours."""
@@ -107,12 +76,3 @@ def test_a_bug_stays_a_bug() -> None:
     with pytest.raises(InternalError):
         dump(object())
     blame({"a": 1}, BadRequest)
-
-
-def test_halves_of_characters_are_put_together() -> None:
-    """Across texts; a half that stays alone is shown as such, and escaped backslashes are none of it."""
-    mender = HalfMender()
-    assert mender.mend(rb'{"a":"x\ud83d"}') == b'{"a":"x"}'
-    assert mender.mend(rb'{"a":"\uDE00 \\ud83d \ud83d\ude01"}') == rb'{"a":"\ud83d\uDE00 \\ud83d \ud83d\ude01"}'
-    assert mender.mend(rb'{"a":"\ude00"}') == rb'{"a":"\ufffd"}'
-    assert mender.mend(rb'{"a":"\n \u00e9 \ud83d\ude01"}') is None

@@ -113,12 +113,12 @@ class Fields:
             return None
         return {name: value for name, value in self.left.items() if value is not None} or None
 
-    def require(self, name: str) -> BadRequest:
+    def missing(self, name: str) -> BadRequest:
         """The error for a required field that is missing."""
         return BadRequest(f"{self.at(name)} is required", path=self.at(name))
 
     def _absent(self, name: str) -> str:
-        raise self.require(name)
+        raise self.missing(name)
 
     def _wrong(self, name: str, expected: str, value: Json) -> Any:
         raise BadRequest(f"{self.at(name)} must be {expected}", path=self.at(name))

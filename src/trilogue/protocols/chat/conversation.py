@@ -34,6 +34,7 @@ from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.ids import safe_call_id
 from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.wording import tool_error
 
@@ -258,7 +259,7 @@ def _text_content(parts: list[dict[str, Json]], out: Outgoing, separator: str) -
     """Parts of text as a string where that says the same, or where the server takes nothing else."""
     if len(parts) == 1 and len(parts[0]) == 2:
         return str(parts[0]["text"])
-    if any("prompt_cache_breakpoint" in part for part in parts) or (len(parts) > 1 and out.profile.openai_fields):
+    if any(BREAKPOINT in part for part in parts) or (len(parts) > 1 and out.profile.openai_fields):
         return parts
     return separator.join(part["text"] for part in parts)
 

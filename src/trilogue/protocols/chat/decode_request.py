@@ -27,6 +27,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.protocols.chat.calls import arguments_text
 from trilogue.protocols.chat.choice import CHOICE_FIELDS, decode_choice
 from trilogue.protocols.chat.controls import (
     CACHING_FIELDS,
@@ -46,7 +47,6 @@ from trilogue.protocols.chat.tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.settings import Settings, field
 
 _PLAIN_MESSAGE = {"role", "content"}
@@ -63,7 +63,7 @@ def decode_request(body: dict[str, Json]) -> Request:
     options = fields.fields("stream_options") if "stream_options" in body else None
     model, messages = fields.text("model") or "", fields.items("messages")
     if messages is None:
-        raise fields.require("messages")
+        raise fields.missing("messages")
     reader = _Reader()
     turns = tuple([reader.message(message, f"messages[{index}]") for index, message in enumerate(messages)])
     settings = _SETTINGS.read(fields, paths)
@@ -233,21 +233,19 @@ def _call(fields: Fields) -> ToolCall:
     if kind == "custom":
         inner = fields.fields("custom")
         if inner is None:
-            raise fields.require("custom")
+            raise fields.missing("custom")
         return _custom(fields, inner, call_id)
     inner = fields.fields("function")
     if inner is None:
-        raise fields.require("function")
+        raise fields.missing("function")
     return _function(fields, inner, call_id)
 
 
 def _function(fields: Fields, inner: Fields, call_id: str) -> ToolCall:
-    name = inner.filled("name")
-    arguments = inner.any("arguments")
     return ToolCall(
         id=call_id,
-        name=name,
-        arguments=arguments if isinstance(arguments, str) else "" if arguments is None else dump_text(arguments),
+        name=inner.filled("name"),
+        arguments=arguments_text(inner.any("arguments")),
         path=fields.path,
         extras=_call_extras(fields, "function", inner),
     )

@@ -33,9 +33,9 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.chat.audio import AudioAssembler
-from trilogue.protocols.chat.calls import CallAssembler
 from trilogue.protocols.chat.decode_response import MESSAGE, citation_of, content_blocks, read_tier
 from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
+from trilogue.protocols.chat.open_calls import CallAssembler
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PART_FIELDS, PROTOCOL, Chunk

@@ -54,7 +54,7 @@ def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
     fields = read(value, path)
     kind = fields.text("type")
     if kind is None and read is Fields:
-        raise fields.require("type")
+        raise fields.missing("type")
     return _DECODERS[read].get(kind or "", _native)(fields, value)
 
 
@@ -169,7 +169,7 @@ def _source(fields: Fields) -> Source | None:
     """The source of media; None if it is of a kind that has no neutral form."""
     source = fields.fields("source")
     if source is None:
-        raise fields.require("source")
+        raise fields.missing("source")
     kind, name = SOURCES.get(source.text("type") or "", (None, ""))
     value = source.text(name) if kind else None
     if kind is None or value is None:

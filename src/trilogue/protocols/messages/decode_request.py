@@ -45,7 +45,7 @@ def _turns(fields: Fields) -> tuple[Turn, ...]:
             turns.append(Turn(role=Role.SYSTEM, blocks=blocks, path="system", plain=plain, leading=True))
     messages = fields.items("messages")
     if messages is None:
-        raise fields.require("messages")
+        raise fields.missing("messages")
     turns += [_turn(message, f"messages[{index}]") for index, message in enumerate(messages)]
     return tuple(turns)
 

@@ -27,7 +27,8 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.jsontext import breaks_off, dumps
+from trilogue.protocols.jsonpieces import breaks_off
+from trilogue.protocols.jsontext import dumps
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.encode_content import encode_annotation
 from trilogue.protocols.responses.items import call_type, encode_call, encode_reasoning, of_kind
