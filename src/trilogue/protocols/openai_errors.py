@@ -16,28 +16,18 @@ from trilogue.model import Failure, FailureKind, Json, Protocol
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.retry import retry_after, retry_headers, span
+from trilogue.protocols.statuses import STATUSES
 
 _MAX_MESSAGE = 2_000
 _MAX_NESTING = 5
 _OPENAI = frozenset({Protocol.CHAT, Protocol.RESPONSES})
 
 _STATUSES = {
-    400: FailureKind.INVALID_REQUEST,
-    401: FailureKind.AUTHENTICATION,
-    402: FailureKind.BILLING,
-    403: FailureKind.PERMISSION,
-    404: FailureKind.NOT_FOUND,
-    408: FailureKind.TIMEOUT,
-    409: FailureKind.CONFLICT,
-    413: FailureKind.TOO_LARGE,
-    422: FailureKind.INVALID_REQUEST,
-    429: FailureKind.RATE_LIMIT,
+    **STATUSES,
     498: FailureKind.OVERLOADED,
     500: FailureKind.SERVER,
     502: FailureKind.SERVER,
     503: FailureKind.OVERLOADED,
-    504: FailureKind.TIMEOUT,
-    529: FailureKind.OVERLOADED,
 }
 
 _NAMES = {

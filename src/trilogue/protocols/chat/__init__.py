@@ -9,7 +9,7 @@ from trilogue.protocols.chat.encode_response import encode_response
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
 from trilogue.protocols.chat.errors import decode_error, encode_error
 from trilogue.protocols.chat.glance import glance
-from trilogue.protocols.chat.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
+from trilogue.protocols.chat.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 from trilogue.protocols.codec import Codec
 
 CODEC = Codec(
@@ -28,6 +28,6 @@ CODEC = Codec(
     history_tools=frozenset(),
     hosted_tools=frozenset({HostedKind.WEB_SEARCH}),
     custom_tools=True,
-    name_limit=64,
+    name_limit=MAX_NAME,
     response_fates=RESPONSE_FATES,
 )

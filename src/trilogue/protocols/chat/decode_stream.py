@@ -120,7 +120,7 @@ class ChatStreamDecoder(StreamDecoder):
     def handle(self, event: SseEvent) -> None:
         data = event.data
         growing = self._flow is not Flow.NONE or self._calls is not None
-        self._only_words = growing and not event.event and data != _DONE and self._is_plain(data)
+        self._only_words = growing and not event.event and data != _DONE and self._fast(data)
         if self._only_words:
             return
         data = data.strip()
@@ -144,8 +144,9 @@ class ChatStreamDecoder(StreamDecoder):
     def handle_end(self) -> None:
         self._conclude(done=False)
 
-    def _is_plain(self, data: bytes) -> bool:
-        """The fast path: a chunk that adds text, reasoning or arguments to a block that is open, and nothing else."""
+    def _fast(self, data: bytes) -> bool:
+        """A chunk that adds text, reasoning or arguments to a block that is open, and nothing else; False leaves any
+        other to `_slow`."""
         try:
             chunk = _decode_chunk(data)
         except DECODE_ERRORS:

@@ -142,6 +142,7 @@ CACHE_CONTROL_TTLS = {"5m": 300, "1h": 3600}
 MAX_STOPS = 4
 MAX_USER_LENGTH = 128
 MAX_CALL_ID = 64
+MAX_NAME = 64
 
 DETAILS_FORMAT = "trilogue"
 """`format` of the reasoning_details entries that we write ourselves"""

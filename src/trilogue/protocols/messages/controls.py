@@ -29,11 +29,11 @@ from trilogue.protocols.messages.wire import (
     MAX_CACHE_MARKS,
     MAX_USER_LENGTH,
     REQUEST_TIERS,
+    Wire,
 )
 from trilogue.protocols.outgoing import Outgoing
 
 V = TypeVar("V")
-Wire = dict[str, Json]
 
 
 def take_cache(fields: Fields) -> CacheMark | None:

@@ -22,9 +22,12 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.messages import hosted
-from trilogue.protocols.messages.controls import Wire
 from trilogue.protocols.messages.encode_content import BlockWriter
+from trilogue.protocols.messages.wire import Wire
 from trilogue.protocols.outgoing import Outgoing
+
+HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
+"""Hosted tools whose calls and results can stand in the history."""
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 

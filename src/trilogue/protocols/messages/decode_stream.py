@@ -87,7 +87,7 @@ class MessagesStreamDecoder(StreamDecoder):
                 if fast.delta.type in _TEXT_DELTAS and fast.type == "content_block_delta":
                     self._text_delta(fast.index, fast.delta)
                     return
-        self._handle_slowly(event)
+        self._slow(event)
 
     def flows(self, event: Delta | ReasoningDelta) -> bool:
         """Whatever is given out as it comes does."""
@@ -99,7 +99,7 @@ class MessagesStreamDecoder(StreamDecoder):
             raise UpstreamTruncated("the stream ended before the answer was complete")
         self._finish()
 
-    def _handle_slowly(self, event: SseEvent) -> None:
+    def _slow(self, event: SseEvent) -> None:
         if event.data[:1] != b"{" and self._handle_text(event):
             return
         data = parse_upstream(event.data)

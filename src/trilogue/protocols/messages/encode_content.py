@@ -40,8 +40,8 @@ from trilogue.protocols.ids import safe_call_id
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.media import PDF, image_type, sniffed_type
 from trilogue.protocols.messages import hosted
-from trilogue.protocols.messages.controls import Marks, Wire
-from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES
+from trilogue.protocols.messages.controls import Marks
+from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES, Wire
 
 _SOURCE_TYPES = {kind: (name, field) for name, (kind, field) in SOURCES.items()}
 

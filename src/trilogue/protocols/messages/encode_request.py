@@ -12,12 +12,20 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.messages import controls
 from trilogue.protocols.messages.choice import is_forced
-from trilogue.protocols.messages.controls import Marks, Wire
+from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.conversation import Conversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.thinking import encode_thinking
 from trilogue.protocols.messages.tools import encode_tools
-from trilogue.protocols.messages.wire import FAST_BETA, FIELD_BETAS, NESTED, PROTOCOL, TASK_BUDGET_BETA, TOOL_BETAS
+from trilogue.protocols.messages.wire import (
+    FAST_BETA,
+    FIELD_BETAS,
+    NESTED,
+    PROTOCOL,
+    TASK_BUDGET_BETA,
+    TOOL_BETAS,
+    Wire,
+)
 from trilogue.protocols.outgoing import Outgoing
 
 

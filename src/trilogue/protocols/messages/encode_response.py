@@ -33,9 +33,8 @@ from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages import hosted
-from trilogue.protocols.messages.controls import Wire
 from trilogue.protocols.messages.usage import encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL
+from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply
 
 SEPARATOR = "\n\n"

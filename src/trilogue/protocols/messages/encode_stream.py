@@ -35,11 +35,10 @@ from trilogue.model import (
 from trilogue.protocols.encoding import State, StreamEncoder
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.jsontext import dump, dumps
-from trilogue.protocols.messages.controls import Wire
 from trilogue.protocols.messages.encode_response import SEPARATOR, AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL
+from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply
 from trilogue.sse import COMMENT, frame
 

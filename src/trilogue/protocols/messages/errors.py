@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_object
 from trilogue.protocols.messages.wire import PROTOCOL
 from trilogue.protocols.retry import retry_after, retry_headers
+from trilogue.protocols.statuses import STATUSES
 
 _TYPES = {
     "invalid_request_error": FailureKind.INVALID_REQUEST,
@@ -52,21 +55,7 @@ _MESSAGES = (
 )
 """what only the text of an error tells: a kind, a pattern, the finer kind"""
 
-_STATUSES = {
-    400: FailureKind.INVALID_REQUEST,
-    401: FailureKind.AUTHENTICATION,
-    402: FailureKind.BILLING,
-    403: FailureKind.PERMISSION,
-    404: FailureKind.NOT_FOUND,
-    408: FailureKind.TIMEOUT,
-    409: FailureKind.CONFLICT,
-    413: FailureKind.TOO_LARGE,
-    422: FailureKind.INVALID_REQUEST,
-    429: FailureKind.RATE_LIMIT,
-    503: FailureKind.UNAVAILABLE,
-    504: FailureKind.TIMEOUT,
-    529: FailureKind.OVERLOADED,
-}
+_STATUSES = {**STATUSES, 503: FailureKind.UNAVAILABLE}
 
 _WRAPPERS = ("error", "upstream_error", "detail", "cause")
 _MAX_MESSAGE = 2000
@@ -81,17 +70,11 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failur
     except DECODE_ERRORS:
         parsed = None
     found = decode_failure(parsed or {}, status)
-    message = found.message or _plain_text(body) or f"the upstream answered with status {status}"
-    return Failure(
-        kind=found.kind,
-        message=message,
-        status=status,
-        code=found.code,
-        type=found.type,
+    return replace(
+        found,
+        message=found.message or _plain_text(body) or f"the upstream answered with status {status}",
         retry_after=retry_after(lower),
         request_id=found.request_id or lower.get("request-id") or lower.get("x-request-id"),
-        protocol=PROTOCOL,
-        native=found.native,
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from trilogue.model import Effort, Request, Thinking, ThinkingMode
 from trilogue.protocols.effort import BUDGETS, effort_of_budget, nearest_effort
 from trilogue.protocols.fields import Fields
-from trilogue.protocols.messages.controls import Wire, take_enum
-from trilogue.protocols.messages.wire import DISPLAY, EFFORTS, THINKING, reverse
+from trilogue.protocols.messages.controls import take_enum
+from trilogue.protocols.messages.wire import DISPLAY, EFFORTS, THINKING, Wire, reverse
 from trilogue.protocols.outgoing import Outgoing
 
 

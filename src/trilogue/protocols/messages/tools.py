@@ -344,7 +344,8 @@ _HOSTED: dict[HostedKind, Callable[[HostedTool, Request, Outgoing], dict[str, Js
     HostedKind.TOOL_SEARCH: _write_search,
     HostedKind.MCP: _write_mcp,
 }
-OFFERED_KINDS = frozenset(_HOSTED)
+OFFERED = frozenset(_HOSTED)
+"""hosted tools of other protocols that can be offered here"""
 
 _WRITERS: dict[type[Tool], Callable[[Any, Request, Outgoing], dict[str, Json] | None]] = {
     FunctionTool: _write_function,

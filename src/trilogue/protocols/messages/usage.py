@@ -9,10 +9,8 @@ from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
 from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
-from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, reverse
+from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
 from trilogue.protocols.reply import Reply
-
-Wire = dict[str, Json]
 
 
 def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:

@@ -10,8 +10,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from trilogue.model import Effort, HostedKind, Protocol, SourceKind, StopReason, ThinkingMode, Tier
+from trilogue.model import Effort, HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
 from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
+
+Wire = dict[str, Json]
+"""a JSON object as it is sent"""
 
 K = TypeVar("K")
 V = TypeVar("V")

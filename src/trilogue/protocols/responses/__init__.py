@@ -1,4 +1,4 @@
-"""The OpenAI Responses protocol."""
+"""OpenAI Responses: `POST /v1/responses`."""
 
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.responses.conversation import HISTORY
@@ -10,8 +10,8 @@ from trilogue.protocols.responses.encode_response import encode_response
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.errors import decode_error, encode_error
 from trilogue.protocols.responses.glance import glance
-from trilogue.protocols.responses.tools import HOSTED
-from trilogue.protocols.responses.wire import FATES, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
+from trilogue.protocols.responses.tools import OFFERED
+from trilogue.protocols.responses.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 
 CODEC = Codec(
     protocol=PROTOCOL,
@@ -27,8 +27,8 @@ CODEC = Codec(
     request_fields=REQUEST_FIELDS,
     fates=FATES,
     history_tools=HISTORY,
-    hosted_tools=HOSTED,
+    hosted_tools=OFFERED,
     custom_tools=True,
-    name_limit=64,
+    name_limit=MAX_NAME,
     response_fates=RESPONSE_FATES,
 )

@@ -24,8 +24,7 @@ from trilogue.protocols.ids import short_user
 from trilogue.protocols.openai_cache import lose_lifetime
 from trilogue.protocols.openai_schema import fits_strict
 from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.responses.usage import TIERS
-from trilogue.protocols.responses.wire import MAX_USER_LENGTH, MIN_OUTPUT_TOKENS
+from trilogue.protocols.responses.wire import MAX_USER_LENGTH, MIN_OUTPUT_TOKENS, TIERS
 
 _FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}

@@ -14,10 +14,8 @@ from trilogue.protocols.fields import Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.items import decode_item
-from trilogue.protocols.responses.usage import TIERS, awaits_client, decode_stop, decode_usage
-from trilogue.protocols.responses.wire import PROTOCOL
-
-_FAILED = frozenset({"failed", "cancelled"})
+from trilogue.protocols.responses.usage import awaits_client, decode_stop, decode_usage
+from trilogue.protocols.responses.wire import FAILED, PROTOCOL, TIERS
 
 
 class Envelope(Struct, frozen=True, kw_only=True):
@@ -45,7 +43,7 @@ def read_envelope(body: Json) -> Envelope:
         model=known["model"] or "",
         created=None if created is None else int(created),
         status=known["status"],
-        failed=known["status"] in _FAILED,
+        failed=known["status"] in FAILED,
         incomplete=known["incomplete_details"],
         output=known["output"],
         usage=decode_usage(known["usage"], known["tool_usage"]) if known["usage"] is not None else None,

@@ -30,7 +30,7 @@ from trilogue.protocols.responses.open_items import (
     Part,
 )
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
-from trilogue.protocols.responses.wire import ITEM_EVENT, PROTOCOL, ItemDelta
+from trilogue.protocols.responses.wire import FAILED, ITEM_EVENT, PROTOCOL, ItemDelta
 from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"
@@ -40,8 +40,7 @@ _RAW = "response.reasoning_text.delta"
 _ARGUMENTS = "response.function_call_arguments.delta"
 _FAST = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS})
 _decode_delta = msgspec.json.Decoder(ItemDelta).decode
-_ENDED = frozenset({"completed", "incomplete", "failed", "cancelled"})
-_FAILED = ("failed", "cancelled")
+_ENDED = frozenset({"completed", "incomplete", *FAILED})
 _COMPLAINTS = ("detail", "message", "errors")
 """what an event without a type says when it is an error of a proxy"""
 _PART_TYPES = ("output_text", "refusal", "text")
@@ -168,7 +167,7 @@ class ResponsesStreamDecoder(StreamDecoder):
 
     def _lifecycle(self, body: dict[str, Json]) -> None:
         response = _response_of(body)
-        if response.get("status") in _FAILED:
+        if response.get("status") in FAILED:
             raise UpstreamFailure(failure_of_response(response))
         if not self._started:
             self._start(read_envelope(response))
@@ -180,7 +179,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         status = envelope.status if envelope.status in _ENDED else name or "completed"
         if not self._started:
             self._start(envelope)
-        if status in _FAILED:
+        if status in FAILED:
             raise UpstreamFailure(failure_of_response(response))
         self._recover(envelope.output or [])
         finish = Finish(

@@ -1,7 +1,8 @@
 """Items of the Responses protocol ↔ blocks: tool calls and results, reasoning, and what else stands beside messages.
 
 In: items as they stand in `input` or `output`. Out: the blocks they hold, and back. Messages are turns in a request and
-runs of blocks in an answer, so they are read where those are built; their parts are in `content.py`.
+runs of blocks in an answer, so they are read where those are built; their parts are in
+`decode_content.py` and `encode_content.py`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ end, or with None if it never does. Deltas only ever add; what the end says diff
 
 from __future__ import annotations
 
-from typing import Protocol as Shape
+from typing import Protocol as Interface
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ from trilogue.protocols.responses.items import decode_item, of_kind
 _CLOSED = -1
 
 
-class Sink(Shape):
+class Sink(Interface):
     """Where the blocks go: the decoder."""
 
     def begin(self, block: Block) -> int:

@@ -9,7 +9,7 @@ goes out at once; the done events repeat it once.
 from __future__ import annotations
 
 from typing import Any
-from typing import Protocol as Shape
+from typing import Protocol as Interface
 
 from trilogue.model import (
     Block,
@@ -41,7 +41,7 @@ NO_LOGPROBS = b',"logprobs":[],"sequence_number":'
 """What follows the text of a text delta."""
 
 
-class Stream(Shape):
+class Stream(Interface):
     """Where the events go: the encoder."""
 
     reply: Reply

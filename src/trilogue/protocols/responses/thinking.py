@@ -14,11 +14,9 @@ from trilogue.protocols.effort import effort_of_budget, lose_beside_effort, near
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.controls import given
+from trilogue.protocols.responses.wire import EFFORTS
 
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
-
-
-_EFFORTS = {effort.value: effort for effort in Effort}
 
 
 def decode_thinking(fields: Fields) -> Thinking | None:
@@ -27,9 +25,9 @@ def decode_thinking(fields: Fields) -> Thinking | None:
     if reasoning is None:
         return None
     effort = reasoning.text("effort")
-    if effort is not None and effort not in _EFFORTS:
+    if effort is not None and effort not in EFFORTS:
         raise BadRequest(f"reasoning.effort cannot be {effort!r}", path="reasoning.effort")
-    thinking = Thinking(effort=_EFFORTS[effort] if effort is not None else None, visibility=reasoning.text("summary"))
+    thinking = Thinking(effort=EFFORTS[effort] if effort is not None else None, visibility=reasoning.text("summary"))
     fields.keep("reasoning", reasoning)
     return thinking
 

@@ -31,7 +31,7 @@ from trilogue.protocols.responses.choice import encode_choice
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _CLIENT_KINDS = frozenset({HostedKind.COMPUTER, HostedKind.PATCH})
-NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}
+_NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}
 
 
 class ToolReader(Struct):
@@ -300,7 +300,7 @@ _OWN_MARKS = frozenset({"item_id", "namespace_fields"})
 
 def _parameters(schema: dict[str, Json] | None) -> dict[str, Json]:
     if schema is None:
-        return NO_PARAMETERS
+        return _NO_PARAMETERS
     return parameters_of(schema)
 
 
@@ -356,8 +356,8 @@ _HOSTED_WRITERS: dict[HostedKind, Callable[[HostedTool, Ledger], dict[str, Json]
     HostedKind.TOOL_SEARCH: _write_tool_search,
 }
 
-HOSTED = frozenset(_HOSTED_WRITERS)
-"""Hosted tools of other protocols that can be offered here."""
+OFFERED = frozenset(_HOSTED_WRITERS)
+"""hosted tools of other protocols that can be offered here"""
 
 
 def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:

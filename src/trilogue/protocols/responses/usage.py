@@ -6,7 +6,7 @@ reason, only a status, so that "the model wants a tool" is read off the blocks.
 
 from __future__ import annotations
 
-from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, Tier, ToolCall, Usage
+from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
 from trilogue.protocols.reply import Reply
@@ -34,8 +34,6 @@ _STATUS: dict[StopReason, tuple[str, str | None, str | None]] = {
     StopReason.CONTEXT_WINDOW: ("incomplete", "max_output_tokens", "stop.detail"),
     StopReason.REFUSAL: ("incomplete", "content_filter", None),
 }
-
-TIERS = {tier.value: tier for tier in Tier if tier is not Tier.BATCH}
 
 
 def awaits_client(block: Block) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.model import HostedKind, Json, Protocol
+from trilogue.model import Effort, HostedKind, Json, Protocol, Tier
 from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
 from trilogue.protocols.fields import Kinds
 
@@ -194,8 +194,12 @@ HOSTED_TOOLS: dict[str, HostedKind] = {
 }
 """Tool type to what it does; any other type is OTHER."""
 
+EFFORTS = {effort.value: effort for effort in Effort}
+TIERS = {tier.value: tier for tier in Tier if tier is not Tier.BATCH}
+
 MIN_OUTPUT_TOKENS = 16
 MAX_USER_LENGTH = 128
+MAX_NAME = 64
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
@@ -241,6 +245,8 @@ TERMINAL = {
 }
 """The last event of a stream, by the status of the response."""
 
+FAILED = ("failed", "cancelled")
+"""Statuses of responses that ended without an answer."""
 
 ITEM_EVENT: Kinds = {
     "output_index": int,
