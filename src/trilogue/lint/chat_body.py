@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.errors import UpstreamProtocolError
 from trilogue.lint.asked import Asked
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, count, index, is_count, is_int, obj, objects, one_of, text
+from trilogue.lint.shape import arr, count, index, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.model import Json
-from trilogue.protocols.jsontext import parse, parse_object
+from trilogue.protocols.jsontext import parse_object
 
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 _CALL_TYPES = frozenset({"function", "custom"})
@@ -43,15 +42,6 @@ class Answer(Struct):
     is_legacy: bool = False
     """calls by the deprecated `function_call`"""
     is_refused: bool = False
-
-
-def is_json(value: str) -> bool:
-    """The text is a JSON text."""
-    try:
-        parse(value, UpstreamProtocolError)
-    except UpstreamProtocolError:
-        return False
-    return True
 
 
 def check_envelope(body: dict[str, Json], report: Report, asked: Asked) -> None:

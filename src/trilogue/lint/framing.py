@@ -7,9 +7,8 @@ It does not know what the data means.
 
 from __future__ import annotations
 
-from trilogue.errors import UpstreamProtocolError
 from trilogue.lint.findings import Report
-from trilogue.protocols.jsontext import parse
+from trilogue.lint.shape import is_json
 from trilogue.sse import SseEvent
 
 _BOM = b"\xef\xbb\xbf"
@@ -149,10 +148,4 @@ def is_utf8(line: bytes) -> bool:
 
 def _is_whole(data: bytes) -> bool:
     """A payload by itself."""
-    if data.strip() == _DONE:
-        return True
-    try:
-        parse(data, UpstreamProtocolError)
-    except UpstreamProtocolError:
-        return False
-    return True
+    return data.strip() == _DONE or is_json(data)

@@ -1,7 +1,7 @@
 """Rules Q: what is wrong with a request body, as far as it shows without headers, SDKs or a list of models.
 
-In: a parsed request of any protocol. Out: findings in the report. Each protocol has a reader that lists its calls and
-results in order; the rules about them are the same for all.
+In: a parsed request of any protocol. Out: findings in the report. Calls and results are in `request_calls.py`, tool
+definitions in `request_tools.py`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable, Iterator
 
 from trilogue.lint.findings import Report
+from trilogue.lint.request_calls import check_calls
 from trilogue.lint.request_tools import check_tools
-from trilogue.lint.request_turns import Mark, chat_marks, messages_marks, responses_marks
 from trilogue.lint.shape import arr, is_int, is_number, obj, objects, one_of, text
 from trilogue.model import Json, Protocol
 
-_ID_LIMIT = 64
 _METADATA = (16, 64, 512)
 
 _ROLES = {
@@ -64,7 +63,7 @@ def check_request(protocol: Protocol, body: dict[str, Json], report: Report) -> 
     _check_fields(protocol, body, report)
     _TURNS[protocol](body, report)
     check_tools(protocol, body, report)
-    _check_pairs(list(_MARKS[protocol](body)), protocol, report)
+    check_calls(protocol, body, report)
 
 
 def _check_fields(protocol: Protocol, body: dict[str, Json], report: Report) -> None:
@@ -209,39 +208,3 @@ _TURNS: dict[Protocol, Callable[[dict[str, Json], Report], None]] = {
     Protocol.MESSAGES: _messages,
     Protocol.RESPONSES: _responses,
 }
-_MARKS: dict[Protocol, Callable[[dict[str, Json]], Iterator[Mark]]] = {
-    Protocol.CHAT: chat_marks,
-    Protocol.MESSAGES: messages_marks,
-    Protocol.RESPONSES: responses_marks,
-}
-
-
-def _check_pairs(marks: list[Mark], protocol: Protocol, report: Report) -> None:
-    """Calls and results, in order. A mark that is neither lets the conversation go on."""
-    waiting: dict[str, Mark] = {}
-    answered: set[str] = set()
-    for mark in marks:
-        if mark.kind == "call":
-            report.check(mark.id not in waiting and mark.id not in answered, "Q07", f"{mark.path}: the id occurs twice")
-            waiting[mark.id] = mark
-            _check_call(mark, protocol, report)
-        elif mark.kind == "result":
-            report.check(mark.id not in answered, "Q07", f"{mark.path}: a second result of one call")
-            is_known = mark.is_open or mark.id in waiting or mark.id in answered
-            report.check(is_known, "Q05", f"{mark.path}: a result without its call")
-            answered.add(mark.id)
-            waiting.pop(mark.id, _NO_LIMIT)
-        else:
-            for call in waiting.values():
-                report.check(call.is_open, "Q06", f"{call.path}: a call without its result")
-            answered.update(waiting)
-            waiting.clear()
-
-
-def _check_call(mark: Mark, protocol: Protocol, report: Report) -> None:
-    if protocol is Protocol.MESSAGES:
-        is_legal = bool(mark.id) and all(char.isascii() and (char.isalnum() or char in "_-") for char in mark.id)
-        report.check(is_legal, "Q09", f"{mark.path}.id has characters that are not allowed")
-    else:
-        report.check(0 < len(mark.id) <= _ID_LIMIT, "Q09", f"{mark.path}: the id is empty or longer than {_ID_LIMIT}")
-    report.check(mark.has_arguments, "Q13", f"{mark.path}: the arguments are of the wrong type")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from trilogue.errors import UpstreamProtocolError
 from trilogue.model import Json
+from trilogue.protocols.jsontext import parse
 
 
 def obj(value: Json) -> dict[str, Json]:
@@ -55,3 +57,12 @@ def one_of(value: Json, names: frozenset[str]) -> TypeGuard[str]:
 def objects(value: Json) -> list[dict[str, Json]]:
     """The objects of an array."""
     return [entry for entry in arr(value) if isinstance(entry, dict)]
+
+
+def is_json(value: bytes | str) -> bool:
+    """A JSON text."""
+    try:
+        parse(value, UpstreamProtocolError)
+    except UpstreamProtocolError:
+        return False
+    return True

@@ -1,21 +1,27 @@
-"""The calls and results of a conversation, in order, in one form for all protocols.
+"""Rules Q05, Q06, Q07, Q09, Q13: the calls and results of a conversation.
 
-A `Mark` is a call, a result, or a turn that goes on without them ("turn"): before one, every call must have its result.
+Each protocol has a reader that lists them in order as marks; the rules about them are the same for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from msgspec import Struct
 
+from trilogue.lint.findings import Report
 from trilogue.lint.shape import arr, obj, objects, text
-from trilogue.model import Json
+from trilogue.model import Json, Protocol
+
+_ID_LIMIT = 64
 
 
 class Mark(Struct, frozen=True, kw_only=True):
-    """`is_open`: its other half may be elsewhere (earlier responses, or a provider's own tools)."""
+    """A call, a result, or a turn that goes on without them: before one, every call must have its result.
+
+    `is_open`: its other half may be elsewhere (earlier responses, or a provider's own tools).
+    """
 
     kind: Literal["call", "result", "turn"]
     path: str
@@ -24,7 +30,7 @@ class Mark(Struct, frozen=True, kw_only=True):
     is_open: bool = False
 
 
-def chat_marks(body: dict[str, Json]) -> Iterator[Mark]:
+def _chat(body: dict[str, Json]) -> Iterator[Mark]:
     """Calls are in assistant messages, results are messages."""
     for number, message in enumerate(objects(body.get("messages"))):
         path = f"messages[{number}]"
@@ -40,7 +46,7 @@ def chat_marks(body: dict[str, Json]) -> Iterator[Mark]:
             yield Mark(kind="call", path=where, id=text(call.get("id")), has_arguments=isinstance(value, str))
 
 
-def messages_marks(body: dict[str, Json]) -> Iterator[Mark]:
+def _messages(body: dict[str, Json]) -> Iterator[Mark]:
     """Calls and results are blocks; the results are in the next turn of the user."""
     for number, message in enumerate(objects(body.get("messages"))):
         path = f"messages[{number}]"
@@ -63,7 +69,7 @@ _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
 
 
-def responses_marks(body: dict[str, Json]) -> Iterator[Mark]:
+def _responses(body: dict[str, Json]) -> Iterator[Mark]:
     """Calls and results are items; earlier responses may hold the other half."""
     items = arr(body.get("input"))
     has_state = any(body.get(name) for name in ("previous_response_id", "conversation", "prompt")) or any(
@@ -83,3 +89,41 @@ def responses_marks(body: dict[str, Json]) -> Iterator[Mark]:
     # Items may lie between a call and its result, so only the end of the input closes the calls.
     if items:
         yield Mark(kind="turn", path=f"input[{len(items) - 1}]")
+
+
+_MARKS: dict[Protocol, Callable[[dict[str, Json]], Iterator[Mark]]] = {
+    Protocol.CHAT: _chat,
+    Protocol.MESSAGES: _messages,
+    Protocol.RESPONSES: _responses,
+}
+
+
+def check_calls(protocol: Protocol, body: dict[str, Json], report: Report) -> None:
+    """Each call has its result, and each result its call, before the conversation goes on."""
+    waiting: dict[str, Mark] = {}
+    answered: set[str] = set()
+    for mark in _MARKS[protocol](body):
+        if mark.kind == "call":
+            report.check(mark.id not in waiting and mark.id not in answered, "Q07", f"{mark.path}: the id occurs twice")
+            waiting[mark.id] = mark
+            _check_call(mark, protocol, report)
+        elif mark.kind == "result":
+            report.check(mark.id not in answered, "Q07", f"{mark.path}: a second result of one call")
+            is_known = mark.is_open or mark.id in waiting or mark.id in answered
+            report.check(is_known, "Q05", f"{mark.path}: a result without its call")
+            answered.add(mark.id)
+            waiting.pop(mark.id, None)
+        else:
+            for call in waiting.values():
+                report.check(call.is_open, "Q06", f"{call.path}: a call without its result")
+            answered.update(waiting)
+            waiting.clear()
+
+
+def _check_call(mark: Mark, protocol: Protocol, report: Report) -> None:
+    if protocol is Protocol.MESSAGES:
+        is_legal = bool(mark.id) and all(char.isascii() and (char.isalnum() or char in "_-") for char in mark.id)
+        report.check(is_legal, "Q09", f"{mark.path}.id has characters that are not allowed")
+    else:
+        report.check(0 < len(mark.id) <= _ID_LIMIT, "Q09", f"{mark.path}: the id is empty or longer than {_ID_LIMIT}")
+    report.check(mark.has_arguments, "Q13", f"{mark.path}: the arguments are of the wrong type")
