@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, parse, zero_config
+from trilogue.config import Config, ConfigError, load, parse, zero_config
 from trilogue.model import Protocol
 from trilogue.routing import NoRoute
 
@@ -20,6 +20,12 @@ def test_nothing_set() -> None:
     assert config.providers["demo"].is_demo
     assert config.server.host == "127.0.0.1"
     assert config.router().resolve("demo-tools").targets == (("demo", "demo-tools"),)
+
+
+def test_loading_no_file() -> None:
+    """Is what works without one."""
+    environ = {"OPENAI_API_KEY": "o"}
+    assert load(None, environ) == zero_config(environ)
 
 
 def test_both_vendors() -> None:

@@ -1,4 +1,4 @@
-"""The command line: `trilogue convert`, `trilogue collect`, `trilogue lint`, `trilogue losses`."""
+"""The command line. `app.py` lists the commands; each has a file of its own."""
 
 from trilogue.cli.app import main
 

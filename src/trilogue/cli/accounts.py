@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from trilogue.config import ConfigError, Vault, find, load, state_directory, zero_config
+from trilogue.config import ConfigError, Vault, find, load, state_directory
 from trilogue.pool import Account, Pool, Pools
 from trilogue.state import FILE_NAME, load_into, write_now
 
@@ -154,7 +154,7 @@ def _known(path: str | None, now: float) -> Pools:
     """The configured accounts with what the state file knows of them."""
     file = find(Path(path) if path else None)
     try:
-        config = load(file, os.environ) if file else zero_config(os.environ)
+        config = load(file, os.environ)
     except ConfigError as error:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
     if not config.pool.persist:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from trilogue.cli.files import counted
 from trilogue.config import (
     Config,
     ConfigError,
@@ -18,7 +19,6 @@ from trilogue.config import (
     load,
     refuse_start,
     warnings,
-    zero_config,
 )
 from trilogue.config.schema import json_schema
 
@@ -44,7 +44,7 @@ def check(file: Path | None, schema: bool) -> None:
         return
     path = find(file)
     try:
-        config = load(path, os.environ) if path else zero_config(os.environ)
+        config = load(path, os.environ)
     except ConfigError as error:
         if file is None and path:
             click.echo(f"{path} cannot be used:", err=True)
@@ -63,7 +63,7 @@ def check(file: Path | None, schema: bool) -> None:
 
 def summary(config: Config) -> Iterator[str]:
     """What would be served, one line each, without any secret."""
-    yield f"listens on {config.server.host}:{config.server.port}, {_count(config.server.workers, 'worker')}"
+    yield f"listens on {config.server.host}:{config.server.port}, {counted(config.server.workers, 'worker')}"
     names = ", ".join(key.name for key in config.keys)
     yield f"client keys: {names}" if names else "client keys: none, so only programs on this machine can connect"
     if config.admin.key is not None:
@@ -84,8 +84,8 @@ def _provider_line(provider: Provider) -> str:
     if provider.is_demo:
         return "the built-in demo model"
     names = ", ".join(account.name for account in provider.accounts)
-    accounts = f"{_count(len(provider.accounts), 'account')} ({names})" if names else "no account"
-    models = f", {_count(len(provider.models), 'model')} listed" if provider.models else ""
+    accounts = f"{counted(len(provider.accounts), 'account')} ({names})" if names else "no account"
+    models = f", {counted(len(provider.models), 'model')} listed" if provider.models else ""
     return f"{provider.protocol.value} at {provider.base_url}, {accounts}{models}"
 
 
@@ -93,7 +93,3 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
     if lines:
         yield f"{title}:"
         yield from (f"  {line}" for line in lines)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

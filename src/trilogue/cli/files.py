@@ -12,8 +12,6 @@ import click
 
 from trilogue import Protocol, TrilogueError
 
-MAX_FILE_BYTES = 256 * 1024 * 1024
-
 
 class ProtocolType(click.ParamType[Protocol]):
     """chat, messages or responses; the long names of config files work too."""
@@ -55,3 +53,8 @@ def naming(path: str) -> Iterator[None]:
 def looks_like_stream(path: str, data: bytes) -> bool:
     """Server-sent events rather than one JSON document."""
     return path.endswith(".sse") or data.lstrip()[:6] in (b"data: ", b"event:", b"data:{") or data[:1] == b":"
+
+
+def counted(number: int, noun: str) -> str:
+    """1 account, 2 accounts."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")

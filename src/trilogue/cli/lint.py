@@ -7,7 +7,7 @@ import sys
 import click
 
 from trilogue import BadRequest, Protocol
-from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read
+from trilogue.cli.files import PROTOCOL, counted, looks_like_stream, naming, read
 from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
 from trilogue.model import Json
 from trilogue.protocols.jsontext import parse
@@ -44,7 +44,7 @@ def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own
     for finding in findings:
         click.echo(_line(finding))
     broken = sum(finding.severity == "error" for finding in findings)
-    click.echo(f"{_count(broken, 'broken rule')}, {_count(len(findings) - broken, 'note')}", err=True)
+    click.echo(f"{counted(broken, 'broken rule')}, {counted(len(findings) - broken, 'note')}", err=True)
     if broken:
         sys.exit(FINDINGS)
 
@@ -72,10 +72,6 @@ def _object(data: bytes) -> dict[str, Json]:
     if not isinstance(body, dict):
         raise BadRequest("the file must hold a JSON object")
     return body
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _line(finding: Finding) -> str:

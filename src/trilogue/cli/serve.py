@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
 from trilogue.cli.welcome import welcome
-from trilogue.config import Config, ConfigError, Problem, find, load, refuse_start, state_directory, zero_config
+from trilogue.config import Config, ConfigError, Problem, find, load, refuse_start, state_directory
 from trilogue.config import Provider as ProviderConfig
 from trilogue.demo import DemoTransport
 from trilogue.gateway.accounts import Accounts
@@ -116,7 +116,7 @@ class Settings:
 
     def load(self) -> Config:
         """Read it anew. Raises ConfigError."""
-        config = load(self._file, os.environ) if self._file else zero_config(os.environ)
+        config = load(self._file, os.environ)
         config = replace(config, server=replace(config.server, **self._given))
         # The address stays what it was at the start, whatever a later version of the file says.
         self._bound = self._bound or _fixed(config)

@@ -17,14 +17,14 @@ from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.reader import Reader
 from trilogue.config.types import Config
 from trilogue.config.validate import check
-from trilogue.config.zero import zero_providers
+from trilogue.config.zero import zero_config, zero_providers
 
 FILE_NAME = "trilogue.yaml"
 
 
-def load(path: Path, environ: Mapping[str, str]) -> Config:
-    """Read a file. Raises ConfigError with everything that is wrong with it."""
-    return parse(_read(path), environ, path.parent)
+def load(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """Read a file, or what works without one. Raises ConfigError with everything that is wrong with it."""
+    return zero_config(environ) if path is None else parse(_read(path), environ, path.parent)
 
 
 def parse(data: bytes, environ: Mapping[str, str], folder: Path) -> Config:

@@ -11,33 +11,24 @@ from msgspec import Struct, defstruct
 from msgspec.structs import asdict, replace
 
 from trilogue.model import Protocol
-from trilogue.protocols.profile import Profile, profile_for
+from trilogue.protocols.profile import COMPATIBLE, Profile, profile_for
 
 ProfileName = Literal["auto", "openai", "compatible", "deepseek", "reasoning", "think-tags"]
-
-_COMPATIBLE: dict[str, Any] = {
-    "developer_role": False,
-    "max_tokens_field": "max_tokens",
-    "custom_tools": False,
-    "cache_marks": False,
-    "top_k": True,
-    "openai_fields": False,
-}
 
 PROFILES: dict[str, dict[str, Any]] = {
     # By the model's name alone.
     "auto": {},
     # OpenAI itself, or Azure, whatever the deployment is called; but only a model's name tells if it takes cache marks.
-    "openai": {name: getattr(Profile(), name) for name in _COMPATIBLE if name != "cache_marks"}
+    "openai": {name: getattr(Profile(), name) for name in COMPATIBLE if name != "cache_marks"}
     | {"raw_reasoning": False},
     # A server that takes the common core of Chat Completions: vLLM, llama.cpp, LM Studio, most vendors.
-    "compatible": _COMPATIBLE,
+    "compatible": COMPATIBLE,
     # The same, and wants earlier reasoning back as reasoning_content: DeepSeek, Moonshot.
-    "deepseek": {**_COMPATIBLE, "reasoning_field": "reasoning_content"},
+    "deepseek": {**COMPATIBLE, "reasoning_field": "reasoning_content"},
     # The same, and takes earlier reasoning as `reasoning`: OpenRouter, Ollama, Groq.
-    "reasoning": {**_COMPATIBLE, "reasoning_field": "reasoning"},
+    "reasoning": {**COMPATIBLE, "reasoning_field": "reasoning"},
     # The same, and writes its reasoning as <think>…</think> into the text.
-    "think-tags": {**_COMPATIBLE, "think_tags": True},
+    "think-tags": {**COMPATIBLE, "think_tags": True},
 }
 
 

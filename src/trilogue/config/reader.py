@@ -94,7 +94,7 @@ def _unknown_keys(reader: Reader, value: dict[Any, Any], known: Mapping[str, Any
             hint = f' (did you mean "{close}"?)' if close else ""
             problem = (path, f"unknown key {shown(key)}{hint}")
             reader.problems.append(problem)
-            reader.places[problem] = f"{path}.{key}" if path else str(key)
+            reader.places[problem] = join(path, str(key))
     return meant
 
 

@@ -12,7 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 
 from trilogue.config.folders import state_directory
-from trilogue.config.vault import NAME, Vault, VaultError
+from trilogue.config.names import NAME
+from trilogue.config.vault import Vault, VaultError
 
 MAX_SECRET_BYTES = 64 * 1024
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
 from trilogue.config.endpoint import proxy_fault, url_fault
+from trilogue.config.names import NAME, NAME_RULE
 from trilogue.config.secret import Secret
 from trilogue.config.types import Config, Provider
 from trilogue.routing import Provider as RoutingProvider
@@ -16,7 +17,6 @@ from trilogue.routing.names import name_fault
 MIN_SEAL_KEY = 32
 MIN_ADMIN_KEY = 16
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _NOT_OURS = frozenset(
@@ -95,8 +95,8 @@ def _check_rules(config: Config) -> Found:
 
 
 def _check_provider(path: str, name: str, provider: Provider) -> Found:
-    if not _NAME.fullmatch(name):
-        yield path, "a provider's name must be letters, digits, dots, dashes and underscores, at most 64"
+    if not NAME.fullmatch(name):
+        yield path, f"a provider's name {NAME_RULE}"
     fault = url_fault(provider.base_url) if provider.base_url else None
     if fault:
         yield f"{path}.base_url", fault
@@ -127,8 +127,8 @@ def _check_proxies(path: str, proxies: Iterable[Secret]) -> Found:
 def _repeated(path: str, names: Iterable[str]) -> Found:
     seen: set[str] = set()
     for index, name in enumerate(names):
-        if name and not _NAME.fullmatch(name):
-            yield f"{path}[{index}].name", "must be letters, digits, dots, dashes and underscores, at most 64"
+        if name and not NAME.fullmatch(name):
+            yield f"{path}[{index}].name", NAME_RULE
         elif name and name in seen:
             yield f"{path}[{index}].name", f'"{name}" is there twice'
         seen.add(name)

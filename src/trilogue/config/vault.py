@@ -7,7 +7,6 @@ are for the user alone. A backup of the vault without its key tells nothing but 
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -15,11 +14,11 @@ from pathlib import Path
 import msgspec
 
 from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Cipher
+from trilogue.config.names import NAME, NAME_RULE
 from trilogue.errors import TrilogueError
 
 FILE = "accounts.vault"
 KEY_FILE = "vault.key"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class VaultError(TrilogueError):
@@ -54,7 +53,7 @@ class Vault:
     def put(self, name: str, key: str) -> None:
         """Keep the key of an account, or replace it."""
         if not NAME.fullmatch(name):
-            raise VaultError("a name must be letters, digits, dots, dashes and underscores, at most 64")
+            raise VaultError(f"a name {NAME_RULE}")
         held = self._read()
         nonce = secrets.token_bytes(NONCE_BYTES)
         try:

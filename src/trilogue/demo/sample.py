@@ -56,7 +56,7 @@ class Sampler(Struct):
         """A value for a part of the schema."""
         if not isinstance(schema, dict) or depth > MAX_DEPTH:
             return None
-        schema = self._resolve(schema, depth)
+        schema = self._resolve(schema)
         for fixed in ("const", "default"):
             if fixed in schema:
                 return schema[fixed]
@@ -64,7 +64,7 @@ class Sampler(Struct):
             return next((choice for choice in choices if str(choice).lower() in self.text.lower()), choices[0])
         return _MAKERS.get(_kind(schema), Sampler._string)(self, schema, name, depth)
 
-    def _resolve(self, schema: Schema, depth: int) -> Schema:
+    def _resolve(self, schema: Schema) -> Schema:
         """Follow references and take the first alternative that is not null."""
         for _ in range(MAX_DEPTH):
             if isinstance(target := schema.get("$ref"), str):

@@ -109,11 +109,11 @@ class Teller:
 
     def _cut(self, text: str) -> tuple[str, str | None]:
         """The text before the first stop sequence, and which one it was."""
-        found = [(text.find(sequence), sequence) for sequence in self._request.sampling.stop if sequence in text]
-        if not any(sequence for _, sequence in found):
+        sequences = [sequence for sequence in self._request.sampling.stop if sequence and sequence in text]
+        if not sequences:
             return text, None
-        position, sequence = min((hit for hit in found if hit[1]), key=lambda hit: hit[0])
-        return text[:position], sequence
+        first = min(sequences, key=text.find)
+        return text[: text.find(first)], first
 
     def _refusal(self, index: int, block: Refusal) -> Iterator[Event]:
         yield BlockStart(index, replace(block, text=""))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -118,14 +119,16 @@ _MESSAGES = (
     ),
 )
 
-_COMPATIBLE = Profile(
-    developer_role=False,
-    max_tokens_field="max_tokens",
-    custom_tools=False,
-    cache_marks=False,
-    top_k=True,
-    openai_fields=False,
-)
+COMPATIBLE: dict[str, Any] = {
+    "developer_role": False,
+    "max_tokens_field": "max_tokens",
+    "custom_tools": False,
+    "cache_marks": False,
+    "top_k": True,
+    "openai_fields": False,
+}
+"""what servers differ in that take no more than the common core of Chat Completions"""
+_COMPATIBLE = Profile(**COMPATIBLE)
 
 _MARKED = r"gpt-(5\.([6-9]|\d\d)|[6-9]|\d\d)"
 """OpenAI's models that take explicit cache marks; the others answer one with an error, and cache without being told"""

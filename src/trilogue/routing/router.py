@@ -18,8 +18,6 @@ from trilogue.routing.names import check_model_name
 from trilogue.routing.routes import CompiledRoute, Route
 from trilogue.routing.validate import find_problems
 
-__all__ = ["Provider", "Resolution", "Router", "Upstream"]
-
 
 class Upstream(NamedTuple):
     """A provider's name and the model to ask it for."""
