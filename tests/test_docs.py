@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+import trilogue
 from trilogue import LOSSES
 from trilogue.cli.app import COMMANDS, app
 from trilogue.cli.losses import losses_table
@@ -60,6 +61,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     """A link to another page of ours must find it."""
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("name", [name for name in trilogue.__all__ if name != "__version__"])
+def test_every_public_name_is_documented(name: str) -> None:
+    """docs/library.md says what it is for."""
+    assert re.search(rf"\b{name}\b", (DOCS / "library.md").read_text())
 
 
 def flags() -> list[tuple[str, str]]:

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
         StrictLoss,
         TrilogueError,
         Unsupported,
+        UpstreamConnect,
         UpstreamError,
         UpstreamFailure,
         UpstreamProtocolError,
+        UpstreamTimeout,
         UpstreamTruncated,
     )
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
@@ -72,9 +74,11 @@ __all__ = [
     "Target",
     "TrilogueError",
     "Unsupported",
+    "UpstreamConnect",
     "UpstreamError",
     "UpstreamFailure",
     "UpstreamProtocolError",
+    "UpstreamTimeout",
     "UpstreamTruncated",
     "Usage",
     "__version__",
@@ -88,8 +92,8 @@ __all__ = [
 
 _HOMES = {
     "trilogue.errors": (
-        "BadRequest ClientError InternalError SealError StrictLoss TrilogueError Unsupported UpstreamError "
-        "UpstreamFailure UpstreamProtocolError UpstreamTruncated"
+        "BadRequest ClientError InternalError SealError StrictLoss TrilogueError Unsupported UpstreamConnect "
+        "UpstreamError UpstreamFailure UpstreamProtocolError UpstreamTimeout UpstreamTruncated"
     ),
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",

@@ -26,7 +26,7 @@ from trilogue.model import (
     StopReason,
     Text,
 )
-from trilogue.protocols.encoding import EVENTS, LIFECYCLE, State
+from trilogue.protocols.encoding import LIFECYCLE, State, StreamEncoder
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
 
@@ -50,6 +50,7 @@ WAY: dict[State, list[type[Event]]] = {
 }
 """how to get into each state"""
 
+EVENTS = tuple(StreamEncoder.HANDLERS)
 CELLS = [(state, event) for state in State for event in EVENTS]
 
 

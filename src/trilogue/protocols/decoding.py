@@ -66,19 +66,18 @@ class StreamDecoder:
         if self.done:
             return []
         fresh = self._sse.at_rest
-        found: list[SseEvent] = []
-        event: SseEvent | None = None
+        sound = 0
         try:
-            found = self._sse.feed(data)
-            for event in found:
+            for event in self._sse.feed(data):
                 try:
                     self.handle(event)
                 except UpstreamProtocolError as error:
                     self._handle_mended(event, error)
                 if self.done:
                     break
+                sound += 1
         except UpstreamError as error:
-            self.sound = [other is event for other in found].index(True) if event else 0
+            self.sound = sound
             self.fail(error)
         events, self._out = self._out, []
         only = events[0] if len(events) == 1 else None

@@ -53,18 +53,6 @@ LIFECYCLE: dict[State, dict[type[Event], State]] = {
     State.DONE: {},
 }
 
-EVENTS: tuple[type[Event], ...] = (
-    ResponseStart,
-    BlockStart,
-    Delta,
-    ReasoningDelta,
-    CitationDelta,
-    LogprobsDelta,
-    BlockStop,
-    Finish,
-    Failed,
-)
-
 
 class StreamEncoder:
     """Base: give it events, get wire bytes. Subclasses have one method per event type, named in `HANDLERS`."""
