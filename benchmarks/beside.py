@@ -8,7 +8,9 @@ from pathlib import Path
 from benchmarks.gateways import Gateway, NotStarted, Pair, Route, Running, plain_headers
 from benchmarks.install import environment_python
 from benchmarks.interpreter import Interpreter
-from benchmarks.peers import Peer, litellm_home, peers
+from benchmarks.litellm import home as litellm_home
+from benchmarks.peer import Peer
+from benchmarks.peers import peers
 from benchmarks.plan import Progress
 from benchmarks.processes import Processes, on_cores
 from benchmarks.startup import import_seconds

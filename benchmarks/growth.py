@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from benchmarks.answers import PLAIN_ASK, Ask
@@ -156,7 +157,7 @@ def _length_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Step
             yield Step(
                 f"{pair.name}, streams of {events:,} events",
                 seconds,
-                lambda run=run: _with_gateway(bench, gateway, run, into.notes),  # type: ignore[misc]
+                partial(_with_gateway, bench, gateway, run, into.notes),
             )
 
 
@@ -204,7 +205,7 @@ def _request_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Ste
             yield Step(
                 f"{pair.name}, {kind}",
                 (REQUEST_SECONDS + 0.5) * REQUEST_REPEAT * len(sized) + 1,
-                lambda run=run: _with_gateway(bench, gateway, run, into.notes),  # type: ignore[misc]
+                partial(_with_gateway, bench, gateway, run, into.notes),
             )
 
 
@@ -249,7 +250,7 @@ def _open_steps(bench: Bench, gateway: Gateway, files: int, into: Growth) -> Ite
         yield Step(
             f"{count:,} open streams",
             count / OPENED_PER_SECOND + 2 * gap + OPEN_SECONDS + 1,
-            lambda run=run: _with_gateway(bench, gateway, run, into.notes),  # type: ignore[misc]
+            partial(_with_gateway, bench, gateway, run, into.notes),
         )
 
 

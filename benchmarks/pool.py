@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable
 from random import SystemRandom
 
-from trilogue.pool import Action, Ask, Limits, Pools, PoolsSettings, ProviderSpec, Scope, Verdict
+from trilogue.pool import Action, Ask, Limits, Pool, Pools, PoolsSettings, ProviderSpec, Scope, Verdict
 from trilogue.pool.settings import AccountSpec, PoolSettings, Strategy
 
 DECISIONS = 20_000
+CONVERSATIONS = 5_000
 LIMITS = Limits(concurrency=1_000, requests_per_minute=10_000_000, tokens_per_minute=1_000_000_000)
 RATE_LIMITED = Verdict(action=Action.COOL, scope=Scope.ACCOUNT, delay=3_600.0, why="rate_limited")
 NO_MODEL = Verdict(action=Action.COOL, scope=Scope.ACCOUNT_MODEL, delay=3_600.0, why="model_not_found")
@@ -28,34 +29,29 @@ def pools(accounts: int, strategy: Strategy = "lru") -> Pools:
     return Pools([spec], PoolsSettings(), rng=SystemRandom())
 
 
-def plain(accounts: int, strategy: Strategy = "lru") -> Callable[[], object]:
-    """New conversations only."""
-    pool = pools(accounts, strategy).pools["p"]
-
-    def run() -> None:
-        now = START
-        for _ in range(DECISIONS):
-            now += 0.001
-            choice = pool.choose(now, Ask(model="m", tokens=100))
-            if choice is not None:
-                pool.finished(choice, now)
-
-    return run
-
-
-def sticky(accounts: int) -> Callable[[], object]:
-    """5,000 conversations in turn."""
-    pool = pools(accounts).pools["p"]
+def choosing(pool: Pool, conversations: int = 0) -> Callable[[], object]:
+    """One decision after the other: new conversations only, or so many in turn."""
 
     def run() -> None:
         now = START
         for number in range(DECISIONS):
             now += 0.001
-            choice = pool.choose(now, Ask(model="m", sticky=f"key-{number % 5_000}", tokens=100))
+            sticky = f"key-{number % conversations}" if conversations else ""
+            choice = pool.choose(now, Ask(model="m", sticky=sticky, tokens=100))
             if choice is not None:
                 pool.finished(choice, now)
 
     return run
+
+
+def plain(accounts: int, strategy: Strategy = "lru") -> Callable[[], object]:
+    """New conversations only."""
+    return choosing(pools(accounts, strategy).pools["p"])
+
+
+def sticky(accounts: int) -> Callable[[], object]:
+    """5,000 conversations in turn."""
+    return choosing(pools(accounts).pools["p"], CONVERSATIONS)
 
 
 def mostly_away(accounts: int, verdict: Verdict) -> Callable[[], object]:
@@ -65,16 +61,7 @@ def mostly_away(accounts: int, verdict: Verdict) -> Callable[[], object]:
     for number in range(accounts - max(1, accounts // 10)):
         account = pool.accounts[number]
         pool.failed(pool.take(account, START, Ask(model="m")), START, verdict, book.rng)
-
-    def run() -> None:
-        now = START
-        for _ in range(DECISIONS):
-            now += 0.001
-            choice = pool.choose(now, Ask(model="m", tokens=100))
-            if choice is not None:
-                pool.finished(choice, now)
-
-    return run
+    return choosing(pool)
 
 
 def whole(accounts: int) -> Callable[[], object]:
@@ -85,7 +72,7 @@ def whole(accounts: int) -> Callable[[], object]:
         now = START
         for number in range(DECISIONS):
             now += 0.001
-            journey = book.begin(now, f"r{number}", [("p", "m")], sticky=f"key-{number % 5_000}", tokens=100)
+            journey = book.begin(now, f"r{number}", [("p", "m")], sticky=f"key-{number % CONVERSATIONS}", tokens=100)
             journey.next(now)
             journey.finished(now)
 
