@@ -54,27 +54,24 @@ def translate_request(
     equivalent in the target's.
     """
     wire = body if isinstance(body, dict) else parse_request(body)
+    ledger, keeper = Ledger(), sealer or default_sealer()
+    names, calls = NO_NAMES, NO_CALLS
+    stop: tuple[str, ...] = ()
     try:
         request = CODECS[source].decode_request(wire)
         where = target if isinstance(target, Target) else Target.of(target, request.model)
-        ledger = Ledger()
-        names, calls = NO_NAMES, NO_CALLS
-        keeper = sealer or default_sealer()
-        if where.protocol is source and (cleaned := without_sealed(wire, source, ledger, sealer)) is not wire:
-            wire = cleaned
-            request = CODECS[source].decode_request(wire)
-        mended = len(ledger.losses)
-        if repair:
-            request = repair_history(request, ledger)
-        if where.protocol is not source:
+        if where.protocol is source:
+            wire, translated = _kept(wire, request, where, ledger, sealer, repair)
+        else:
+            if repair:
+                request = repair_history(request, ledger)
             if source is Protocol.MESSAGES and not where.profile.billing_block:
                 request = without_billing(request, ledger)
             request, names, calls = _adapt(request, where, keeper, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
-        elif len(ledger.losses) > mended:
-            translated = CODECS[source].encode_request(request, where, ledger)
-        else:
-            translated = {**wire, "model": where.model}
+            if where.protocol is Protocol.RESPONSES:
+                # It has no stop sequences: the answer is cut on its way back instead.
+                stop = request.sampling.stop
     except SUSPECT:
         blame(wire, BadRequest)
         raise
@@ -87,12 +84,27 @@ def translate_request(
         model=request.model,
         names=names,
         calls=calls,
-        # Responses has no stop sequences: the answer is cut on its way back instead.
-        stop=request.sampling.stop if where.protocol is Protocol.RESPONSES is not source else (),
+        stop=stop,
         sealer=keeper,
         parsed=wire is not body,
     )
     return RequestTranslation(translated, ledger.losses, exchange)
+
+
+def _kept(
+    wire: dict[str, Json], request: Request, target: Target, ledger: Ledger, sealer: Sealer | None, repair: bool
+) -> tuple[dict[str, Json], dict[str, Json]]:
+    """A request that stays in its protocol: the client's own, without sealed values, and as the upstream gets it."""
+    codec = CODECS[target.protocol]
+    cleaned = without_sealed(wire, target.protocol, ledger, sealer)
+    if cleaned is not wire:
+        request = codec.decode_request(cleaned)
+    if repair:
+        before = len(ledger.losses)
+        request = repair_history(request, ledger)
+        if len(ledger.losses) > before:
+            return cleaned, codec.encode_request(request, target, ledger)
+    return cleaned, {**cleaned, "model": target.model}
 
 
 def _adapt(
