@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.running import CLIENT_KEY, CONFIG
+from tests.gateway.running import CLIENT_KEY, CONFIG, listening
 from tests.scripted.server import KEY as UPSTREAM_KEY
-
-_LISTENS = re.compile(r"listens on (http://\S+)")
 
 SHORT = """\
 server:
@@ -112,21 +109,13 @@ def started(
             start_new_session=True,
         )
     try:
-        yield Started(_address(process, log_file), process, log_file, file)
+        yield Started(listening(process, log_file), process, log_file, file)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
         if process.stdout is not None:
             process.stdout.close()
-
-
-def _address(process: subprocess.Popen[str], log_file: Path) -> str:
-    line = process.stdout.readline() if process.stdout is not None else ""
-    found = _LISTENS.search(line)
-    if found is None:
-        raise RuntimeError(f"the gateway did not start: {line}{log_file.read_text()}")
-    return found[1]
 
 
 def until(condition: Callable[[], bool], seconds: float = 5) -> None:

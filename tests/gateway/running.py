@@ -98,7 +98,7 @@ def running(directory: Path, config: str, upstream: str, environ: dict[str, str]
         )
     recorder = Recorder()
     try:
-        yield Gateway(_address(process, log_file), log_file, process, recorder)
+        yield Gateway(listening(process, log_file), log_file, process, recorder)
     finally:
         recorder.close()
         process.terminate()
@@ -107,7 +107,8 @@ def running(directory: Path, config: str, upstream: str, environ: dict[str, str]
             process.stdout.close()
 
 
-def _address(process: subprocess.Popen[str], log_file: Path) -> str:
+def listening(process: subprocess.Popen[str], log_file: Path) -> str:
+    """Where a gateway listens, by the first line that it prints."""
     line = process.stdout.readline() if process.stdout is not None else ""
     found = _LISTENS.search(line)
     if found is None:

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from tests.mapping.cases import Body, C, M, R, answer, request
-from tests.mapping.streams import Block, draw
+from tests.mapping.streams import USAGE, Block, draw
 from trilogue import Protocol
 
 _TEXTS = (
@@ -238,31 +238,6 @@ def _optional(**values: Any) -> Body:
     return {name: value for name, value in values.items() if value}
 
 
-_USAGE: dict[Protocol, Body] = {
-    C: {
-        "prompt_tokens": 100,
-        "completion_tokens": 50,
-        "total_tokens": 150,
-        "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 10},
-        "completion_tokens_details": {"reasoning_tokens": 20},
-    },
-    M: {
-        "input_tokens": 30,
-        "cache_read_input_tokens": 60,
-        "cache_creation_input_tokens": 10,
-        "output_tokens": 50,
-        "output_tokens_details": {"thinking_tokens": 20},
-    },
-    R: {
-        "input_tokens": 100,
-        "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 10},
-        "output_tokens": 50,
-        "output_tokens_details": {"reasoning_tokens": 20},
-        "total_tokens": 150,
-    },
-}
-
-
 def answered(protocol: Protocol, seed: int) -> Body:
     """A random answer."""
     rng = Random(f"{protocol.short}{seed}")
@@ -285,7 +260,7 @@ def _chat_answer(blocks: list[Block], stop: str) -> Body:
     if thoughts:
         message["reasoning_content"] = thoughts
     finish = {"end": "stop", "length": "length", "calls": "tool_calls", "filter": "content_filter"}[stop]
-    return answer(C, choices=[{"index": 0, "message": message, "finish_reason": finish}], usage=_USAGE[C])
+    return answer(C, choices=[{"index": 0, "message": message, "finish_reason": finish}], usage=USAGE[C])
 
 
 def _messages_answer(blocks: list[Block], stop: str) -> Body:
@@ -297,7 +272,7 @@ def _messages_answer(blocks: list[Block], stop: str) -> Body:
     }
     reason = {"end": "end_turn", "length": "max_tokens", "calls": "tool_use", "filter": "refusal"}[stop]
     content = [made[block.kind](block) for block in blocks]
-    return answer(M, content=content, stop_reason=reason, usage=_USAGE[M])
+    return answer(M, content=content, stop_reason=reason, usage=USAGE[M])
 
 
 def _responses_answer(blocks: list[Block], stop: str) -> Body:
@@ -317,7 +292,7 @@ def _responses_answer(blocks: list[Block], stop: str) -> Body:
     reason = {"length": "max_output_tokens", "filter": "content_filter"}.get(stop)
     details = {"reason": reason} if reason else None
     status = "incomplete" if reason else "completed"
-    return answer(R, output=items, status=status, incomplete_details=details, usage=_USAGE[R])
+    return answer(R, output=items, status=status, incomplete_details=details, usage=USAGE[R])
 
 
 _ANSWERS = {C: _chat_answer, M: _messages_answer, R: _responses_answer}

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from tests.scripted.server import ScriptedUpstream
 
 
@@ -34,10 +32,3 @@ def running(upstream: ScriptedUpstream | None = None) -> Iterator[ScriptedUpstre
         loop.call_soon_threadsafe(stop.set)
         thread.join(5)
         loop.close()
-
-
-@pytest.fixture
-def scripted() -> Iterator[ScriptedUpstream]:
-    """A scripted upstream in a thread. Import it into a conftest to use it."""
-    with running() as upstream:
-        yield upstream
