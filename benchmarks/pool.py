@@ -6,11 +6,10 @@ account, and with most of the pool away.
 
 from __future__ import annotations
 
-import gc
-import time
 from collections.abc import Callable
 from random import SystemRandom
 
+from benchmarks.core import best
 from trilogue.pool import Action, Ask, Limits, Pool, Pools, PoolsSettings, ProviderSpec, Scope, Verdict
 from trilogue.pool.settings import AccountSpec, PoolSettings, Strategy
 
@@ -92,14 +91,8 @@ SIZES = (10, 100, 1_000)
 
 
 def microseconds(run: Callable[[], object], repeat: int = 3) -> float:
-    """CPU time per decision of the run that was disturbed least."""
-    times = []
-    for _ in range(repeat):
-        gc.collect()
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return min(times) / DECISIONS * 1e6
+    """CPU time per decision."""
+    return best(run, repeat) / DECISIONS * 1e6
 
 
 def main() -> None:

@@ -258,6 +258,13 @@ def test_core_is_pure() -> None:
     assert impurities(MODULES) == []
 
 
+def test_what_protocols_share_is_documented() -> None:
+    text = CODECS_DOC.read_text("utf-8")
+    beside = [module.name.rpartition(".")[2] for module in MODULES if re.fullmatch(r"\w+\.protocols\.\w+", module.name)]
+    assert beside
+    assert [name for name in beside if name not in PROTOCOLS and f"`{name}`" not in text] == []
+
+
 def test_protocol_packages_have_the_same_files() -> None:
     base, further = documented_files(CODECS_DOC.read_text("utf-8"))
     for package, files in protocol_files(SRC / ROOT_PACKAGE / "protocols").items():
