@@ -53,7 +53,7 @@ def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
 @click.pass_obj
 def enable(path: str | None, name: str) -> None:
     """Put an account (NAME or PROVIDER/NAME) back into use."""
-    _change(path, name, lambda pools, one, now: pools.enable(one), "is enabled")
+    _change(path, name, lambda pools, one, _: pools.enable(one), "is enabled")
 
 
 @accounts.command()
@@ -69,7 +69,7 @@ def disable(path: str | None, name: str) -> None:
 @click.pass_obj
 def reset(path: str | None, name: str) -> None:
     """Forget what went wrong with an account: no rest, no failures, enabled."""
-    _change(path, name, lambda pools, one, now: pools.reset(one), "starts anew")
+    _change(path, name, lambda pools, one, _: pools.reset(one), "starts anew")
 
 
 @accounts.command()
@@ -80,7 +80,7 @@ def balance(path: str | None, name: str, amount: float) -> None:
     """Set what an account may still spend."""
     if not math.isfinite(amount):
         raise click.UsageError("AMOUNT must be a number that can be spent, such as 25 or 12.5")
-    _change(path, name, lambda pools, one, now: pools.set_balance(one, amount), f"has a balance of {amount:g}")
+    _change(path, name, lambda pools, one, _: pools.set_balance(one, amount), f"has a balance of {amount:g}")
 
 
 @accounts.command()

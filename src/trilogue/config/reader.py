@@ -53,7 +53,7 @@ class Reader:
         self.failed.add(path)
         return WRONG
 
-    def secret(self, kind: inspect.CustomType, value: Any, path: str) -> Any:
+    def secret(self, _: inspect.CustomType, value: Any, path: str) -> Any:
         """A secret from its reference."""
         if not isinstance(value, str) or not value:
             return self.fail(path, "must be text: env:NAME, file:path, or the value itself in quotes")
@@ -156,11 +156,11 @@ def _read_items(reader: Reader, kind: inspect.VarTupleType, value: Any, path: st
     return tuple(_empty(kind.item_type) if item is WRONG else item for item in read)
 
 
-def _read_text(reader: Reader, kind: inspect.StrType, value: Any, path: str) -> Any:
+def _read_text(reader: Reader, _: inspect.StrType, value: Any, path: str) -> Any:
     return value if isinstance(value, str) else reader.fail(path, "must be text; put it in quotes")
 
 
-def _read_flag(reader: Reader, kind: inspect.BoolType, value: Any, path: str) -> Any:
+def _read_flag(reader: Reader, _: inspect.BoolType, value: Any, path: str) -> Any:
     return value if isinstance(value, bool) else reader.fail(path, "must be true or false")
 
 

@@ -84,7 +84,7 @@ def _greeting(reading: Reading) -> str:
     return scripts.GREETING + ("" if seen and not reading.text else said) + seen
 
 
-def _think(request: Request, reading: Reading, seed: str) -> Answer:
+def _think(_: Request, reading: Reading, seed: str) -> Answer:
     opaque = Opaque(kind=OpaqueKind.ENCRYPTED, value=mint("demo-reasoning-", seed), item_id=mint("rs_", seed))
     reasoning = Reasoning(summary=scripts.THOUGHTS, opaque=opaque, id=opaque.item_id)
     return Answer(blocks=(reasoning, Text(text=scripts.THOUGHT_ANSWER + _greeting(reading))))

@@ -238,7 +238,7 @@ def _redacted(fields: Fields, _: Json) -> Block:
     return Reasoning(opaque=opaque, **_common(fields))
 
 
-def _tool_use(fields: Fields, value: Json) -> Block:
+def _tool_use(fields: Fields, _: Json) -> Block:
     name = fields.required("name")
     if not name and isinstance(fields, LooseFields):
         raise UpstreamProtocolError("a tool call has no name")

@@ -62,7 +62,7 @@ def decode_part(part: Json, path: str, reader: type[Fields], text_type: str) -> 
     return decode(fields, part)
 
 
-def _text(fields: Fields, part: dict[str, Json]) -> Block:
+def _text(fields: Fields, _: dict[str, Json]) -> Block:
     citations = decode_annotations(fields.items("annotations"))
     return Text(
         text=fields.text("text") or "",
@@ -74,7 +74,7 @@ def _text(fields: Fields, part: dict[str, Json]) -> Block:
     )
 
 
-def _refusal(fields: Fields, part: dict[str, Json]) -> Block:
+def _refusal(fields: Fields, _: dict[str, Json]) -> Block:
     return Refusal(text=fields.text("refusal") or "", path=fields.path, extras=fields.rest())
 
 

@@ -134,7 +134,7 @@ def _write_text(writer: PartWriter, block: Text) -> list[dict[str, Json]]:
     return [{"type": "input_text", "text": block.text}]
 
 
-def _write_refusal(writer: PartWriter, block: Refusal) -> list[dict[str, Json]]:
+def _write_refusal(_: PartWriter, block: Refusal) -> list[dict[str, Json]]:
     return [{"type": "input_text", "text": block.text}]
 
 

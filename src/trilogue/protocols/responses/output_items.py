@@ -401,6 +401,6 @@ class CallItem(OutputItem):
 
     def close(self, incomplete: bool) -> dict[str, Json]:
         """Why the answer ends is not known yet. Arguments that break off show that the call was cut."""
-        incomplete = not self._custom and breaks_off(self._said)
+        was_cut = not self._custom and breaks_off(self._said)
         item = {"id": self.id, **encode_call(self._final, self._call_id, self._said), **self.own_extras(self._final)}
-        return {**item, "status": _status(self._final.status if self.stream.native else None, incomplete)}
+        return {**item, "status": _status(self._final.status if self.stream.native else None, was_cut)}

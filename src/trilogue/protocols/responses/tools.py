@@ -327,7 +327,7 @@ def _write_web_search(tool: HostedTool, ledger: Ledger) -> dict[str, Json]:
     return entry
 
 
-def _write_mcp(tool: HostedTool, ledger: Ledger) -> dict[str, Json]:
+def _write_mcp(tool: HostedTool, _: Ledger) -> dict[str, Json]:
     entry: dict[str, Json] = {
         "type": "mcp",
         "server_label": tool.server_label or tool.name or "mcp",
