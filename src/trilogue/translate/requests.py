@@ -21,7 +21,7 @@ from trilogue.translate.billing import without_billing
 from trilogue.translate.callids import tell_apart
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
-from trilogue.translate.history import History, is_plain
+from trilogue.translate.history import PROMPTS, History, is_plain, prompts_by_user
 from trilogue.translate.names import NO_NAMES, Namer, ToolNames
 from trilogue.translate.provenance import Opener
 from trilogue.translate.repair import refuse_broken_history, repair_history
@@ -100,10 +100,15 @@ def _adapt(
 ) -> tuple[Request, ToolNames, frozenset[str]]:
     """The request as the target's encoder wants it: see docs/codecs.md, "Encoding declares or refuses"."""
     ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
+    if target.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role in PROMPTS:
+        request = prompts_by_user(request, ledger)
     plain = is_plain(request.turns)
     opener = Opener(sealer, target, ledger)
     foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.searches(request))
     adapted, names, calls = foreign.request(request), NO_NAMES, NO_CALLS
+    if not adapted.turns:
+        path = adapted.where("turns")
+        raise BadRequest(f"{path} is missing or empty: there is nothing to answer", path=path)
     if plain and not (adapted.tools or adapted.tool_choice or adapted.namespaces):
         return adapted, names, calls
     custom = theirs.custom_tools and target.profile.custom_tools
