@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
-from trilogue.model import Json, Ledger, Loss, Protocol, Request
+from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
 from trilogue.protocols.registry import CODECS
@@ -40,8 +40,8 @@ class RequestTranslation(Struct, frozen=True):
 def translate_request(
     body: dict[str, Json] | bytes | str,
     *,
-    source: Protocol,
-    target: Protocol | Target,
+    source: Protocol | str,
+    target: Protocol | Target | str,
     strict: bool = False,
     repair: bool = False,
     sealer: Sealer | None = None,
@@ -53,6 +53,8 @@ def translate_request(
     Raises `BadRequest` for a request that is not valid in its own protocol and `Unsupported` for what has no sensible
     equivalent in the target's.
     """
+    if type(source) is not Protocol:
+        source = protocol_of(source)
     wire = body if isinstance(body, dict) else parse_request(body)
     try:
         request = CODECS[source].decode_request(wire)
