@@ -11,8 +11,11 @@ from typing import Any
 import click
 
 from trilogue import Protocol, TrilogueError
+from trilogue.protocols.jsontext import parse_object
+from trilogue.sse import SseParser
 
-MAX_FILE_BYTES = 256 * 1024 * 1024
+HEAD_BYTES = 1024 * 1024
+"""of a stream, in which its first events are looked for"""
 
 
 class ProtocolType(click.ParamType[Protocol]):
@@ -55,3 +58,24 @@ def naming(path: str) -> Iterator[None]:
 def looks_like_stream(path: str, data: bytes) -> bool:
     """Server-sent events rather than one JSON document."""
     return path.endswith(".sse") or data.lstrip()[:6] in (b"data: ", b"event:", b"data:{") or data[:1] == b":"
+
+
+def refuse_other_stream(data: bytes, protocol: Protocol, option: str) -> None:
+    """A stream of another protocol has nothing that this one's decoder knows: it would only seem to be cut off."""
+    found = _protocol_of_stream(data)
+    if found not in (None, protocol):
+        raise click.UsageError(f"this is a stream of {found.short}, not of {protocol.short} (see {option})")
+
+
+def _protocol_of_stream(data: bytes) -> Protocol | None:
+    """The protocol of the first event that tells; None if none does."""
+    for event in SseParser().feed(data[:HEAD_BYTES]):
+        body = parse_object(event.data) or {}
+        kind = str(body.get("type"))
+        if "choices" in body:
+            return Protocol.CHAT
+        if kind == "message_start":
+            return Protocol.MESSAGES
+        if kind.startswith("response."):
+            return Protocol.RESPONSES
+    return None
