@@ -177,6 +177,20 @@ CASES = {
         NOBODY,
         "reasoning_rejected",
     ),
+    "response of another account": Case(
+        RESPONSES,
+        400,
+        openai("Previous response with id 'resp_1' not found.", code="previous_response_not_found"),
+        NEXT,
+        NOBODY,
+        "kept_elsewhere",
+    ),
+    "response of another account, vLLM": Case(
+        RESPONSES, 404, openai("Response with id 'resp_1' not found."), NEXT, NOBODY, "kept_elsewhere"
+    ),
+    "conversation of another account": Case(
+        RESPONSES, 404, openai("Conversation with id 'conv_1' not found."), NEXT, NOBODY, "kept_elsewhere"
+    ),
     "region": Case(
         CHAT,
         403,
@@ -203,7 +217,7 @@ CASES = {
     ),
     "403 of the content": Case(CHAT, 403, openai("Content violates usage guidelines"), CLIENT, NOBODY, "client_error"),
     "404 of one request": Case(
-        RESPONSES, 404, openai("Response with id 'resp_1' not found."), CLIENT, NOBODY, "client_error"
+        RESPONSES, 404, openai("Item with id 'msg_1' not found."), CLIENT, NOBODY, "client_error"
     ),
     "404 of a feature": Case(
         CHAT, 404, openai("No endpoints found that support tool use."), CLIENT, NOBODY, "client_error"

@@ -90,6 +90,13 @@ ROWS: tuple[Row, ...] = (
             r"|item with id '?rs_|item '?rs_"
         ),
     ),
+    # What the request continues is kept by the account that made it, and we no longer know which one that was.
+    Row(
+        why="kept_elsewhere",
+        action=Action.NEXT,
+        statuses=frozenset({400, 404}),
+        text=_words(r"(response|conversation) with id .{0,200}not found"),
+    ),
     # The account, not the request, whatever the status says.
     Row(
         why="account_closed",

@@ -80,6 +80,7 @@ class Keeper:
         """A new configuration: its pools take over what the old ones know and what their last requests still learn."""
         self.sync(now)
         pools.apply(self.pools.snapshot(now), now)
+        self._put(self.pools.tell(now, pools), now)
         told = list(self._all_tallies())
         for tally in told:
             pools.add(tally)
@@ -90,6 +91,7 @@ class Keeper:
     def close(self, now: float) -> None:
         """Write what is left. Counts of this process stay in the file as they are."""
         self._put(self.pools.drain(), now)
+        self._put(self.pools.tell(now), now)
         self._put([_at_rest(tally) for tally in self._all_tallies()], now)
         self._writer.close()
         if self._reader is not None:
