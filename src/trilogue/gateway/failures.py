@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from trilogue.errors import ClientError, TrilogueError, UpstreamError
 from trilogue.model import Failure, FailureKind, Protocol
+from trilogue.pool.classify import LOOP_TEXT
 from trilogue.pool.journey import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.serving import Headers
+
+LOOP = "gateway_loop"
+LOOP_STATUS = 508
 
 MAX_RETRY_AFTER = 60
 """Seconds. SDKs sleep whatever we say: one of them a hundred thousand seconds."""
@@ -48,6 +52,9 @@ _RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, OVERLOADED})
 
 def upstream_failure(failure: Failure) -> Failure:
     """An upstream's failure as the client may see it."""
+    if failure.status == LOOP_STATUS and LOOP_TEXT.search(failure.message):
+        # Whatever is spoken between the gateways of a circle, each must know it for what it is: nobody tries again.
+        return Failure(kind=FailureKind.SERVER, message=failure.message, code=LOOP, status=LOOP_STATUS)
     if failure.kind not in _OURS:
         return failure
     # Not UNAVAILABLE: Messages clients read that as an overload and try for minutes, whatever x-should-retry says.
