@@ -18,7 +18,9 @@ from trilogue.model import (
     BlockStart,
     BlockStop,
     CallKind,
+    Citation,
     CitationDelta,
+    CitationKind,
     Delta,
     Event,
     Failed,
@@ -64,6 +66,23 @@ def _declare_end(end: Response | Finish, fates: Fates, ledger: Ledger) -> None:
         declare_extras(end.usage.extras, fates, "usage", ledger, SILENT)
 
 
+def _declare_citation(citation: Citation, path: str, ledger: Ledger) -> None:
+    """Declare what a citation says that links have no place for. Those that are no links are dropped as a whole."""
+    if citation.kind is not CitationKind.WEB:
+        return
+    nested = citation.native.get("url_citation")
+    for said in (citation.native, nested if isinstance(nested, dict) else {}):
+        for name, value in said.items():
+            if name not in _OF_LINKS and value is not None:
+                ledger.add(_META.loss, f"{path}.citations.{name}")
+
+
+_OF_LINKS = frozenset(
+    {"type", "url_citation", "url", "title", "start_index", "end_index", "cited_text", "content", "encrypted_index"}
+)
+"""what the three protocols say of links, each some of it: carried, or declared by name"""
+
+
 class SealStage:
     """Seals opaque values and declares the fields that only the source knows."""
 
@@ -71,6 +90,8 @@ class SealStage:
         self._closer = closer
         self._fates = fates
         self._ledger = ledger
+        self._paths: dict[int, str] = {}
+        """of texts, for their citations"""
         self._visible: dict[int, Opaque] = {}
         """indices of reasoning blocks that have shown text, with the mark that says which kind of text"""
 
@@ -92,14 +113,21 @@ class SealStage:
         block = event.block
         if block.extras:
             declare_extras(block.extras, self._fates, block.path, self._ledger, _META)
-        if type(block) is Text and not block.citations:
-            return event
+        if type(block) is Text:
+            self._paths[event.index] = block.path
+            if not block.citations:
+                return event
+            self._declare_citations(block)
         if type(block) is Reasoning and block.opaque is None:
             # Its opaque value, if any, comes with its stop.
             if block.summary or block.raw:
                 self._visible[event.index] = MARK if block.summary else RAW
             return event
         return BlockStart(event.index, self._closer.block(block))
+
+    def _declare_citations(self, block: Text) -> None:
+        for citation in block.citations:
+            _declare_citation(citation, block.path, self._ledger)
 
     def _reasoning(self, event: ReasoningDelta) -> Event:
         if event.text and event.index not in self._visible:
@@ -114,12 +142,15 @@ class SealStage:
         if block is not None and block.extras:
             # Some are told at the end only; a loss is declared once.
             declare_extras(block.extras, self._fates, block.path, self._ledger, _META)
+        if type(block) is Text:
+            self._declare_citations(block)
         mark = self._visible.get(event.index)
         if mark is not None:
             return BlockStop(event.index, closer.seal_or_mark(event.opaque, mark), block)
         return BlockStop(event.index, None if event.opaque is None else closer.seal(event.opaque), block)
 
     def _citation(self, event: CitationDelta) -> Event:
+        _declare_citation(event.citation, self._paths.get(event.index, ""), self._ledger)
         return CitationDelta(event.index, self._closer.citation(event.citation))
 
     def _whole(self, event: ResponseStart | Finish) -> Event:

@@ -39,7 +39,7 @@ from trilogue.protocols.messages.controls import Wire
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.response import SEPARATOR, AnswerWriter
 from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL
+from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS
 from trilogue.protocols.reply import Reply
 from trilogue.sse import COMMENT, frame
 
@@ -265,7 +265,7 @@ class MessagesStreamEncoder(StreamEncoder):
         if answer.native and event.extras:
             # A field with the name of one of the event's own can only have come from inside the delta.
             inner = {name: event.extras[name] for name in (*_STOPS_WITH_DELTA, *end) if name in event.extras}
-            beside = {name: value for name, value in event.extras.items() if name not in inner}
+            beside = {name: value for name, value in event.extras.items() if name not in (STOP_FIELDS, *inner)}
             end |= {"delta": inner | stop, **beside}
         self.out.append(_END % dump(end))
 

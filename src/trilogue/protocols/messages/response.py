@@ -39,7 +39,7 @@ from trilogue.protocols.messages.controls import Wire
 from trilogue.protocols.messages.decode_content import decode_blocks
 from trilogue.protocols.messages.errors import find_failure
 from trilogue.protocols.messages.usage import decode_stop, decode_usage, encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL
+from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS
 from trilogue.protocols.reply import Reply
 
 SEPARATOR = "\n\n"
@@ -113,7 +113,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         "usage": encode_usage(response.usage, response.tier, answer.native, reply.ledger),
     }
     if answer.native and response.extras:
-        add_extras(body, response.extras)
+        add_extras(body, {name: value for name, value in response.extras.items() if name != STOP_FIELDS})
     return body
 
 
