@@ -32,6 +32,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
+from trilogue.protocols import openai_moderation
 from trilogue.protocols.encoding import State, StreamEncoder
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.jsontext import dump, dumps
@@ -267,6 +268,8 @@ class MessagesStreamEncoder(StreamEncoder):
             inner = {name: event.extras[name] for name in (*_STOPS_WITH_DELTA, *end) if name in event.extras}
             beside = {name: value for name, value in event.extras.items() if name not in (STOP_FIELDS, *inner)}
             end |= {"delta": inner | stop, **beside}
+        elif event.extras:
+            openai_moderation.declare(event.extras.get("moderation"), ledger)
         self.out.append(_END % dump(end))
 
     def on_failed(self, event: Failed) -> None:

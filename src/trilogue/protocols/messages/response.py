@@ -30,6 +30,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
+from trilogue.protocols import openai_moderation
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint, safe_call_id
@@ -114,6 +115,8 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     }
     if answer.native and response.extras:
         add_extras(body, {name: value for name, value in response.extras.items() if name != STOP_FIELDS})
+    elif response.extras:
+        openai_moderation.declare(response.extras.get("moderation"), reply.ledger)
     return body
 
 

@@ -38,6 +38,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
+from trilogue.protocols import openai_moderation
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import dump, dumps
@@ -134,6 +135,9 @@ class ResponsesStreamEncoder(StreamEncoder):
         }
         if not self.native and end.usage is not None and end.usage.searches:
             final["tool_usage"] = tool_usage(end.usage.searches)
+        if not self.native and end.extras:
+            found = openai_moderation.for_responses(end.extras.get("moderation"), self.reply)
+            final |= {"moderation": found} if found else {}
         return final
 
     def on_start(self, event: ResponseStart) -> None:
