@@ -217,17 +217,22 @@ IN_RESPONSES = {
 
 
 def moderated(said: Body, source: Protocol, target: Protocol, streamed: bool) -> tuple[Body, set[str]]:
-    """An answer with these results as the client gets it, and what was lost."""
+    """An answer with these results as the client gets it, and what was lost. Streams say the same however they come."""
     body = {**UPSTREAM[source]("Hi"), "moderation": said}
     if not streamed:
         whole = trilogue.translate_response(body, source=source, target=target)
         return whole.body, {loss.path for loss in whole.losses if loss.code == "resp.meta"}
+    given = trilogue.StreamTranslator(source=source, target=target)
     stream = trilogue.StreamTranslator(source=source, target=target)
     out = stream.feed(trilogue.StreamTranslator(source=source, target=source).whole(body)) + stream.close()
     found = [f for f in lint_stream(target, out) if f.severity == "error"]
     assert not [str(finding) for finding in found if finding.rule != "D41"]
     lost = {loss.path for loss in stream.losses if loss.code == "resp.meta"}
-    return trilogue.collect_stream(out, protocol=target), lost
+    whole_as_stream = trilogue.collect_stream(given.whole(body), protocol=target)
+    told = trilogue.collect_stream(out, protocol=target)
+    assert whole_as_stream.get("moderation") == told.get("moderation")
+    assert {loss.path for loss in given.losses if loss.code == "resp.meta"} == lost
+    return told, lost
 
 
 STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])

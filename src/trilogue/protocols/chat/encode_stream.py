@@ -165,8 +165,9 @@ class ChatStreamEncoder(StreamEncoder):
         choice: dict[str, Json] = {"index": 0, "delta": {}, "finish_reason": reason}
         extras = self._kept(event, choice) if self._native else {}
         moderation = extras.pop("moderation", None)
-        if event.extras and not self._native:
-            moderation = openai_moderation.for_chat(event.extras.get("moderation"), self.reply)
+        if not self._native and (self._extras or event.extras):
+            said = {**self._extras, **(event.extras or {})}
+            moderation = openai_moderation.for_chat(said.get("moderation"), self.reply)
         finish = dump({"choices": [choice], **tier, **extras})
         self.out.append(self._base + b"," + finish[1:-1] + self._end)
         if moderation is not None:

@@ -101,6 +101,8 @@ class MessagesStreamEncoder(StreamEncoder):
         }
         if native and event.extras:
             add_extras(message, event.extras)
+        elif event.extras:
+            openai_moderation.declare(event.extras.get("moderation"), self.reply.ledger)
         self.out.append(_START % dump(message))
 
     def on_block_start(self, event: BlockStart) -> None:
