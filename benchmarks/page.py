@@ -91,8 +91,9 @@ compiler comes from PyPI. Everything that is downloaded or built goes to `.bench
 - Trilogue and LiteLLM run under the Python of the table above. How it was built matters: profile-guided optimization,
   which distributions use and which a build from source leaves out unless it is asked for, is worth about a quarter.
 - Every pair gets a short slice, with one of nginx before and after it, then all get one again: noise hits all alike.
-  Gateways beside nginx and ours take part in the first rounds only. The tables have medians; the least of each and all
-  values are in the JSON.
+  Gateways beside nginx and ours take part in the first rounds only. Plain requests of these two, whose slices are the
+  shortest, are measured twice in a round of a full run. The tables have medians; the least of each and all values are
+  in the JSON.
 - Each gateway runs one process, or as many as it starts by itself, with its usual settings. Trilogue writes its
   access log to a file; nginx writes none.
 

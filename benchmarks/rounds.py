@@ -46,6 +46,8 @@ class Settings:
     stream: Window
     bunched: Window | None
     first: Window
+    plain_twice: bool = False
+    """plain requests of nginx and ours, which take a second, once more later in the round"""
     first_pairs: frozenset[str] | None = None
     """pairs whose time to first token is measured; None for all"""
     again: int = 0
@@ -64,6 +66,7 @@ FULL = Settings(
     bunched=Window(1.0, 1.0),
     # After two streams' time there are as many connections as the load needs, and none is opened any more.
     first=Window(2.4, 2.5),
+    plain_twice=True,
     again=2,
     calibrations=2,
 )
@@ -109,6 +112,10 @@ def rounds(bench: Bench, subjects: Sequence[Subject], settings: Settings, into: 
             if settings.bunched and subject.gateway != DIRECT:
                 action = _bunched(bench, subject, settings.bunched, into)
                 yield _step(f"{where}: {subject.label}, streams in step", settings.bunched, action)
+        for subject in turns:
+            if settings.plain_twice and subject.gateway in (NGINX, TRILOGUE):
+                action = _plain(bench, subject, settings, into)
+                yield _step(f"{where}: {subject.label}, plain again", settings.plain, action)
         for subject in _with_first(present, settings) * times:
             if subject.gateway != DIRECT:
                 action = _calibrate(bench, subject, settings.first)
