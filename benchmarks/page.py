@@ -44,9 +44,9 @@ and look cheaper than they are.
 Streams start at random moments, independently of the answers, at half of the rate that would fill one core with this
 gateway, computed from its CPU per stream under such a load. Added is the percentile of the time from the moment a
 request was due to its first text, less the same percentile without a gateway. Where that is allowed (root) and the
-gateway has a core for itself, it is scheduled before everything else there, and an idle program keeps the core awake:
-without that nginx had up to 80 ms here, from the machine's own services and from the host, which is slow to give back a
-core that sleeps. If the host takes a core away in the meantime, as it counts itself ("steal"), those seconds are
+gateway has a core for itself, it is scheduled before everything else there, threads of the kernel that can run elsewhere
+do so, and an idle program keeps the core awake: without that nginx had up to 80 ms here, from the machine's own services
+and from the host, which is slow to give back a core that sleeps. If the host takes a core away in the meantime, as it counts itself ("steal"), those seconds are
 measured again, for every gateway alike, twice at the most.
 
 {latencies}
