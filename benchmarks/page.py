@@ -44,10 +44,10 @@ and look cheaper than they are.
 Streams start at random moments, independently of the answers, at half of the rate that would fill one core with this
 gateway, computed from its CPU per stream under such a load. Added is the percentile of the time from the moment a
 request was due to its first text, less the same percentile without a gateway. Where that is allowed (root) and the
-gateway has a core for itself, it is scheduled before everything else there, and an idle program keeps the core awake:
-without that nginx had up to 80 ms here, from the machine's own services and from the host, which is slow to give back a
-core that sleeps. If the host takes a core away in the meantime, as it counts itself ("steal"), those seconds are
-measured again, for every gateway alike, twice at the most.
+gateway has a core for itself, it is scheduled before everything else there, threads of the kernel that can run
+elsewhere do so, and an idle program keeps the core awake: without that nginx had up to 80 ms here, from the machine's
+own services and from the host, which is slow to give back a core that sleeps. If the host takes a core away in the
+meantime, as it counts itself ("steal"), those seconds are measured again, for every gateway alike, twice at the most.
 
 {latencies}
 
@@ -91,8 +91,9 @@ compiler comes from PyPI. Everything that is downloaded or built goes to `.bench
 - Trilogue and LiteLLM run under the Python of the table above. How it was built matters: profile-guided optimization,
   which distributions use and which a build from source leaves out unless it is asked for, is worth about a quarter.
 - Every pair gets a short slice, with one of nginx before and after it, then all get one again: noise hits all alike.
-  Gateways beside nginx and ours take part in the first rounds only. The tables have medians; the least of each and all
-  values are in the JSON.
+  Gateways beside nginx and ours take part in the first rounds only. Plain requests of these two, whose slices are the
+  shortest, are measured twice in a round of a full run. The tables have medians; the least of each and all values are
+  in the JSON.
 - Each gateway runs one process, or as many as it starts by itself, with its usual settings. Trilogue writes its
   access log to a file; nginx writes none.
 

@@ -17,6 +17,8 @@ from typing import IO, NamedTuple
 PROC = Path("/proc")
 PATIENCE = 5.0
 """seconds that a program gets to end by itself"""
+KTHREADD = 2
+"""the parent of all threads of the kernel"""
 AWAKE = "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
 """keeps a core busy, and gives way to everything"""
 
@@ -141,18 +143,49 @@ def undisturbed(processes: Processes, pids: Sequence[int], cores: frozenset[int]
     """These processes go before all others, on cores that do not sleep.
 
     The core of a virtual machine that has gone to sleep may take tens of milliseconds to come back, and the machine's
-    own services take it for some at a time. That is the host's delay, not a gateway's. Where this is not allowed, it
-    is left as it is.
+    own services take it for some at a time, the kernel's without giving way to anyone. That is the machine's delay, not
+    a gateway's. Where this is not allowed, it is left as it is.
     """
     if not set_policy(pids, os.SCHED_RR, 1):
         yield
         return
     awake = processes.start([sys.executable, "-c", AWAKE], cores)
     try:
-        yield
+        with kept_off(kernel_threads(), cores):
+            yield
     finally:
         processes.stop(awake)
         set_policy(pids, os.SCHED_OTHER, 0)
+
+
+@contextmanager
+def kept_off(threads: Sequence[int], cores: frozenset[int]) -> Iterator[None]:
+    """These threads run elsewhere meanwhile, if they may run elsewhere and can be moved."""
+    before: dict[int, set[int]] = {}
+    for thread in threads:
+        with suppress(OSError):
+            allowed = os.sched_getaffinity(thread)
+            if allowed & cores and allowed - cores:
+                os.sched_setaffinity(thread, allowed - cores)
+                before[thread] = allowed
+    try:
+        yield
+    finally:
+        for thread, allowed in before.items():
+            with suppress(OSError):
+                os.sched_setaffinity(thread, allowed)
+
+
+def kernel_threads() -> list[int]:
+    """Of this machine, as far as they can be seen."""
+    return [pid for pid in tree(KTHREADD) if pid != KTHREADD] if _name(KTHREADD) == "kthreadd" else []
+
+
+def _name(pid: int) -> str:
+    try:
+        return (PROC / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def set_policy(pids: Sequence[int], policy: int, priority: int) -> bool:

@@ -30,6 +30,8 @@ MOST_CALM = 0.8
 
 Measured = dict[tuple[str, str], dict[str, list[Slice]]]
 """by gateway and pair, then by kind"""
+Measure = Callable[[Bench, Subject, Window, Measured], Callable[[], None]]
+"""what does one slice and keeps what it gave"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Settings:
     stream: Window
     bunched: Window | None
     first: Window
+    plain_twice: bool = False
+    """plain requests of nginx and ours, which take a second, once more later in the round"""
     first_pairs: frozenset[str] | None = None
     """pairs whose time to first token is measured; None for all"""
     again: int = 0
@@ -64,6 +68,7 @@ FULL = Settings(
     bunched=Window(1.0, 1.0),
     # After two streams' time there are as many connections as the load needs, and none is opened any more.
     first=Window(2.4, 2.5),
+    plain_twice=True,
     again=2,
     calibrations=2,
 )
@@ -91,31 +96,34 @@ def rounds(bench: Bench, subjects: Sequence[Subject], settings: Settings, into: 
     """All steps, in the order in which they are done."""
     for number in range(1, settings.rounds + 1):
         where = f"round {number} of {settings.rounds}"
-        times = settings.calibrations if number == 1 else 0
         present = [one for one in subjects if number <= settings.others or one.gateway in _LASTING]
-        turns = interleaved(present, settings.group)
-        for subject in turns:
-            yield _step(f"{where}: {subject.label}, plain", settings.plain, _plain(bench, subject, settings, into))
-        for subject in turns:
-            if settings.calm and subject.gateway != DIRECT:
-                action = _calm(bench, subject, settings.calm, into)
-                yield _step(f"{where}: {subject.label}, plain one at a time", settings.calm, action)
-        for subject in turns:
-            if subject.gateway != DIRECT:
-                yield _step(
-                    f"{where}: {subject.label}, streams", settings.stream, _stream(bench, subject, settings, into)
-                )
-        for subject in turns:
-            if settings.bunched and subject.gateway != DIRECT:
-                action = _bunched(bench, subject, settings.bunched, into)
-                yield _step(f"{where}: {subject.label}, streams in step", settings.bunched, action)
-        for subject in _with_first(present, settings) * times:
+        yield from _costs(bench, interleaved(present, settings.group), settings, into, where)
+        waited_for = _with_first(present, settings)
+        for subject in waited_for * (settings.calibrations if number == 1 else 0):
             if subject.gateway != DIRECT:
                 action = _calibrate(bench, subject, settings.first)
                 yield _step(f"{where}: {subject.label}, half of capacity", settings.first, action)
-        for subject in _with_first(present, settings):
+        for subject in waited_for:
             action = _first(bench, subject, present, settings, into)
             yield _step(f"{where}: {subject.label}, first token", settings.first, action)
+
+
+def _costs(bench: Bench, turns: Sequence[Subject], settings: Settings, into: Measured, where: str) -> Iterator[Step]:
+    """What requests and events take, one kind after the other."""
+    through = [subject for subject in turns if subject.gateway != DIRECT]
+    compared = [subject for subject in turns if subject.gateway in (NGINX, TRILOGUE)]
+    kinds: list[tuple[str, Sequence[Subject], Window | None, Measure]] = [
+        ("plain", turns, settings.plain, _plain),
+        ("plain one at a time", through, settings.calm, _calm),
+        ("streams", through, settings.stream, _stream),
+        ("streams in step", through, settings.bunched, _bunched),
+        ("plain again", compared if settings.plain_twice else (), settings.plain, _plain),
+    ]
+    for kind, chosen, window, measure in kinds:
+        if window is None:
+            continue
+        for subject in chosen:
+            yield _step(f"{where}: {subject.label}, {kind}", window, measure(bench, subject, window, into))
 
 
 def interleaved(subjects: Sequence[Subject], group: int) -> list[Subject]:
@@ -142,8 +150,8 @@ def _with_first(subjects: Sequence[Subject], settings: Settings) -> list[Subject
     return [s for s in subjects if s in chosen or (s.gateway == DIRECT and s.pair.upstream in upstreams)]
 
 
-def _plain(bench: Bench, subject: Subject, settings: Settings, into: Measured) -> Callable[[], None]:
-    return _keep(into, subject, "plain", lambda: plain(bench, subject, settings.plain))
+def _plain(bench: Bench, subject: Subject, window: Window, into: Measured) -> Callable[[], None]:
+    return _keep(into, subject, "plain", lambda: plain(bench, subject, window))
 
 
 def _calm(bench: Bench, subject: Subject, window: Window, into: Measured) -> Callable[[], None]:
@@ -153,8 +161,8 @@ def _calm(bench: Bench, subject: Subject, window: Window, into: Measured) -> Cal
     return _keep(into, subject, "calm", measure)
 
 
-def _stream(bench: Bench, subject: Subject, settings: Settings, into: Measured) -> Callable[[], None]:
-    return _keep(into, subject, "stream", lambda: stream(bench, subject, settings.stream))
+def _stream(bench: Bench, subject: Subject, window: Window, into: Measured) -> Callable[[], None]:
+    return _keep(into, subject, "stream", lambda: stream(bench, subject, window))
 
 
 def _bunched(bench: Bench, subject: Subject, window: Window, into: Measured) -> Callable[[], None]:

@@ -49,7 +49,7 @@ def test_every_round_has_all_gateways_and_pairs() -> None:
     total = FULL.rounds
     for number in range(1, total + 1):
         here = [label.partition(": ")[2] for label in found if label.startswith(f"round {number} ")]
-        for kind in ("plain", "streams", "streams in step", "first token"):
+        for kind in ("plain", "streams", "streams in step", "plain again", "first token"):
             assert f"nginx chat>chat, {kind}" in here
             assert sum(label.startswith("trilogue") and label.endswith(f", {kind}") for label in here) == 9
         assert "direct chat>chat, first token" in here

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.pool.making import RATE_LIMITED
+from tests.pool.making import BAD_KEY, RATE_LIMITED
 from trilogue.cli.accounts import accounts
 from trilogue.config import load, state_directory
 from trilogue.pool import Pools
@@ -159,3 +159,56 @@ def test_a_gateway_that_keeps_nothing_cannot_be_seen_or_changed(home: Path, comm
     assert done.exit_code == 2
     assert "its admin interface shows and changes it" in done.output
     assert not state_file(home).exists()
+
+
+SECRETS = """
+keys: [env:CLIENT_ONE, {key: "env:CLIENT_TWO"}]
+admin: {key: "file:no-such-file"}
+seal_keys: ["env:SEAL"]
+providers:
+  p:
+    protocol: openai_responses
+    base_url: http://127.0.0.1:9
+    headers: {x-team: "env:TEAM"}
+    proxies: ["env:EGRESS"]
+    accounts: [env:FIRST, {name: b, key: "store:spare"}, {name: c, key: "file:no-such-file"}]
+"""
+
+
+def test_keys_are_not_needed_to_look_at_accounts_and_to_change_them(home: Path) -> None:
+    """They are in the environment of the gateway, and seldom in that of who looks."""
+    (home / "trilogue.yaml").write_text(SECRETS)
+    assert [line.split()[:2] for line in run().output.splitlines()[1:]] == [
+        ["p/p-1", "ready"],
+        ["p/b", "ready"],
+        ["p/c", "ready"],
+    ]
+    assert run("disable", "b").output == "p/b is disabled\n"
+    assert "disabled (by_hand)" in run().output
+
+
+def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it one sees more: whether the account has got another one since."""
+    (home / "trilogue.yaml").write_text(CONFIG.replace("key-a", "env:FIRST"))
+    environ = {"HOME": str(home), "FIRST": "key-a"}
+    pools = load(home / "trilogue.yaml", environ).pools(Random(1))
+    keeper = Keeper(pools, state_file(home), time.time())
+    journey = pools.begin(time.time(), "req_1", [("p", "m")])
+    journey.next(time.time())
+    journey.failed(time.time(), BAD_KEY)
+    keeper.sync(time.time())
+    keeper.close(time.time())
+    shown = {}
+    for key in ("", "key-a", "another"):
+        monkeypatch.setenv("FIRST", key) if key else monkeypatch.delenv("FIRST", raising=False)
+        shown[key] = json.loads(run("--json").output.splitlines()[0])["state"]
+    assert shown == {"": "disabled", "key-a": "disabled", "another": "ready"}
+
+
+def test_what_is_wrong_with_the_rest_of_a_configuration_is_still_told(home: Path) -> None:
+    """Only secrets may be missing."""
+    (home / "trilogue.yaml").write_text(SECRETS + "default_provider: nobody\n")
+    done = run()
+    assert done.exit_code == 2
+    assert "default_provider" in done.output
+    assert "FIRST" not in done.output

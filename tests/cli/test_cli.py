@@ -173,6 +173,47 @@ def test_closed_standard_output_is_no_traceback() -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("real", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("said", ["chat", "messages", "responses"])
+def test_a_stream_of_another_protocol_is_named(real: str, said: str) -> None:
+    """It is not cut off, and the user sees which option is wrong."""
+    stream = STREAM.read_bytes()
+    if real != "chat":
+        stream = run("convert", "--from", "chat", "--to", real, str(STREAM)).stdout
+    for arguments, option in (
+        (("convert", "--to", "chat", "--from"), b"--from"),
+        (("collect", "--protocol"), b"--pro"),
+    ):
+        done = run(*arguments, said, *(("--kind", "stream") if arguments[0] == "convert" else ()), stdin=stream)
+        if said == real:
+            assert done.returncode == 0, done.stderr
+        else:
+            assert (done.returncode, done.stdout) == (2, b"")
+            assert f"this is a stream of {real}, not of {said} (see ".encode() + option in done.stderr
+
+
+ERRORS = {
+    "chat": {"error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}},
+    "messages": {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}, "request_id": "req_1"},
+    "responses": {"error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}},
+}
+
+
+@pytest.mark.parametrize("protocol", ERRORS)
+def test_lint_knows_an_error_when_it_sees_one(protocol: str) -> None:
+    """Without --kind: it was taken for an answer in which everything is missing."""
+    done = run("lint", "--protocol", protocol, stdin=json.dumps(ERRORS[protocol]).encode())
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"0 broken rules, 0 notes\n")
+
+
+def test_lint_takes_a_failed_answer_for_an_answer() -> None:
+    """It has an error too, and the rules for answers hold."""
+    body = {"object": "response", "status": "failed", "error": {"code": "server_error", "message": "no"}, "output": []}
+    done = run("lint", "--protocol", "responses", stdin=json.dumps(body).encode())
+    assert done.returncode == 1
+    assert b"id" in done.stdout
+
+
 def test_lint_counts_as_people_do() -> None:
     """One note, not one notes."""
     done = run("lint", "--protocol", "messages", "--kind", "request", str(REQUEST))

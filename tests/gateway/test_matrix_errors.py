@@ -47,6 +47,16 @@ def test_before_the_first_token(gateway: Gateway, up: ScriptedUpstream, pair: Pa
     assert len(up.requests) == 1
 
 
+@EVERY_CLIENT
+@pytest.mark.parametrize(("model", "code"), [("error-401", "upstream_credential"), ("error-402", "upstream_quota")])
+def test_keys_and_money_have_codes_of_their_own(gateway: Gateway, client: Protocol, model: str, code: str) -> None:
+    """The log names it, for who runs the gateway; clients of OpenAI's protocols see it too."""
+    error = _raised(Pair(client, Protocol.CHAT, False).talk(gateway, model))
+    assert gateway.record(gateway.recorder.last.headers["x-request-id"])["error"] == code
+    if client is not Protocol.MESSAGES:
+        assert error.code == code
+
+
 @EVERY_PAIR
 @pytest.mark.parametrize("model", ["stream-error-mid", "truncate-clean", "malformed"])
 def test_after_the_first_token(gateway: Gateway, up: ScriptedUpstream, pair: Pair, model: str) -> None:

@@ -15,7 +15,7 @@ from tests.gateway.pooling import CLOCKS, Pooled, accepting, account, config, na
 from tests.gateway.proxies import proxying
 from tests.gateway.wire import CASES, outcome
 from tests.scripted import thread
-from tests.scripted.errors import BAD_SIGNATURE
+from tests.scripted.errors import BAD_SIGNATURE, NO_RESPONSE
 from tests.scripted.server import ScriptedUpstream
 from tests.scripted.steps import error_steps
 from tests.scripted.wire import WIRES
@@ -174,6 +174,23 @@ def test_a_conversation_stays_with_its_account(tmp_path: Path, up: ScriptedUpstr
         moved = pool.ask(Protocol.RESPONSES, "responses/text", previous_response_id=first.json["id"])
         assert names(up)[-1] != own
         assert pool.decision(moved)["attempts"][0]["broken"] == "disabled"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_response_that_another_account_made(pool: Pooled, stream: bool) -> None:
+    """Nobody knows any more who made it: everybody is asked, and what they say is the answer if nobody has it."""
+    for refusals, asked in ((1, ["a", "b"]), (2, ["a", "b"])):
+        pool.renew()
+        for number in range(refusals):
+            pool.up.say(*error_steps(NO_RESPONSE, WIRES["/v1/responses"], number))
+        more = {"previous_response_id": "resp_1", "input": "More"}
+        answer = pool.ask(Protocol.RESPONSES, "responses/text", stream=stream, **more)
+        assert pool.asked() == asked
+        if refusals == 1:
+            assert outcome(answer, Protocol.RESPONSES).how == "complete"
+        else:
+            assert (answer.status, answer.json["error"]["code"]) == (400, "previous_response_not_found")
+        assert {line["state"] for line in pool.accounts().values()} == {"ready"}
 
 
 def test_limits_are_respected_before_sending(tmp_path: Path, up: ScriptedUpstream) -> None:

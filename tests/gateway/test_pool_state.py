@@ -23,7 +23,10 @@ from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
-from trilogue.model import Protocol
+from trilogue.config.load import parse
+from trilogue.gateway.accounts import Accounts
+from trilogue.model import Failure, FailureKind, Protocol, Usage
+from trilogue.state import steady_time
 from trilogue.state.keeper import LOOK_SECONDS
 
 FREE = "pool: {sticky: false}"
@@ -91,7 +94,40 @@ def test_a_reload_forgets_nothing(tmp_path: Path, up: ScriptedUpstream) -> None:
             up.requests.clear()
             pool.ask(Protocol.CHAT, "chat/text")
             assert pool.asked() == ["b"]
+            found = pool.accounts()
+            assert [found[f"chat/{name}"]["requests"] for name in "ab"] == [1, 2]
             assert (folder / "trilogue" / "pool.db").exists() != bool(more)
+
+
+KEEPING_NOTHING = """
+pool: {persist: false}
+providers:
+  p:
+    protocol: openai_chat_completions
+    base_url: http://127.0.0.1:9
+    prices: {m: {input: 1}}
+    accounts: [{name: a, key: key-a, balance: 10, limits: {concurrency: 2}}, {name: b, key: key-b, priority: 2}]
+"""
+
+
+def test_requests_under_way_are_counted_over_reloads_without_a_file(tmp_path: Path) -> None:
+    """With a single worker too: what they hold, what they have cost, what they have found out."""
+    settings = parse(KEEPING_NOTHING.encode(), {}, tmp_path)
+    accounts = Accounts(tmp_path / "pool.db")
+    pools = accounts.take(settings)
+    now = steady_time()
+    running = [pools.begin(now, f"r{number}", [("p", "m")]) for number in range(2)]
+    assert [step.account for journey in running if (step := journey.next(now))] == ["a", "a"]
+    for _ in range(2):
+        pools = accounts.take(settings)
+    assert [line["in_flight"] for line in pools.overview(now)] == [2, 0]
+    running[0].finished(now, Usage(fresh=3_000_000))
+    accounts.sync()
+    running[1].failed(now, Failure(kind=FailureKind.AUTHENTICATION, message="no", status=401))
+    accounts.sync()
+    first = next(pools.overview(now))
+    assert (first["in_flight"], first["requests"], first["balance"], first["state"]) == (0, 2, 7.0, "disabled")
+    assert not (tmp_path / "pool.db").exists()
 
 
 def _others_know(folder: Path, kind: str) -> None:

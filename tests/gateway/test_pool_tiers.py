@@ -134,9 +134,9 @@ def _error(answer: Answer, client: Protocol, status: int, again: str = "true") -
 @pytest.mark.parametrize(("scenario", "status"), [("error-429", 429), ("error-401", 503), ("error-402", 503)], ids=str)
 def test_nobody_is_left(pool: Pooled, scenario: str, status: int) -> None:
     """429 if all are limited, else 503, never our 401, and when the first one is back; until then none is asked.
-    Clients are not told to try again where only a person can help: keys that were refused.
+    Clients are not told to try again where only a person can help: keys that were refused, money that is gone.
     """
-    retry = "false" if scenario == "error-401" else "true"
+    retry = "true" if scenario == "error-429" else "false"
     for client, upstream, stream in CASES:
         pool.renew(a=scenario, b=scenario)
         _error(pool.ask(client, f"{upstream.short}/some-model", stream=stream), client, status, retry)

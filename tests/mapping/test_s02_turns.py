@@ -169,8 +169,40 @@ DROPPED = tuple(
 REFUSED = (
     Ask("assistant first", "C>M", {"messages": [SAID, USER]}, refused="messages[0]"),
     Ask("assistant first", "R>M", {"input": [SAID, USER]}, refused="input[0]"),
-    Ask("nobody but the system", "C>M", {"messages": [{"role": "system", "content": "x"}]}, refused="messages"),
-    Ask("nobody but the system", "R>M", {"input": [{"role": "system", "content": "x"}]}, refused="input"),
+    *(
+        Ask(
+            "nobody but the system",
+            f"{p}>M",
+            {
+                ("messages" if p == "C" else "input"): [
+                    {"role": "system", "content": "A"},
+                    {"role": "developer", "content": "B"},
+                ]
+            },
+            {"messages[0]": like(role="user", content=texts("A", "B")), "messages[1]": ABSENT, "system": ABSENT},
+            lost="system.as_user",
+        )
+        for p in "CR"
+    ),
+    Ask(
+        "nothing but instructions",
+        "R>M",
+        {"instructions": "A", "input": None},
+        {"messages[0]": like(role="user", content=texts("A")), "messages[1]": ABSENT, "system": ABSENT},
+        lost="system.as_user",
+    ),
+    Ask(
+        "nothing but instructions",
+        "R>C",
+        {"instructions": "A", "input": None},
+        {"messages[0]": like(role=one_of("system", "developer"), content=texts("A")), "messages[1]": ABSENT},
+    ),
+    Ask(
+        "a user who says nothing",
+        "C>M",
+        {"messages": [{"role": "system", "content": "A"}, {"role": "user", "content": ""}]},
+        refused="messages",
+    ),
     Ask("prefill", "M>C", {"messages": [USER, SAID]}, refused="messages[1]"),
     Ask("prefill", "M>R", {"messages": [USER, SAID]}, refused="messages[1]"),
     Ask("assistant last", "C>M", {"messages": [USER, SAID]}, refused="messages[1]"),

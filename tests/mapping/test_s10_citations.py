@@ -1,11 +1,15 @@
 """Mapping §10: citations and annotations."""
 
+import pytest
+
+import trilogue
 from tests.mapping.cases import (
     ABSENT,
     USER,
     Answer,
     Ask,
     Body,
+    answer,
     check_answer,
     check_ask,
     choice,
@@ -13,6 +17,7 @@ from tests.mapping.cases import (
     message_item,
     one_of,
     output_text,
+    pair,
     rows,
 )
 
@@ -175,3 +180,36 @@ CASES = (
 def test_row(case: Ask) -> None:
     """Citations in a history are said to be gone."""
     check_ask(case)
+
+
+UNKNOWN = {"relevance": 0.9, "nothing": None}
+SAID: dict[str, Body] = {
+    "M": {"content": [{"type": "text", "text": "cats purr", "citations": [{**WEB, **UNKNOWN}]}]},
+    "C": {
+        "choices": choice(
+            content="cats purr", annotations=[{"type": "url_citation", "url_citation": {**LINK, **UNKNOWN}}]
+        )
+    },
+    "R": {"output": [message_item(output_text("cats purr", annotations=[{**NATIVE, **UNKNOWN}]))]},
+}
+DIRECTIONS = [f"{source}>{target}" for source in SAID for target in SAID if source != target]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
+def test_what_nobody_knows_of_a_link_is_declared(direction: str, streamed: bool) -> None:
+    """With its place, as other fields are; a null says nothing."""
+    source, target = pair(direction)
+    body = answer(source, **SAID[direction[0]])
+    if streamed:
+        stream = trilogue.StreamTranslator(source=source, target=target)
+        again = trilogue.StreamTranslator(source=source, target=source)
+        stream.feed(again.whole(body))
+        stream.close()
+        losses = stream.losses
+    else:
+        losses = trilogue.translate_response(body, source=source, target=target).losses
+    found = [loss.path for loss in losses if loss.code == "resp.meta"]
+    assert len(found) == 1
+    assert found[0].endswith(".citations.relevance")
+    assert not found[0].startswith(".")

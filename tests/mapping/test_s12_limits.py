@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+from openai.types.chat import ChatCompletion
+from openai.types.responses import Response
 
 import trilogue
 from tests.mapping.cases import ABSENT, COMPAT, OLD, Ask, Body, C, M, R, answer, check_ask, choice, codes, request, rows
 from trilogue import Protocol, Target
+from trilogue.lint import lint_stream
 
 STOPS = ["END", "STOP"]
 TOKENS = (
@@ -189,3 +192,79 @@ def test_stop_sequences_cut_the_answer(client: Protocol, text: str, left: str, s
         assert "".join(block["text"] for block in down["content"]) == left
         assert down["stop_sequence"] == sequence
         assert down["stop_reason"] == ("stop_sequence" if sequence else "end_turn")
+
+
+def judged(flagged: bool) -> Body:
+    """One result of moderation."""
+    scores = {"categories": {"hate": flagged}, "category_scores": {"hate": 0.5}, "category_applied_input_types": {}}
+    return {"type": "moderation_result", "model": "omni", "flagged": flagged, **scores}
+
+
+def listed(*results: Body) -> Body:
+    """The same as Chat has it."""
+    return {"type": "moderation_results", "model": "omni", "results": list(results)}
+
+
+FAULT = {"type": "error", "code": "server_error", "message": "no"}
+IN_CHAT = {
+    "judged": {"input": listed(judged(False)), "output": listed(judged(True))},
+    "not judged": {"input": FAULT, "output": listed(judged(True))},
+}
+IN_RESPONSES = {
+    "judged": {"input": judged(False), "output": judged(True)},
+    "not judged": {"input": FAULT, "output": judged(True)},
+}
+
+
+def moderated(said: Body, source: Protocol, target: Protocol, streamed: bool) -> tuple[Body, set[str]]:
+    """An answer with these results as the client gets it, and what was lost. Streams say the same however they come."""
+    body = {**UPSTREAM[source]("Hi"), "moderation": said}
+    if not streamed:
+        whole = trilogue.translate_response(body, source=source, target=target)
+        return whole.body, {loss.path for loss in whole.losses if loss.code == "resp.meta"}
+    given = trilogue.StreamTranslator(source=source, target=target)
+    stream = trilogue.StreamTranslator(source=source, target=target)
+    out = stream.feed(trilogue.StreamTranslator(source=source, target=source).whole(body)) + stream.close()
+    found = [f for f in lint_stream(target, out) if f.severity == "error"]
+    assert not [str(finding) for finding in found if finding.rule != "D41"]
+    lost = {loss.path for loss in stream.losses if loss.code == "resp.meta"}
+    whole_as_stream = trilogue.collect_stream(given.whole(body), protocol=target)
+    told = trilogue.collect_stream(out, protocol=target)
+    assert whole_as_stream.get("moderation") == told.get("moderation")
+    assert {loss.path for loss in given.losses if loss.code == "resp.meta"} == lost
+    return told, lost
+
+
+STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
+
+
+@STREAMED
+@pytest.mark.parametrize("name", IN_RESPONSES)
+def test_results_of_moderation_go_both_ways(name: str, streamed: bool) -> None:
+    """Both protocols have them, each in its own form, as its SDK's types say."""
+    chat, ours = IN_CHAT[name], IN_RESPONSES[name]
+    told, lost = moderated(chat, C, R, streamed)
+    assert (told["moderation"], lost) == (ours, set())
+    assert Response.model_validate(told).moderation is not None
+    told, lost = moderated(ours, R, C, streamed)
+    assert (told["moderation"], lost) == (chat, set())
+    assert ChatCompletion.model_validate(told).moderation is not None
+
+
+@STREAMED
+@pytest.mark.parametrize(
+    ("said", "source", "target"),
+    [
+        ({"input": listed(judged(True), judged(False)), "output": listed(judged(True))}, C, R),
+        ("odd", C, R),
+        ("odd", R, C),
+        (IN_CHAT["judged"], C, M),
+        (IN_RESPONSES["judged"], R, M),
+    ],
+)
+def test_results_of_moderation_without_a_form_are_declared(
+    said: Any, source: Protocol, target: Protocol, streamed: bool
+) -> None:
+    """Several results are more than Responses can tell; Messages have none."""
+    told, lost = moderated(said, source, target, streamed)
+    assert (told.get("moderation"), lost) == (None, {"moderation"})

@@ -475,6 +475,28 @@ def test_what_only_some_fragment_says_of_its_call(target: Protocol) -> None:
     assert said.get("input", said.get("arguments")) in ({"a": 1}, '{"a":1}')
 
 
+LAST = {M: "message_stop", R: "response.completed"}
+
+
+@pytest.mark.parametrize(("source", "target"), [(M, C), (M, R), (R, C), (R, M)])
+def test_what_only_the_frame_of_the_last_event_says(source: Protocol, target: Protocol) -> None:
+    """Bedrock and Copilot tell there what an answer took or cost."""
+    data = stream(source, TEXT)
+    mark = f'"type": "{LAST[source]}"'.encode()
+    if mark not in data:
+        mark = mark.replace(b'": "', b'":"')
+    assert data.count(mark) == 1
+    told = data.replace(mark, mark + b', "metrics": {"latency": 7}, "nothing": null')
+    translator = StreamTranslator(source=source, target=target)
+    translator.feed(told)
+    assert translator.finish is not None
+    assert [loss.path for loss in translator.losses if loss.code == "resp.meta"] == [
+        "message_stop" if source is M else "metrics"
+    ]
+    assert "stop_fields" not in trilogue.collect_stream(told, protocol=source)
+    assert b"stop_fields" not in StreamTranslator(source=source, target=source).feed(told)
+
+
 @pytest.mark.parametrize("target", [C, M], ids=["chat", "messages"])
 @pytest.mark.parametrize("kind", ["function_call", "reasoning"])
 def test_what_only_the_finished_item_says(target: Protocol, kind: str) -> None:

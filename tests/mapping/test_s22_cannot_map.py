@@ -43,6 +43,36 @@ def test_the_error_names_the_path_and_the_reason(direction: str, fields: Body, p
     assert "cannot be mapped" in str(caught.value)
 
 
+EMPTY: tuple[tuple[str, Body, str], ...] = (
+    ("R>C", {"input": None}, "input"),
+    ("R>M", {"input": []}, "input"),
+    ("C>M", {"messages": []}, "messages"),
+    ("C>R", {"messages": []}, "messages"),
+    ("M>C", {"messages": []}, "messages"),
+    ("M>R", {"messages": []}, "messages"),
+)
+
+
+@pytest.mark.parametrize(("direction", "fields", "path"), EMPTY, ids=[d for d, _, _ in EMPTY])
+def test_nothing_to_answer(direction: str, fields: Body, path: str) -> None:
+    """The error speaks of the client's own field, and nothing is sent."""
+    source, target = pair(direction)
+    with pytest.raises(trilogue.BadRequest, match="nothing to answer") as caught:
+        trilogue.translate_request(request(source, **fields), source=source, target=target)
+    assert (caught.value.path, caught.value.status) == (path, 400)
+
+
+@pytest.mark.parametrize("field", ["previous_response_id", "conversation", "prompt"])
+@pytest.mark.parametrize("direction", ["R>C", "R>M"])
+def test_what_an_absent_input_relies_on_is_named(direction: str, field: str) -> None:
+    """It is allowed there: what cannot be mapped is what the provider keeps."""
+    source, target = pair(direction)
+    body = request(source, input=None, **{field: {"id": "p"} if field == "prompt" else "x"})
+    with pytest.raises(trilogue.Unsupported) as caught:
+        trilogue.translate_request(body, source=source, target=target)
+    assert caught.value.path == field
+
+
 def test_strict_lists_everything_that_would_be_lost() -> None:
     """Strict mode answers before anything is sent, with the same losses that declare mode has."""
     body = request(C, temperature=0.5, verbosity="low", prompt_cache_key="k")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from trilogue.errors import UpstreamConnect, UpstreamFailure, UpstreamProtocolError, UpstreamTimeout, UpstreamTruncated
+from trilogue.gateway.admission import IN_A_CIRCLE
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool import ROWS, Action, Rule, Scope, Verdict, classify
 from trilogue.pool.classify import MODEL_SECONDS, OTHERWISE, as_failure
@@ -44,6 +45,7 @@ CLIENT, NEXT, COOL, DISABLE, STRIP = Action.CLIENT, Action.NEXT, Action.COOL, Ac
 ACCOUNT, MODEL, PROVIDER, NOBODY = Scope.ACCOUNT, Scope.ACCOUNT_MODEL, Scope.PROVIDER, Scope.NOBODY
 
 COST = "The estimated cost of this request exceeds the limit."
+CIRCLE = IN_A_CIRCLE.format(10)
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 SPEND = (
     "You have reached your specified workspace API usage limits. You will regain access on 2026-12-01 (spend limit)."
@@ -65,6 +67,8 @@ CASES = {
     ),
     "tier 2, plan": Case(CHAT, 403, {"detail": "Please upgrade your plan"}, NEXT, NOBODY, "insufficient_tokens"),
     "tier 2, limit": Case(MESSAGES, 403, anthropic("Daily Limit Reached"), NEXT, NOBODY, "insufficient_tokens"),
+    "in a circle": Case(MESSAGES, 508, anthropic(CIRCLE), CLIENT, NOBODY, "gateway_loop"),
+    "another 508": Case(CHAT, 508, "Resource Limit Is Reached", NEXT, ACCOUNT, "server_error"),
     "tier 3, 429": Case(
         CHAT, 429, openai("Too many requests", "requests", "rate_limit_exceeded"), COOL, ACCOUNT, "rate_limited"
     ),
@@ -177,6 +181,20 @@ CASES = {
         NOBODY,
         "reasoning_rejected",
     ),
+    "response of another account": Case(
+        RESPONSES,
+        400,
+        openai("Previous response with id 'resp_1' not found.", code="previous_response_not_found"),
+        NEXT,
+        NOBODY,
+        "kept_elsewhere",
+    ),
+    "response of another account, vLLM": Case(
+        RESPONSES, 404, openai("Response with id 'resp_1' not found."), NEXT, NOBODY, "kept_elsewhere"
+    ),
+    "conversation of another account": Case(
+        RESPONSES, 404, openai("Conversation with id 'conv_1' not found."), NEXT, NOBODY, "kept_elsewhere"
+    ),
     "region": Case(
         CHAT,
         403,
@@ -203,7 +221,7 @@ CASES = {
     ),
     "403 of the content": Case(CHAT, 403, openai("Content violates usage guidelines"), CLIENT, NOBODY, "client_error"),
     "404 of one request": Case(
-        RESPONSES, 404, openai("Response with id 'resp_1' not found."), CLIENT, NOBODY, "client_error"
+        RESPONSES, 404, openai("Item with id 'msg_1' not found."), CLIENT, NOBODY, "client_error"
     ),
     "404 of a feature": Case(
         CHAT, 404, openai("No endpoints found that support tool use."), CLIENT, NOBODY, "client_error"

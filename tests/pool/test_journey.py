@@ -134,6 +134,35 @@ def test_all_disabled_is_a_503() -> None:
     assert later.ending(START).kind is FailureKind.SERVER
 
 
+@pytest.mark.parametrize("kind", [FailureKind.QUOTA, FailureKind.BILLING])
+def test_money_gone_is_told_as_such(kind: FailureKind) -> None:
+    """Also to the next request, which is not sent to anyone. It is no matter of keys, nor of a moment's patience."""
+    book = pools(provider("a", "b"), retry_budget=PLENTY)
+    journey = begin(book)
+    walk(journey, *[Failure(kind=kind, message="no money", status=402)] * 2)
+    later = begin(book, number=2)
+    for one, now in ((journey, START), (later, START + 30)):
+        assert one.next(now) is None
+        ending = one.ending(now)
+        assert (ending.kind, ending.status, ending.code) == (FailureKind.SERVER, 503, "upstream_quota")
+        assert "credit or quota" in ending.message
+
+
+def test_a_balance_that_is_used_up_is_told_as_such() -> None:
+    """Where it is Trilogue that counts."""
+    journey = begin(pools(ProviderSpec(name="p", accounts=(AccountSpec(name="a", balance=0.0),))))
+    assert journey.next(START) is None
+    assert journey.ending(START).code == "upstream_quota"
+
+
+def test_money_and_keys_together_are_no_matter_of_money_alone() -> None:
+    """Who reads it must look at the accounts."""
+    journey = begin(pools(provider("a", "b"), retry_budget=PLENTY))
+    walk(journey, BAD_KEY, Failure(kind=FailureKind.QUOTA, message="no money", status=429, retry_after=600.0))
+    assert journey.next(START) is None
+    assert journey.ending(START).code == "upstream_credential"
+
+
 def test_a_model_that_no_account_has_is_a_404() -> None:
     """Also for the next request, which is not sent to anyone."""
     book = pools(provider("a", "b"))

@@ -35,6 +35,12 @@ NO_MODEL = Refused(
     ("invalid_request_error", "model_not_found"),
     "not_found_error",
 )
+NO_RESPONSE = Refused(
+    400,
+    "Previous response with id 'resp_1' not found.",
+    ("invalid_request_error", "previous_response_not_found"),
+    "invalid_request_error",
+)
 NO_PATH = Refused(404, "Not found.", ("invalid_request_error", None), "not_found_error")
 OVERLOADED = Refused(529, "Overloaded", ("server_error", "server_is_overloaded"), "overloaded_error")
 

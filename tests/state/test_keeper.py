@@ -11,7 +11,7 @@ import pytest
 
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, pools, provider
 from trilogue.model import Failure, Usage
-from trilogue.pool import AccountSpec, Limits, Pools, Price, ProviderSpec
+from trilogue.pool import AccountSpec, Limits, Pools, Price, ProviderSpec, response_key
 from trilogue.state import Keeper, load_into, write_now
 from trilogue.state.tallies import BASE
 
@@ -65,6 +65,57 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     keeper = restarted(keeper, path, START + 60)
     assert {line["account"]: line["requests"] for line in keeper.pools.overview(START + 60)}["c"] == 3
     keeper.close(START + 60)
+
+
+def answered(keeper: Keeper) -> None:
+    """A response of the only account."""
+    journey = keeper.pools.begin(START, "r", [("p", "m")])
+    journey.next(START)
+    journey.finished(START, response_id="resp_1")
+
+
+def continued(keeper: Keeper) -> str | None:
+    """Who is asked to go on."""
+    return attempt(keeper, START + 1, None, sticky=response_key("resp_1"))
+
+
+def test_an_account_that_was_alone_keeps_its_responses_over_a_restart(tmp_path: Path) -> None:
+    """They are written at the end, as nobody needs to know them before there is a second account."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(pools(provider("a")), path, START)
+    answered(keeper)
+    assert not keeper.pools.changes
+    keeper.close(START)
+    keeper = Keeper(pools(provider("b", "a")), path, START)
+    assert continued(keeper) == "a"
+    keeper.close(START)
+
+
+def test_an_account_that_was_alone_keeps_its_responses_over_a_reload(tmp_path: Path) -> None:
+    """Every worker knows all of them once there is a second account."""
+    path = tmp_path / "pool.db"
+    one, other = (Keeper(pools(provider("a")), path, START) for _ in range(2))
+    answered(one)
+    for keeper in (one, other):
+        keeper.replace(pools(provider("b", "a")), START)
+    assert continued(one) == "a"
+    one.close(START + 1)
+    assert continued(other) == "a"
+    other.close(START + 1)
+
+
+def test_an_answer_that_comes_after_the_reload_is_known_too(tmp_path: Path) -> None:
+    """Whether there is a second account by then or only later."""
+    for names in ("ba", "a"):
+        keeper = Keeper(pools(provider("a")), tmp_path / f"{names}.db", START)
+        journey = keeper.pools.begin(START, "r", [("p", "m")])
+        journey.next(START)
+        keeper.replace(pools(provider(*names)), START)
+        journey.finished(START, response_id="resp_1")
+        keeper.sync(START)
+        keeper.replace(pools(provider("b", "a")), START)
+        assert continued(keeper) == "a"
+        keeper.close(START)
 
 
 def test_a_new_key_is_not_blamed_for_the_old_one(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def _known(path: str | None, now: float) -> Pools:
     """The configured accounts with what the state file knows of them."""
     file = find(Path(path) if path else None)
     try:
-        config = load(file, os.environ)
+        config = load(file, os.environ, secrets=False)
     except ConfigError as error:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
     if not config.pool.persist:

@@ -19,7 +19,7 @@ from trilogue import (
     translate_request,
     translate_response,
 )
-from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read
+from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read, refuse_other_stream
 
 
 class Options(TypedDict):
@@ -81,6 +81,7 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
         _refuse(strict, answer.losses)
         _finish(dump(answer.body) + b"\n", answer.losses)
     else:
+        refuse_other_stream(data, source, "--from")
         _convert_stream(data, StreamTranslator(source=source, target=target, exchange=exchange), strict)
 
 
@@ -89,7 +90,9 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
 @click.option("--protocol", type=PROTOCOL, required=True, help="Protocol of the stream.")
 def collect(file: str, protocol: Protocol) -> None:
     """Turn a recorded stream into the whole response it stands for."""
-    click.echo(dump(collect_stream(read(file), protocol=protocol)))
+    data = read(file)
+    refuse_other_stream(data, protocol, "--protocol")
+    click.echo(dump(collect_stream(data, protocol=protocol)))
 
 
 def _refuse_misplaced(kind: str, options: Options) -> None:

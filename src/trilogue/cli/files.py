@@ -11,6 +11,11 @@ from typing import Any
 import click
 
 from trilogue import Protocol, TrilogueError
+from trilogue.protocols.jsontext import parse_object
+from trilogue.sse import SseParser
+
+HEAD_BYTES = 1024 * 1024
+"""of a stream, in which its first events are looked for"""
 
 
 class ProtocolType(click.ParamType[Protocol]):
@@ -58,3 +63,24 @@ def looks_like_stream(path: str, data: bytes) -> bool:
 def counted(number: int, noun: str) -> str:
     """1 account, 2 accounts."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def refuse_other_stream(data: bytes, protocol: Protocol, option: str) -> None:
+    """A stream of another protocol has nothing that this one's decoder knows: it would only seem to be cut off."""
+    found = _protocol_of_stream(data)
+    if found not in (None, protocol):
+        raise click.UsageError(f"this is a stream of {found.short}, not of {protocol.short} (see {option})")
+
+
+def _protocol_of_stream(data: bytes) -> Protocol | None:
+    """The protocol of the first event that tells; None if none does."""
+    for event in SseParser().feed(data[:HEAD_BYTES]):
+        body = parse_object(event.data) or {}
+        kind = str(body.get("type"))
+        if "choices" in body:
+            return Protocol.CHAT
+        if kind == "message_start":
+            return Protocol.MESSAGES
+        if kind.startswith("response."):
+            return Protocol.RESPONSES
+    return None

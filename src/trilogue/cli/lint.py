@@ -14,6 +14,8 @@ from trilogue.protocols.jsontext import parse
 
 KINDS = ("auto", "stream", "response", "error", "request")
 FINDINGS = 1
+_ANSWERS = frozenset({"choices", "content", "output"})
+"""where the answers of the three protocols are"""
 
 
 @click.command()
@@ -24,7 +26,7 @@ FINDINGS = 1
     type=click.Choice(KINDS),
     default="auto",
     show_default=True,
-    help="What FILE holds. auto: server-sent events are a stream, JSON is a response.",
+    help="What FILE holds. auto: server-sent events are a stream, JSON is a response or an error.",
 )
 @click.option("--request", "request_file", metavar="FILE", help="The request that was answered: more can be checked.")
 @click.option("--own", is_flag=True, help="Also check what only Trilogue promises, stricter than the protocol.")
@@ -38,8 +40,8 @@ def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own
     Exit code: 0 clean, 1 broken rules, 2 bad input.
     """
     data = read(file)
-    if kind == "auto":
-        kind = "stream" if looks_like_stream(file, data) else "response"
+    if kind == "auto" and looks_like_stream(file, data):
+        kind = "stream"
     findings = _findings(data, protocol, kind, request_file, own)
     for finding in findings:
         click.echo(_line(finding))
@@ -56,9 +58,14 @@ def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | No
     body = _object(data)
     if kind == "request":
         return lint_request(protocol, body)
-    if kind == "error":
+    if kind == "error" or (kind == "auto" and _is_error(body)):
         return lint_error(protocol, body, own=own)
     return lint_response(protocol, body, request=request, own=own)
+
+
+def _is_error(body: dict[str, Json]) -> bool:
+    """An error and no answer beside it: a Responses answer that failed says why in `error` too."""
+    return bool(body.get("error")) and _ANSWERS.isdisjoint(body)
 
 
 def _request(path: str) -> dict[str, Json]:

@@ -22,17 +22,20 @@ from trilogue.config.zero import zero_config, zero_providers
 FILE_NAME = "trilogue.yaml"
 
 
-def load(path: Path | None, environ: Mapping[str, str]) -> Config:
-    """Read a file, or what works without one. Raises ConfigError with everything that is wrong with it."""
-    return zero_config(environ) if path is None else parse(_read(path), environ, path.parent)
+def load(path: Path | None, environ: Mapping[str, str], *, secrets: bool = True) -> Config:
+    """Read a file, or what works without one. Raises ConfigError with everything that is wrong with it.
+
+    `secrets` False: those that cannot be found are empty, for who does not use them.
+    """
+    return zero_config(environ) if path is None else parse(_read(path), environ, path.parent, secrets=secrets)
 
 
-def parse(data: bytes, environ: Mapping[str, str], folder: Path) -> Config:
+def parse(data: bytes, environ: Mapping[str, str], folder: Path, *, secrets: bool = True) -> Config:
     """Read the text of a file; references to relative files are looked for in `folder`."""
     document = read_document(data)
     if not isinstance(document.data, dict):
         raise ConfigError([Problem("", "the file must hold settings (key: value)")])
-    reader = Reader(environ, folder)
+    reader = Reader(environ, folder, secrets=secrets)
     written: Config = reader.read(_shape(), document.data, "")
     # What the environment says of providers is not looked at, and cannot be wrong, where the file has its own.
     fallback = {} if written.providers else zero_providers(environ)

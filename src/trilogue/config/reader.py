@@ -36,12 +36,14 @@ class Reader:
     `places`: where a problem stands in the file, if that is not where its path leads.
     """
 
-    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, environ: Mapping[str, str], folder: Path, *, secrets: bool = True) -> None:
         self.problems: list[tuple[str, str]] = []
         self.failed: set[str] = set()
         self.places: dict[tuple[str, str], str] = {}
         self._environ = environ
         self._folder = folder
+        self._secrets = secrets
+        """a secret that cannot be found is a problem"""
 
     def read(self, kind: inspect.Type, value: Any, path: str) -> Any:
         """The value as this type, or WRONG with a problem noted."""
@@ -60,7 +62,10 @@ class Reader:
         try:
             return resolve(value, self._environ, self._folder)
         except BadReference as error:
-            return self.fail(path, str(error))
+            if self._secrets:
+                return self.fail(path, str(error))
+            self.failed.add(path)
+            return Secret("")
 
 
 def _read_struct(reader: Reader, kind: inspect.StructType, value: Any, path: str) -> Any:

@@ -240,5 +240,12 @@ def _account(account: Account) -> AccountSpec:
         limits=account.limits,
         balance=account.balance,
         proxies=len(account.proxies),
-        credential=account.key.fingerprint() if account.key else "",
+        credential=_fingerprint(account.key),
     )
+
+
+def _fingerprint(key: Secret | None) -> str | None:
+    """None: there is a key, and nobody knows which."""
+    if key is None:
+        return ""
+    return key.fingerprint() if key else None

@@ -7,7 +7,7 @@ from random import SystemRandom
 
 from trilogue.config import Config
 from trilogue.pool import Pools
-from trilogue.state import Keeper, steady_time
+from trilogue.state import Keeper, Succession, steady_time
 
 
 class Accounts:
@@ -22,6 +22,8 @@ class Accounts:
         self._open: Path | None = None
         self._keeper: Keeper | None = None
         self._pools: Pools | None = None
+        self._earlier = Succession()
+        """for pools without a keeper, which sees to it itself"""
 
     def take(self, config: Config) -> Pools:
         """Pools for this configuration, which know what those of the last one knew."""
@@ -30,7 +32,7 @@ class Accounts:
         if self._keeper is not None:
             self._keeper.replace(pools, now)
         elif self._pools is not None:
-            pools.apply(self._pools.snapshot(now), now)
+            self._earlier.hand_over(self._pools, pools, now)
         wanted = self._file if config.pool.persist else self._passing
         if wanted != self._open:
             self.close()
@@ -43,6 +45,8 @@ class Accounts:
         """Pass on what happened here, take over what happened elsewhere. `now`: the steady time, if it is known."""
         if self._keeper is not None:
             self._keeper.sync(steady_time() if now is None else now)
+        elif self._earlier.retired and self._pools is not None:
+            self._earlier.hear(self._pools, steady_time() if now is None else now)
 
     def close(self) -> None:
         """Write what is left."""

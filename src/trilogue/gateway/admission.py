@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from trilogue.gateway.auth import ClientKey, is_local_host, is_local_origin, presented_keys
 from trilogue.gateway.cors import cors_headers
-from trilogue.gateway.failures import plain_failure
-from trilogue.gateway.forwarding import forwarded_headers
+from trilogue.gateway.failures import LOOP, LOOP_STATUS, plain_failure
+from trilogue.gateway.forwarding import HOPS, MOST_HOPS, forwarded_headers, hops_of
 from trilogue.gateway.journal import sane
 from trilogue.gateway.services import Services
 from trilogue.model import Failure, Protocol
@@ -27,6 +27,11 @@ Handler = Callable[[Any], Awaitable[None]]
 UNKNOWN_KEY = "Incorrect API key provided: it is not known here"
 NO_KEY = "Incorrect API key provided: there is none; send a client key as Authorization: Bearer KEY or x-api-key: KEY"
 """both begin as OpenAI's own message does: there are clients that know a wrong key by these words alone"""
+
+IN_A_CIRCLE = (
+    "the request has passed {} gateways and goes in a circle: a provider or a route of one of them leads back to it. "
+    "Who runs them must mend that; the request is not at fault"
+)
 
 Checked = tuple[ClientKey | None, Failure | None]
 
@@ -46,7 +51,9 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     common: bytes
     """headers of every answer"""
     forwarded: HeaderPairs
-    """the client's headers that an upstream of its protocol may see"""
+    """the client's headers that an upstream of its protocol may see, and `hop`"""
+    hop: HeaderPairs
+    """what tells the next gateway, if the upstream is one, that there was another"""
 
 
 def admit(request: Request, services: Services, handler: Handler, client: Protocol, path: str) -> Admission:
@@ -54,6 +61,10 @@ def admit(request: Request, services: Services, handler: Handler, client: Protoc
     headers = request.headers
     common = cors_headers(headers, keys_required=bool(services.keys))
     key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
+    hops = hops_of(headers)
+    if refusal is None and hops >= MOST_HOPS:
+        refusal = plain_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
+    hop = ((HOPS, str(hops + 1)),)
     if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
         # Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once.
         refusal = plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
@@ -68,7 +79,8 @@ def admit(request: Request, services: Services, handler: Handler, client: Protoc
         refusal=refusal,
         mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
         common=header_lines(common),
-        forwarded=forwarded_headers(headers),
+        forwarded=forwarded_headers(headers) + hop,
+        hop=hop,
     )
 
 

@@ -42,6 +42,8 @@ class Call(Struct, kw_only=True, gc=False):
     headers: dict[str, str]
     forwarded: HeaderPairs
     """the headers that an upstream of the client's protocol may see"""
+    hop: HeaderPairs = ()
+    """the one of them that any upstream may see"""
     query: bytes = b""
     strict: bool = False
     request_id: str = ""

@@ -57,6 +57,7 @@ def _call(visit: Visit, body: bytes) -> Call:
         stream=stream,
         headers=request.headers,
         forwarded=entry.forwarded,
+        hop=entry.hop,
         query=request.head.query,
         strict=visit.strict,
         request_id=visit.request_id,

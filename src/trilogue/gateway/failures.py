@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from trilogue.errors import ClientError, TrilogueError, UpstreamError
 from trilogue.model import Failure, FailureKind, Protocol
+from trilogue.pool.classify import LOOP_TEXT
+from trilogue.pool.journey import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.serving import Headers
 
-CREDENTIAL = "upstream_credential"
-"""the code of failures that only who runs the gateway can mend"""
+LOOP = "gateway_loop"
+LOOP_STATUS = 508
 
 MAX_RETRY_AFTER = 60
 """Seconds. SDKs sleep whatever we say: one of them a hundred thousand seconds."""
 
 _OURS = {
-    FailureKind.AUTHENTICATION: "the upstream did not accept the gateway's credential",
-    FailureKind.BILLING: "the upstream account has run out of credit",
-    FailureKind.QUOTA: "the upstream account has run out of quota",
+    FailureKind.AUTHENTICATION: ("the upstream did not accept the gateway's credential", CREDENTIAL),
+    FailureKind.BILLING: ("the upstream account has run out of credit", QUOTA),
+    FailureKind.QUOTA: ("the upstream account has run out of quota", QUOTA),
 }
+"""what only who runs the gateway can mend"""
 
 _KINDS = {
     400: FailureKind.INVALID_REQUEST,
@@ -49,10 +52,14 @@ _RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, OVERLOADED})
 
 def upstream_failure(failure: Failure) -> Failure:
     """An upstream's failure as the client may see it."""
+    if failure.status == LOOP_STATUS and LOOP_TEXT.search(failure.message):
+        # Whatever is spoken between the gateways of a circle, each must know it for what it is: nobody tries again.
+        return Failure(kind=FailureKind.SERVER, message=failure.message, code=LOOP, status=LOOP_STATUS)
     if failure.kind not in _OURS:
         return failure
     # Not UNAVAILABLE: Messages clients read that as an overload and try for minutes, whatever x-should-retry says.
-    return Failure(kind=FailureKind.SERVER, message=_OURS[failure.kind], code=CREDENTIAL, status=503)
+    message, code = _OURS[failure.kind]
+    return Failure(kind=FailureKind.SERVER, message=message, code=code, status=503)
 
 
 def failure_from(error: TrilogueError, protocol: Protocol) -> Failure:
@@ -84,7 +91,7 @@ def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorRep
     status = failure.status if failure.protocol is None and failure.status else reply.status
     if status == OVERLOADED and client is not Protocol.MESSAGES:
         status = 503
-    again = status in _RETRYABLE and failure.kind not in _HOPELESS and failure.code != CREDENTIAL
+    again = status in _RETRYABLE and failure.kind not in _HOPELESS and failure.code not in (CREDENTIAL, QUOTA)
     headers["x-should-retry"] = "true" if again else "false"
     return ErrorReply(status, reply.body, headers)
 

@@ -1,4 +1,4 @@
-"""Which of a client's headers an upstream of the same protocol may see."""
+"""Which of a client's headers an upstream of the same protocol may see, and the one that counts gateways."""
 
 from __future__ import annotations
 
@@ -31,6 +31,17 @@ _PRIVATE = {
 _REWRITTEN = {"host", "content-length", "accept-encoding", "accept", "content-type"}
 _NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
+
+
+HOPS = "trilogue-hops"
+MOST_HOPS = 10
+"""gateways that a request may pass; nobody has so many one behind the other"""
+
+
+def hops_of(headers: dict[str, str]) -> int:
+    """How many gateways a request has passed before this one."""
+    text = headers.get(HOPS, "")
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= 2 else 0
 
 
 def forwarded_headers(headers: dict[str, str]) -> HeaderPairs:

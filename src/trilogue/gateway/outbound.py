@@ -64,7 +64,9 @@ def outbound(call: Call, provider: Provider, account: Account, model: str, servi
         repair=services.config.repair_history,
         sealer=services.sealer,
     )
-    extra = tuple(extra_headers(up.body).items()) if provider.protocol is Protocol.MESSAGES else ()
+    extra = call.hop
+    if provider.protocol is Protocol.MESSAGES:
+        extra += tuple(extra_headers(up.body).items())
     request = _request(call, provider, account, extra, dump(up.body), target.profile)
     return Outbound(request, up.exchange, up.losses)
 

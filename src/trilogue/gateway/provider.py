@@ -9,7 +9,9 @@ from functools import lru_cache, partial
 from trilogue.config import Provider as ProviderConfig
 from trilogue.config import Secret, endpoint
 from trilogue.config import Timeouts as Clocks
+from trilogue.config.endpoint import OFFICIAL
 from trilogue.errors import UpstreamFailure
+from trilogue.gateway.forwarding import HOPS
 from trilogue.gateway.redact import Blank
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import Ask, Pool
@@ -24,6 +26,7 @@ KNOWN_HEADERS = 32
 """headers of clients that are kept with those of an account: a client sends the same ones with every request"""
 
 _STREAM = "text/event-stream"
+_OFFICIAL = tuple({url.removesuffix("/v1") for url in OFFICIAL.values()})
 
 TransportFor = Callable[[ProviderConfig, str | None], Transport]
 """the way out of a provider: directly, or through the egress proxy with this URL"""
@@ -32,7 +35,7 @@ TransportFor = Callable[[ProviderConfig, str | None], Transport]
 class Account:
     """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
-    __slots__ = ("blank", "headers", "name", "posting", "ways")
+    __slots__ = ("_official", "blank", "headers", "name", "posting", "ways")
 
     def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], config: ProviderConfig) -> None:
         private = [value.reveal() for value in config.headers.values() if not value.literal]
@@ -43,12 +46,15 @@ class Account:
         """those of every request: of its provider, and the one that carries the key if the upstream wants one"""
         if secret:
             self.headers |= _credentials(secret.reveal(), config.auth)
+        self._official = config.base_url.startswith(_OFFICIAL)
         self.posting = lru_cache(KNOWN_HEADERS)(self._posting)
         """all headers of a POST: those from the client, and ours; Anthropic's `version` unless the client names one"""
         self.ways = ways
 
     def _posting(self, headers: HeaderPairs, stream: bool, version: str) -> HeaderPairs:
         complete = dict(headers)
+        if self._official:
+            complete.pop(HOPS, None)  # no circle goes through there
         if version:
             complete.setdefault("anthropic-version", version)
         ours = {"content-type": "application/json", "accept": _STREAM if stream else "application/json"}

@@ -21,7 +21,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.translate.requests import translate_request
-from trilogue.upstream import HeaderPairs, UpstreamRequest
+from trilogue.upstream import UpstreamRequest
 
 PATHS = {Protocol.MESSAGES: "/messages/count_tokens", Protocol.RESPONSES: "/responses/input_tokens"}
 
@@ -144,7 +144,7 @@ def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tu
 
 def _request(visit: Visit, provider: Provider, account: Account, body: bytes, model: str) -> UpstreamRequest:
     url = provider.url(PATHS[provider.protocol])
-    headers: HeaderPairs = ()
+    headers = visit.entry.hop
     if provider.protocol is visit.entry.client:
         headers = visit.entry.forwarded
         url = with_query(url, visit.request.query)

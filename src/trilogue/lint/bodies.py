@@ -7,7 +7,7 @@ from trilogue.lint.asked import asked
 from trilogue.lint.findings import Finding, Report
 from trilogue.lint.foreign import check_foreign_names
 from trilogue.lint.requests import check_request
-from trilogue.model import Json, Protocol
+from trilogue.model import Json, Protocol, protocol_of
 
 _BODIES = {
     Protocol.CHAT: chat_body.check_body,
@@ -22,24 +22,24 @@ _ERRORS = {
 
 
 def lint_response(
-    protocol: Protocol, body: dict[str, Json], *, request: dict[str, Json] | None = None, own: bool = True
+    protocol: Protocol | str, body: dict[str, Json], *, request: dict[str, Json] | None = None, own: bool = True
 ) -> list[Finding]:
     """All findings of an answer that was not streamed."""
-    report = Report(own)
+    protocol, report = protocol_of(protocol), Report(own)
     check_foreign_names(protocol, body, report)
     _BODIES[protocol](body, report, asked(protocol, request))
     return report.findings
 
 
-def lint_error(protocol: Protocol, body: dict[str, Json], *, own: bool = True) -> list[Finding]:
+def lint_error(protocol: Protocol | str, body: dict[str, Json], *, own: bool = True) -> list[Finding]:
     """All findings of the body of an HTTP error."""
     report = Report(own)
-    _ERRORS[protocol](body, report)
+    _ERRORS[protocol_of(protocol)](body, report)
     return report.findings
 
 
-def lint_request(protocol: Protocol, body: dict[str, Json]) -> list[Finding]:
+def lint_request(protocol: Protocol | str, body: dict[str, Json]) -> list[Finding]:
     """All findings of a request body."""
     report = Report()
-    check_request(protocol, body, report)
+    check_request(protocol_of(protocol), body, report)
     return report.findings

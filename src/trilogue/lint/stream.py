@@ -17,7 +17,7 @@ from trilogue.lint.foreign import check_foreign_names
 from trilogue.lint.framing import Framer, is_utf8
 from trilogue.lint.messages import MessagesStream
 from trilogue.lint.responses import ResponsesStream
-from trilogue.model import Json, Protocol
+from trilogue.model import Json, Protocol, protocol_of
 from trilogue.protocols.jsontext import parse
 from trilogue.sse import SseEvent
 
@@ -51,8 +51,8 @@ _CHECKERS: dict[Protocol, type[_Checker]] = {
 class StreamLinter:
     """Incremental: feed bytes as they come, then close. `own` False leaves out the obligations of a gateway."""
 
-    def __init__(self, protocol: Protocol, request: dict[str, Json] | None = None, *, own: bool = True) -> None:
-        self._protocol = protocol
+    def __init__(self, protocol: Protocol | str, request: dict[str, Json] | None = None, *, own: bool = True) -> None:
+        self._protocol = protocol = protocol_of(protocol)
         self._report = Report(own)
         self._framer = Framer(self._report)
         self._checker = _CHECKERS[protocol](self._report, asked(protocol, request))
@@ -129,7 +129,7 @@ class StreamLinter:
 
 
 def lint_stream(
-    protocol: Protocol,
+    protocol: Protocol | str,
     data: bytes | Iterable[bytes] | Iterable[SseEvent],
     *,
     request: dict[str, Json] | None = None,

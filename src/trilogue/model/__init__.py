@@ -46,7 +46,7 @@ from trilogue.model.events import (
 )
 from trilogue.model.failure import Failure, FailureKind
 from trilogue.model.losses import LOSSES, Ledger, Loss, LossRule
-from trilogue.model.protocol import Protocol, Provenance
+from trilogue.model.protocol import Protocol, Provenance, protocol_of
 from trilogue.model.request import (
     NO_SAMPLING,
     Caching,
@@ -147,4 +147,5 @@ __all__ = [
     "Usage",
     "UserLocation",
     "events_of",
+    "protocol_of",
 ]

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from trilogue.errors import ClientError
+
 
 class Protocol(StrEnum):
     """A wire protocol, by the name that config files use."""
@@ -26,6 +28,17 @@ class Protocol(StrEnum):
 _BY_SHORT = {"chat": Protocol.CHAT, "messages": Protocol.MESSAGES, "responses": Protocol.RESPONSES}
 for _short, _protocol in _BY_SHORT.items():
     _protocol.short = _short
+
+
+def protocol_of(named: Protocol | str) -> Protocol:
+    """A protocol as callers of the library name it: the protocol itself, or one of its two names."""
+    if type(named) is Protocol:
+        return named
+    try:
+        return Protocol.parse(named)
+    except (ValueError, TypeError):
+        names = ", ".join(f"{protocol.short} ({protocol.value})" for protocol in Protocol)
+        raise ClientError(f"there is no protocol {named!r}: they are {names}", code="unknown_protocol") from None
 
 
 class Provenance(Struct, frozen=True, kw_only=True):

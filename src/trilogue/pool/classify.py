@@ -63,6 +63,9 @@ _MODEL_TEXT = _words(
     r"|not have access to .{0,100}model"
 )
 
+LOOP_TEXT = _words(r"passed \d+ gateways and goes in a circle")
+"""our own words, from a gateway further on"""
+
 ROWS: tuple[Row, ...] = (
     # The seed's three tiers. 1: too large for any account.
     Row(why="request_too_costly", action=Action.CLIENT, statuses=frozenset({403}), text=_words("estimated cost")),
@@ -73,6 +76,8 @@ ROWS: tuple[Row, ...] = (
         statuses=frozenset({403}),
         text=_words("insufficient tokens|upgrade your plan|limit reached"),
     ),
+    # Gateways that lead to each other: with another account it would only go round once more.
+    Row(why="gateway_loop", action=Action.CLIENT, statuses=frozenset({508}), text=LOOP_TEXT),
     # Reasoning that this upstream cannot verify: signed for another account, or changed on its way.
     Row(
         why="reasoning_rejected",
@@ -89,6 +94,13 @@ ROWS: tuple[Row, ...] = (
             r"|thinking.{0,80}(bound to|binding|cannot be modified)|encrypted content.{0,80}(verif|match|decrypt)"
             r"|item with id '?rs_|item '?rs_"
         ),
+    ),
+    # What the request continues is kept by the account that made it, and we no longer know which one that was.
+    Row(
+        why="kept_elsewhere",
+        action=Action.NEXT,
+        statuses=frozenset({400, 404}),
+        text=_words(r"(response|conversation) with id .{0,200}not found"),
     ),
     # The account, not the request, whatever the status says.
     Row(

@@ -140,7 +140,7 @@ class Health:
         """As `take_over`, for accounts that were disabled or enabled elsewhere. One that has got a new key since then
         was never refused.
         """
-        if change.by == "upstream" and change.credential != account.spec.credential:
+        if change.by == "upstream" and account.spec.credential not in (None, change.credential):
             return
         account.by, account.probes, account.why = change.by, change.probes, change.why
         account.probe_at = min(change.probe_at, now + LONGEST_PROBE)
@@ -156,7 +156,7 @@ class Health:
             account.probe_at,
             account.probes,
             account.why,
-            account.spec.credential,
+            account.spec.credential or "",
         )
 
     def snapshot(self, accounts: Iterable[Account], now: float) -> list[Change]:

@@ -29,6 +29,9 @@ FIRST_WAIT = 0.05
 LONGEST_WAIT = 1.0
 SOON = 60.0
 """seconds that a client may be asked to wait for an account"""
+CREDENTIAL = "upstream_credential"
+QUOTA = "upstream_quota"
+"""codes of failures that only who runs the gateway can mend: keys, and money"""
 
 
 class Rulebook(Interface):
@@ -218,7 +221,9 @@ class Journey(Struct, eq=False):
             return Failure(
                 kind=FailureKind.RATE_LIMIT, message=message, code="rate_limit_exceeded", retry_after=wait or 1.0
             )
-        return _unavailable(wait) if wait is not None and wait <= SOON else _hopeless(wait)
+        if reasons and reasons <= _MONEY:
+            return _hopeless("the upstream accounts have run out of credit or quota", QUOTA, wait)
+        return _unavailable(wait) if wait is not None and wait <= SOON else _hopeless(_NOBODY, CREDENTIAL, wait)
 
     def _ends_as_it_is(self) -> bool:
         """The last failure tells the client more than a count of accounts would."""
@@ -244,24 +249,26 @@ class Journey(Struct, eq=False):
 
 
 _LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
+_MONEY = frozenset({"out_of_quota", "out_of_money", "balance"})
+_NOBODY = "no upstream account can be used"
 
 
 def _unavailable(wait: float | None) -> Failure:
     return Failure(
         kind=FailureKind.UNAVAILABLE,
-        message="no upstream account can be used now",
+        message=f"{_NOBODY} now",
         code="no_account",
         status=503,
         retry_after=wait,
     )
 
 
-def _hopeless(wait: float | None) -> Failure:
+def _hopeless(message: str, code: str, wait: float | None) -> Failure:
     """Keys refused, money gone, or out of use: clients that try again at once only wait longer for this."""
     return Failure(
         kind=FailureKind.SERVER,
-        message="no upstream account can be used: see `trilogue accounts`",
-        code="upstream_credential",
+        message=f"{message}: see `trilogue accounts`",
+        code=code,
         status=503,
         retry_after=wait,
     )

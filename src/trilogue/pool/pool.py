@@ -57,6 +57,7 @@ class Pool:
         self.health = Health(self.name, self.settings, self.ready, self.changes)
         self.sticky = Stickiness()
         self._spec = spec
+        self._quiet = len(self.accounts) == 1
         self._by_name = {account.name: account for account in self.accounts}
         self._uses = 0.0
         self._counted: dict[int, Account] = {}
@@ -138,9 +139,19 @@ class Pool:
             account.rank = rank_by_balance(account)
 
     def bind(self, key: str, account: Account, now: float) -> None:
-        """A conversation belongs to this account from now on."""
-        if self.sticky.bind(key, account.name):
+        """A conversation belongs to this account from now on. An account that is alone is chosen anyway: `tell`."""
+        if self.sticky.bind(key, account.name) and not self._quiet:
             self.changes.append(Bound(self.name, key, account.name, now))
+
+    def tell(self, now: float) -> list[Change]:
+        """The conversations of an account that was alone, which nobody needed to know; later ones are written at once.
+
+        Writing down every answer of a Responses upstream took up to a quarter of what a request costs.
+        """
+        if not self._quiet:
+            return []
+        self._quiet = False
+        return self._bound(now)
 
     def finished(self, lease: Lease, now: float, usage: Usage | None = None) -> None:
         """The request was answered."""
@@ -223,9 +234,10 @@ class Pool:
 
     def snapshot(self, now: float) -> list[Change]:
         """Everything that a successor of this pool should know."""
-        found = self.health.snapshot(self.accounts, now)
-        found += [Bound(self.name, key, account, now) for key, account in self.sticky.items()]
-        return found
+        return self.health.snapshot(self.accounts, now) + self._bound(now)
+
+    def _bound(self, now: float) -> list[Change]:
+        return [Bound(self.name, key, account, now) for key, account in self.sticky.items()]
 
     def cooled(self, change: Cooled, now: float) -> None:
         """Take over what another process has found out."""

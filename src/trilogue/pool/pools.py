@@ -88,6 +88,12 @@ class Pools:
         """Everything that a successor should know: for a reload."""
         return [change for pool in self.pools.values() for change in pool.snapshot(now)]
 
+    def tell(self, now: float, heirs: Pools | None = None) -> list[Change]:
+        """What only a file needs to know, when these pools end. `heirs` that are given know it from the snapshot."""
+        known = {name for name, heir in heirs.pools.items() if len(heir.accounts) == 1} if heirs else set()
+        told = [(pool.name, pool.tell(now)) for pool in self.pools.values()]
+        return [change for name, changes in told if name not in known for change in changes]
+
     def apply(self, changes: Iterable[Change], now: float) -> None:
         """What other processes, or this one before a restart, have found out. Nothing of it is written again."""
         for change in changes:

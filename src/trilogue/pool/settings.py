@@ -102,7 +102,7 @@ class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class AccountSpec(Struct, frozen=True, kw_only=True):
     """One account as the pool sees it. `proxies`: how many egress proxies it can use. `credential`: tells its key from
-    another one, without telling the key.
+    another one, without telling the key; None: it was not to be found, and counts as the one it always was.
     """
 
     name: str
@@ -111,7 +111,7 @@ class AccountSpec(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     balance: float | None = None
     proxies: int = 0
-    credential: str = ""
+    credential: str | None = ""
 
 
 class ProviderSpec(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from trilogue.model import Failure, HostedKind, Json, Ledger, Protocol, Request, Response, Usage
+from trilogue.model import Failure, HostedKind, Json, Ledger, Protocol, Request, Response, Usage, protocol_of
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.fate import Fates
@@ -24,8 +24,9 @@ class Target(Struct, frozen=True, kw_only=True):
     account: str = ""
 
     @classmethod
-    def of(cls, protocol: Protocol, model: str, *, provider: str = "", account: str = "") -> Target:
+    def of(cls, protocol: Protocol | str, model: str, *, provider: str = "", account: str = "") -> Target:
         """A target with the built-in profile of its model."""
+        protocol = protocol_of(protocol)
         profile = profile_for(protocol, model)
         return cls(protocol=protocol, model=model, profile=profile, provider=provider, account=account)
 

@@ -104,7 +104,7 @@ def blame(document: dict[str, Json], fault: type[TrilogueError]) -> None:
         raise fault(f"the body cannot be written as JSON: {type(error).__name__}") from None
 
 
-def parse_object(text: str) -> dict[str, Json] | None:
+def parse_object(text: bytes | str) -> dict[str, Json] | None:
     """The object that a JSON text says, or None if it is not valid or not an object."""
     try:
         value = _decode(text)

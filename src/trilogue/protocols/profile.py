@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.model import Effort, Protocol
+from trilogue.model import Effort, Protocol, protocol_of
 
 ALL_EFFORTS = tuple(Effort)
 
@@ -156,7 +156,7 @@ _COMPILED = {
 }
 
 
-def profile_for(protocol: Protocol, model: str) -> Profile:
+def profile_for(protocol: Protocol | str, model: str) -> Profile:
     """The built-in profile of a model; the first row whose pattern is found at the start of its last name part."""
     name = model.rsplit("/", 1)[-1].lower()
-    return next(profile for pattern, profile in _COMPILED[protocol] if pattern.match(name))
+    return next(profile for pattern, profile in _COMPILED[protocol_of(protocol)] if pattern.match(name))

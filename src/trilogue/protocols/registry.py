@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.model import Protocol
+from trilogue.model import Protocol, protocol_of
 from trilogue.protocols import chat, messages, responses
 from trilogue.protocols.codec import Codec
 
@@ -13,6 +13,8 @@ CODECS: dict[Protocol, Codec] = {
 }
 
 
-def codec(protocol: Protocol) -> Codec:
+def codec(protocol: Protocol | str) -> Codec:
     """The codec of a protocol."""
+    if type(protocol) is not Protocol:
+        protocol = protocol_of(protocol)
     return CODECS[protocol]

@@ -19,6 +19,7 @@ import structlog
 from trilogue.pool import Change, Pools, Tally
 from trilogue.state.file import StateFile, newest, read_since
 from trilogue.state.notes import to_change, to_notes, worker_of
+from trilogue.state.succession import Succession, counts
 from trilogue.state.tallies import Tallies, merge
 from trilogue.state.writer import Writer, is_broken, put_aside
 
@@ -51,8 +52,7 @@ class Keeper:
         self._reopen_at = 0.0
         self._warned = False
         self._tallies = Tallies()
-        self._retired: list[_Retired] = []
-        """pools of earlier configurations whose requests still run, the oldest first"""
+        self._earlier = Succession()
         self._inode: int | None = None
         self._look(now, START_TIMEOUT)
         self._writer = Writer(self._file, self.worker)
@@ -61,8 +61,8 @@ class Keeper:
         """Pass on what happened here, take over what happened elsewhere. Cheap; call it before every choice."""
         if self.pools.changes:
             self._put(self.pools.drain(), now)
-        if self._retired:
-            self._hear_retired(now)
+        if self._earlier.retired:
+            self._put(self._earlier.hear(self.pools, now), now)
         if 0.0 <= now - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = now
@@ -79,44 +79,23 @@ class Keeper:
     def replace(self, pools: Pools, now: float) -> None:
         """A new configuration: its pools take over what the old ones know and what their last requests still learn."""
         self.sync(now)
-        pools.apply(self.pools.snapshot(now), now)
-        told = list(self._all_tallies())
-        for tally in told:
-            pools.add(tally)
-        self._retired.append(_Retired(self.pools, told))
+        self._put(self._earlier.hand_over(self.pools, pools, now), now)
         self.pools = pools
         pools.elsewhere(self._tallies.totals())
 
     def close(self, now: float) -> None:
         """Write what is left. Counts of this process stay in the file as they are."""
         self._put(self.pools.drain(), now)
-        self._put([_at_rest(tally) for tally in self._all_tallies()], now)
+        self._put(self.pools.tell(now), now)
+        self._put([_at_rest(tally) for tally in counts(self.pools)], now)
         self._writer.close()
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
-    def _hear_retired(self, now: float) -> None:
-        heirs = [retired.pools for retired in self._retired[1:]]
-        for retired, heir in zip(self._retired, [*heirs, self.pools], strict=True):
-            old = retired.pools
-            if old.changes:
-                changes = old.drain()
-                self.pools.apply(changes, now)
-                self._put(changes, now)
-            for tally in retired.news():
-                heir.add(tally)
-        self._retired = [retired for retired in self._retired if retired.pools.busy]
-
     def _put(self, changes: Iterable[Change], now: float) -> None:
         for note in to_notes(changes, self.worker, now):
             self._writer.put(note)
-
-    def _all_tallies(self) -> Iterable[Tally]:
-        for pool in self.pools.pools.values():
-            for one in pool.accounts:
-                if one.ok or one.failed or one.spent or one.in_flight:
-                    yield Tally(pool.name, one.name, one.ok, one.failed, one.spent, one.in_flight)
 
     def _look(self, now: float, timeout: float = READ_TIMEOUT) -> None:
         """Take over what others have written since the last look."""
@@ -160,7 +139,7 @@ class Keeper:
         self._writer.begun_anew = False
         self._forget()
         self._put(self.pools.snapshot(now), now)
-        self._put(list(self._all_tallies()), now)
+        self._put(list(counts(self.pools)), now)
 
     def _forget(self) -> None:
         if self._reader is not None:
@@ -180,28 +159,6 @@ class Keeper:
             self._revision, self._reopen_at = 0, 0.0
             if self._looked_at:
                 self._begin_anew(now)
-
-
-class _Retired:
-    """Pools that choose no more. `told`: what their heirs know of their counts."""
-
-    def __init__(self, pools: Pools, told: Iterable[Tally]) -> None:
-        self.pools = pools
-        self._told = {(tally.provider, tally.account): tally for tally in told}
-
-    def news(self) -> Iterable[Tally]:
-        """What was counted since the last call."""
-        for now in self.pools.tallies():
-            key = (now.provider, now.account)
-            then = self._told.get(key) or Tally(*key)
-            self._told[key] = now
-            yield Tally(
-                *key,
-                now.ok - then.ok,
-                now.failed - then.failed,
-                now.spent - then.spent,
-                now.in_flight - then.in_flight,
-            )
 
 
 def _at_rest(tally: Tally) -> Tally:

@@ -15,6 +15,8 @@ from trilogue.errors import Unsupported
 from trilogue.model import (
     Block,
     ChoiceMode,
+    Citation,
+    CitationKind,
     CustomTool,
     Document,
     Extras,
@@ -182,6 +184,23 @@ def declare_end(end: Response | Finish, fates: Fates, ledger: Ledger) -> None:
         declare_extras(end.stop.extras, fates, end.stop.path, ledger, META)
     if end.usage is not None and end.usage.extras:
         declare_extras(end.usage.extras, fates, "usage", ledger, SILENT)
+
+
+def declare_citation(citation: Citation, path: str, ledger: Ledger) -> None:
+    """Declare what a citation says that links have no place for. Those that are no links are dropped as a whole."""
+    if citation.kind is not CitationKind.WEB:
+        return
+    nested = citation.native.get("url_citation")
+    for said in (citation.native, nested if isinstance(nested, dict) else {}):
+        for name, value in said.items():
+            if name not in _OF_LINKS and value is not None:
+                ledger.add(META.loss, f"{path}.citations.{name}")
+
+
+_OF_LINKS = frozenset(
+    {"type", "url_citation", "url", "title", "start_index", "end_index", "cited_text", "content", "encrypted_index"}
+)
+"""what the three protocols say of links, each some of it: carried, or declared by name"""
 
 
 def _inner(block: Block) -> tuple[Block, ...]:

@@ -10,10 +10,21 @@ from operator import is_
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.model import Block, Text, Turn
+from trilogue.model import Block, Ledger, Request, Role, Text, Turn
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.names import Namer
 from trilogue.translate.provenance import Opener
+
+PROMPTS = frozenset({Role.SYSTEM, Role.DEVELOPER})
+
+
+def prompts_by_user(request: Request, ledger: Ledger) -> Request:
+    """Prompts alone, for a protocol in which a user must have said something: the user says them."""
+    if any(turn.role not in PROMPTS for turn in request.turns):
+        return request
+    ledger.add("system.as_user", request.where("turns"))
+    said = tuple(replace(turn, role=Role.USER, leading=False) for turn in request.turns)
+    return replace(request, turns=said)
 
 
 def is_plain(turns: tuple[Turn, ...]) -> bool:

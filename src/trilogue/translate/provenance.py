@@ -39,7 +39,7 @@ from trilogue.model import (
 from trilogue.protocols.codec import Target
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.fate import Fates
-from trilogue.translate.foreign import META, declare_end, declare_extras
+from trilogue.translate.foreign import META, declare_citation, declare_end, declare_extras
 from trilogue.translate.seal import Sealed, Sealer
 
 # claude-sonnet-4-5-20250929, claude-sonnet-4-5@20250929 and claude-sonnet-4-5-latest are one family.
@@ -169,6 +169,8 @@ class SealStage:
         self._closer = closer
         self._fates = fates
         self._ledger = ledger
+        self._paths: dict[int, str] = {}
+        """of texts, for their citations"""
         self._visible: dict[int, Opaque] = {}
         """indices of reasoning blocks that have shown text, with the mark that says which kind of text"""
 
@@ -190,14 +192,21 @@ class SealStage:
         block = event.block
         if block.extras:
             declare_extras(block.extras, self._fates, block.path, self._ledger, META)
-        if type(block) is Text and not block.citations:
-            return event
+        if type(block) is Text:
+            self._paths[event.index] = block.path
+            if not block.citations:
+                return event
+            self._declare_citations(block)
         if type(block) is Reasoning and block.opaque is None:
             # Its opaque value, if any, comes with its stop.
             if block.summary or block.raw:
                 self._visible[event.index] = MARK if block.summary else RAW
             return event
         return BlockStart(event.index, self._closer.block(block))
+
+    def _declare_citations(self, block: Text) -> None:
+        for citation in block.citations:
+            declare_citation(citation, block.path, self._ledger)
 
     def _reasoning(self, event: ReasoningDelta) -> Event:
         if event.text and event.index not in self._visible:
@@ -212,12 +221,15 @@ class SealStage:
         if block is not None and block.extras:
             # Some are told at the end only; a loss is declared once.
             declare_extras(block.extras, self._fates, block.path, self._ledger, META)
+        if type(block) is Text:
+            self._declare_citations(block)
         mark = self._visible.get(event.index)
         if mark is not None:
             return BlockStop(event.index, closer.seal_or_mark(event.opaque, mark), block)
         return BlockStop(event.index, None if event.opaque is None else closer.seal(event.opaque), block)
 
     def _citation(self, event: CitationDelta) -> Event:
+        declare_citation(event.citation, self._paths.get(event.index, ""), self._ledger)
         return CitationDelta(event.index, self._closer.citation(event.citation))
 
     def _whole(self, event: ResponseStart | Finish) -> Event:

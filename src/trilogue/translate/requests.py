@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
-from trilogue.model import Json, Ledger, Loss, Protocol, Request
+from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
 from trilogue.protocols.registry import CODECS
@@ -21,7 +21,7 @@ from trilogue.translate.billing import without_billing
 from trilogue.translate.callids import tell_apart
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
-from trilogue.translate.history import History, is_plain
+from trilogue.translate.history import PROMPTS, History, is_plain, prompts_by_user
 from trilogue.translate.names import NO_NAMES, Namer, ToolNames
 from trilogue.translate.provenance import Opener
 from trilogue.translate.repair import refuse_broken_history, repair_history
@@ -40,8 +40,8 @@ class RequestTranslation(Struct, frozen=True):
 def translate_request(
     body: dict[str, Json] | bytes | str,
     *,
-    source: Protocol,
-    target: Protocol | Target,
+    source: Protocol | str,
+    target: Protocol | Target | str,
     strict: bool = False,
     repair: bool = False,
     sealer: Sealer | None = None,
@@ -53,6 +53,8 @@ def translate_request(
     Raises `BadRequest` for a request that is not valid in its own protocol and `Unsupported` for what has no sensible
     equivalent in the target's.
     """
+    if type(source) is not Protocol:
+        source = protocol_of(source)
     wire = body if isinstance(body, dict) else parse_request(body)
     ledger, keeper = Ledger(), sealer or default_sealer()
     names, calls = NO_NAMES, NO_CALLS
@@ -112,10 +114,15 @@ def _adapt(
 ) -> tuple[Request, ToolNames, frozenset[str]]:
     """The request as the target's encoder wants it: see docs/codecs.md, "Encoding declares or refuses"."""
     ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
+    if target.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role in PROMPTS:
+        request = prompts_by_user(request, ledger)
     plain = is_plain(request.turns)
     opener = Opener(sealer, target, ledger)
     foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.searches(request))
     adapted, names, calls = foreign.request(request), NO_NAMES, NO_CALLS
+    if not adapted.turns:
+        path = adapted.where("turns")
+        raise BadRequest(f"{path} is missing or empty: there is nothing to answer", path=path)
     if plain and not (adapted.tools or adapted.tool_choice or adapted.namespaces):
         return adapted, names, calls
     custom = theirs.custom_tools and target.profile.custom_tools

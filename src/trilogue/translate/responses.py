@@ -21,6 +21,7 @@ from trilogue.model import (
     Text,
     Usage,
     events_of,
+    protocol_of,
 )
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
@@ -54,8 +55,8 @@ class Stamp(Struct, frozen=True, kw_only=True):
 def translate_response(
     body: dict[str, Json] | bytes | str,
     *,
-    source: Protocol,
-    target: Protocol,
+    source: Protocol | str,
+    target: Protocol | str,
     exchange: Exchange | None = None,
     stamp: Stamp | None = None,
 ) -> ResponseTranslation:
@@ -64,6 +65,8 @@ def translate_response(
     `exchange`: from the request's translation; without it tool names stay as they are and nothing is echoed.
     Raises `UpstreamError` if the body is not an answer of its protocol, `UpstreamFailure` if it is an error.
     """
+    if type(source) is not Protocol or type(target) is not Protocol:
+        source, target = protocol_of(source), protocol_of(target)
     wire = body if isinstance(body, dict) else parse_upstream(body)
     reply = _reply(source, exchange, stamp or Stamp())
     reply.parsed = wire is not body and (exchange is None or exchange.parsed)
@@ -109,11 +112,13 @@ class StreamTranslator:
     def __init__(
         self,
         *,
-        source: Protocol,
-        target: Protocol,
+        source: Protocol | str,
+        target: Protocol | str,
         exchange: Exchange | None = None,
         stamp: Stamp | None = None,
     ) -> None:
+        if type(source) is not Protocol or type(target) is not Protocol:
+            source, target = protocol_of(source), protocol_of(target)
         reply = _reply(source, exchange, stamp or Stamp())
         self._source = source
         self._ledger = reply.ledger
@@ -214,11 +219,12 @@ class StreamTranslator:
         return self._encoder.encode(events)
 
 
-def collect_stream(data: bytes, *, protocol: Protocol) -> dict[str, Json]:
+def collect_stream(data: bytes, *, protocol: Protocol | str) -> dict[str, Json]:
     """The whole answer that a recorded stream gives, in the same protocol.
 
     Raises `UpstreamTruncated` or `UpstreamFailure` if the stream does not hold a complete answer.
     """
+    protocol = protocol_of(protocol)
     decoder = CODECS[protocol].decoder()
     collector, sequencer = Collector(), Sequencer()
     for events in (decoder.feed(data), decoder.close()):

@@ -123,7 +123,7 @@ def test_the_conversation_begins_and_ends_with_the_user() -> None:
     with pytest.raises(Unsupported, match="begin with a user turn"):
         encode(foreign(turn(Role.ASSISTANT, text("a")), user()))
     with pytest.raises(Unsupported, match="begin with a user turn"):
-        encode(foreign(turn(Role.SYSTEM, text("a"))))
+        encode(foreign(turn(Role.SYSTEM, text("a")), turn(Role.ASSISTANT, text("a")), user()))
     with pytest.raises(Unsupported) as caught:
         encode(foreign(user(), turn(Role.ASSISTANT, text("a"), path="messages[1]")))
     assert (caught.value.path, caught.value.code) == ("messages[1]", "prefill")

@@ -7,8 +7,10 @@ from trilogue.model import (
     ChoiceMode,
     Effort,
     FunctionTool,
+    Ledger,
     Opaque,
     OpaqueKind,
+    Protocol,
     Reasoning,
     Role,
     Sampling,
@@ -19,7 +21,10 @@ from trilogue.model import (
     ToolChoice,
     ToolResult,
 )
+from trilogue.protocols.codec import Target
 from trilogue.protocols.effort import BUDGETS
+from trilogue.protocols.messages.encode_request import encode_request
+from trilogue.protocols.profile import Profile
 
 ROOM = Sampling(max_tokens=100_000)
 
@@ -60,6 +65,27 @@ def test_most_effort_takes_all_there_is() -> None:
     """The budget must stay below the output limit."""
     assert thinks(Effort.MAX, BUDGET)[0] == {"type": "enabled", "budget_tokens": 99_999}
     assert thinks(Effort.HIGH, BUDGET, Sampling(max_tokens=5000))[0] == {"type": "enabled", "budget_tokens": 4999}
+
+
+@pytest.mark.parametrize(
+    ("limit", "effort", "budget"),
+    [
+        (8_192, Effort.MEDIUM, 4_096),
+        (8_192, Effort.LOW, 2_048),
+        (32_000, Effort.HIGH, 24_576),
+        (32_000, Effort.MAX, 27_904),
+        (1_500, Effort.LOW, 1_024),
+    ],
+)
+def test_thinking_leaves_room_for_the_answer(limit: int, effort: Effort, budget: int) -> None:
+    """Where the client gave no limit: with ours used up by thinking there would be one token left."""
+    target = Target(
+        protocol=Protocol.MESSAGES,
+        model=BUDGET,
+        profile=Profile(adaptive_thinking=False, budget_thinking=True, max_output=limit),
+    )
+    body = encode_request(foreign(thinking=Thinking(effort=effort), sampling=Sampling()), target, Ledger())
+    assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (limit, budget)
 
 
 def test_no_room_to_think() -> None:

@@ -14,7 +14,7 @@ from trilogue.protocols.responses.wire import FATES, REQUEST_FIELDS, RESPONSE_FA
 _NEUTRAL_IN_ANSWERS = {
     "id", "object", "created_at", "model", "output", "status", "error", "incomplete_details", "usage", "service_tier",
 }  # fmt: skip
-_DECLARED = {"moderation", "prompt_cache_diagnostics", "tool_usage"}
+_DECLARED = {"prompt_cache_diagnostics", "tool_usage"}
 
 
 @pytest.mark.parametrize("params", [response_create_params, beta])

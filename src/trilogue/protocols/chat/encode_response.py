@@ -24,6 +24,7 @@ from trilogue.model import (
     Tier,
     ToolCall,
 )
+from trilogue.protocols import openai_moderation
 from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import encode_call
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries
@@ -59,6 +60,8 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         return _restored(body, choice, response)
     if reply.body.get("metadata"):
         body["metadata"] = reply.body["metadata"]
+    if response.extras and (found := openai_moderation.for_chat(response.extras.get("moderation"), reply)):
+        body["moderation"] = found
     return body
 
 

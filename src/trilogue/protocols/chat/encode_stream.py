@@ -31,6 +31,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
+from trilogue.protocols import openai_moderation
 from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import call_id_of, takes_custom
 from trilogue.protocols.chat.encode_response import (
@@ -164,6 +165,9 @@ class ChatStreamEncoder(StreamEncoder):
         choice: dict[str, Json] = {"index": 0, "delta": {}, "finish_reason": reason}
         extras = self._kept(event, choice) if self._native else {}
         moderation = extras.pop("moderation", None)
+        if not self._native and (self._extras or event.extras):
+            said = {**self._extras, **(event.extras or {})}
+            moderation = openai_moderation.for_chat(said.get("moderation"), self.reply)
         finish = dump({"choices": [choice], **tier, **extras})
         self.out.append(self._base + b"," + finish[1:-1] + self._end)
         if moderation is not None:

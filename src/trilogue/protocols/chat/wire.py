@@ -102,6 +102,8 @@ RESPONSE_FATES = {
     "message": Fate(loss="resp.meta", place="choices[0].message"),
     LATE_FIELDS: Fate(loss="resp.meta", place="choices[0].message.tool_calls"),
     PART_FIELDS: Fate(loss="resp.meta", place="choices[0].message.content"),
+    # Encoders write it, or declare it.
+    "moderation": SILENT,
     # Gemini's signature of a call, which goes to other protocols as reasoning before it.
     "extra_content": SILENT,
     # Figures and echoes of the server that say nothing about the answer.

@@ -184,7 +184,7 @@ class Conversation:
         if not self._messages or self._messages[0]["role"] != "user":
             spoken = self._spoken_paths()
             path = spoken[0] if spoken else self._request.where("turns")
-            raise Unsupported(path, "the conversation must begin with a user turn")
+            raise Unsupported(path, "the conversation must begin with a user turn that says something")
         if self._messages[-1]["role"] == "assistant":
             path = self._spoken_paths()[-1]
             raise Unsupported(path, "the target would continue an assistant turn at the end", code="prefill")

@@ -34,7 +34,7 @@ from trilogue.protocols.messages.decode_response import decode_response, has_cal
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.tools import arguments_of
 from trilogue.protocols.messages.usage import decode_stop, decode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
+from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS, BlockDelta, BlockDeltaEvent
 from trilogue.sse import SseEvent
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode
@@ -279,7 +279,10 @@ class MessagesStreamDecoder(StreamDecoder):
         self._extras |= more
         self._extras |= rest
 
-    def _message_stop(self, _: dict[str, Json]) -> None:
+    def _message_stop(self, data: dict[str, Json]) -> None:
+        if len(data) > 1 and (rest := sort_fields(data, _MESSAGE_STOP)[1]):
+            # Bedrock tells here what an answer took.
+            self._extras[STOP_FIELDS] = rest
         self._finish()
 
     def _finish(self) -> None:
@@ -308,6 +311,7 @@ _STOP_FIELDS = ("stop_reason", "stop_sequence", "stop_details")
 _STOP: Kinds = dict.fromkeys(_STOP_FIELDS, object)
 _MESSAGE: Kinds = {"type": object, "role": object, "usage": object, **_STOP, "id": str, "content": list, "model": str}
 _MESSAGE_DELTA: Kinds = {"type": object, "delta": object, "usage": object}
+_MESSAGE_STOP: Kinds = {"type": object}
 _TEXT_FIELDS = ("text", "thinking", "partial_json", "signature")
 _TEXT_DELTAS = {
     "text_delta": "text",

@@ -32,13 +32,14 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
+from trilogue.protocols import openai_moderation
 from trilogue.protocols.encoding import State, StreamEncoder
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.messages.encode_response import SEPARATOR, AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, Wire
+from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS, Wire
 from trilogue.protocols.reply import Reply
 from trilogue.sse import COMMENT, frame
 
@@ -99,6 +100,8 @@ class MessagesStreamEncoder(StreamEncoder):
         }
         if native and event.extras:
             add_extras(message, event.extras)
+        elif event.extras:
+            openai_moderation.declare(event.extras.get("moderation"), self.reply.ledger)
         self.out.append(_START % dump(message))
 
     def on_block_start(self, event: BlockStart) -> None:
@@ -264,8 +267,10 @@ class MessagesStreamEncoder(StreamEncoder):
         if answer.native and event.extras:
             # A field with the name of one of the event's own can only have come from inside the delta.
             inner = {name: event.extras[name] for name in (*_STOPS_WITH_DELTA, *end) if name in event.extras}
-            beside = {name: value for name, value in event.extras.items() if name not in inner}
+            beside = {name: value for name, value in event.extras.items() if name not in (STOP_FIELDS, *inner)}
             end |= {"delta": inner | stop, **beside}
+        elif event.extras:
+            openai_moderation.declare(event.extras.get("moderation"), ledger)
         self.out.append(_END % dump(end))
 
     def on_failed(self, event: Failed) -> None:

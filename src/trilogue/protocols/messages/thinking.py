@@ -31,6 +31,8 @@ def decode_thinking(fields: Fields, config: Fields | None) -> Thinking | None:
 
 
 _LEAST_BUDGET = 1024
+_ANSWER = 4096
+"""tokens that thinking leaves to the answer where the output limit is ours; of small limits a half"""
 
 _MODE_NAMES = reverse(THINKING)
 _SHOWN = {"auto": "summarized", "concise": "summarized", "detailed": "summarized", "omitted": "omitted"}
@@ -111,5 +113,12 @@ def _with_budget(request: Request, wanted: Thinking, limit: int, out: Outgoing) 
     budget = wanted.budget
     if budget is None:
         budget = limit if wanted.effort is Effort.MAX else BUDGETS[wanted.effort or Effort.MEDIUM]
-    budget = min(max(budget, _LEAST_BUDGET), limit - 1)
+    budget = min(max(budget, _LEAST_BUDGET), _most(limit, request))
     return {"type": "enabled", "budget_tokens": budget, **_display(wanted, request, out)}, config
+
+
+def _most(limit: int, request: Request) -> int:
+    """The largest budget. A limit that the client gave is its own to divide: its protocol counts thinking too."""
+    if request.sampling.max_tokens is not None:
+        return limit - 1
+    return max(limit - min(_ANSWER, limit // 2), _LEAST_BUDGET)

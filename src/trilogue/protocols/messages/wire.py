@@ -97,7 +97,11 @@ _NESTED: dict[str, Fate] = {
     "output_config.effort": Fate(loss="effort.clamped"),
 }
 
+STOP_FIELDS = "stop_fields"
+"""extra of a streamed answer: fields of its last event, which are none of a whole answer; they are not written again"""
+
 RESPONSE_FATES: Fates = {
+    STOP_FIELDS: Fate(loss="resp.meta", place="message_stop"),
     "caller": Fate(loss="tool.option", harmless=({"type": "direct"},)),
     "toolset_name": Fate(loss="tool.option"),
     "citations": Fate(loss="citation.dropped", harmless=([],)),

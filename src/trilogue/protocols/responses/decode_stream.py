@@ -14,7 +14,18 @@ from typing import TypeVar
 import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
-from trilogue.model import Block, Delta, Finish, Json, LogprobsDelta, ReasoningDelta, Refusal, ResponseStart, Text
+from trilogue.model import (
+    Block,
+    Delta,
+    Extras,
+    Finish,
+    Json,
+    LogprobsDelta,
+    ReasoningDelta,
+    Refusal,
+    ResponseStart,
+    Text,
+)
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse
@@ -186,7 +197,7 @@ class ResponsesStreamDecoder(StreamDecoder):
             stop=decode_stop(status or "", envelope.incomplete, self._calls),
             usage=envelope.usage,
             tier=envelope.tier,
-            extras=envelope.extras,
+            extras=_with_beside(envelope.extras, body, response),
         )
         self.end(finish)
 
@@ -352,9 +363,19 @@ def _response_of(body: dict[str, Json]) -> dict[str, Json]:
     return fields.rest() or {}
 
 
+def _with_beside(extras: Extras, body: dict[str, Json], response: dict[str, Json]) -> Extras:
+    """What the last event says beside the response, as GitHub Copilot does, belongs to the answer too."""
+    if body.keys() <= _TERMINAL or body.get("response") is not response:
+        return extras
+    known = _TERMINAL | response.keys()
+    return {**(extras or {}), **{name: item for name, item in body.items() if name not in known and item is not None}}
+
+
 def _ids(item: dict[str, Json]) -> list[str]:
     return [value for value in (item.get("id"), item.get("call_id")) if value and type(value) is str]
 
+
+_TERMINAL = frozenset({"type", "sequence_number", "response", "event_id"})
 
 _D = ResponsesStreamDecoder
 _OF_RESPONSE: dict[str, Callable[[ResponsesStreamDecoder, dict[str, Json]], None]] = {

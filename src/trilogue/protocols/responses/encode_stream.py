@@ -38,6 +38,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
+from trilogue.protocols import openai_moderation
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import dump, dumps
@@ -108,6 +109,13 @@ class ResponsesStreamEncoder(StreamEncoder):
             "output": [],
             "usage": None,
         }
+        if start.extras and not self.native:
+            self._base |= self._moderation(start.extras)
+
+    def _moderation(self, extras: dict[str, Json]) -> dict[str, Json]:
+        """What Chat says of it; a whole answer at once, a stream at its end."""
+        found = openai_moderation.for_responses(extras.get("moderation"), self.reply)
+        return {"moderation": found} if found else {}
 
     def _shelve(self, incomplete: bool) -> dict[str, Json] | None:
         """The open item is complete: its final form, if it has one."""
@@ -226,7 +234,8 @@ class ResponsesStreamEncoder(StreamEncoder):
             self.on_block_stop(BlockStop(0))
         if self._item is not None:
             self._close(self._item, status == "incomplete")
-        self.snapshot = final = self._end(status, incomplete, event, event.extras if self.native else None)
+        later = event.extras if self.native or not event.extras else self._moderation(event.extras)
+        self.snapshot = final = self._end(status, incomplete, event, later)
         self.event(TERMINAL.get(status, TERMINAL["completed"]), {"response": final})
 
     def on_failed(self, event: Failed) -> None:

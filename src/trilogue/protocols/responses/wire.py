@@ -168,6 +168,8 @@ RESPONSE_FATES: Fates = {
     "container_id": Fate(loss="code_exec.container"),
     "outputs": Fate(loss="hosted.result_dropped"),
     "namespace": Fate(loss="tool.option"),
+    # Encoders write it, or declare it.
+    "moderation": SILENT,
     # Searches are counted in the usage, and only a tool that no other protocol has makes pictures.
     "tool_usage": SILENT,
 }
