@@ -94,7 +94,7 @@ _NESTED: dict[str, Fate] = {
     "output_config.effort": Fate(loss="effort.clamped"),
 }
 
-RESPONSE_FATES: Fates = {
+_BLOCKS: dict[str, Fate] = {
     "caller": Fate(loss="tool.option", harmless=({"type": "direct"},)),
     "toolset_name": Fate(loss="tool.option"),
     "citations": Fate(loss="citation.dropped", harmless=([],)),
@@ -103,12 +103,19 @@ RESPONSE_FATES: Fates = {
     # Of what a hosted tool gave.
     "content.return_code": Fate(loss="hosted.result_dropped", harmless=(0,)),
     "content": Fate(loss="hosted.result_dropped"),
+}
+
+RESPONSE_FATES: Fates = {
+    **_BLOCKS,
     # Figures of usage: what each step cost, some of it not in the totals.
     "iterations": Fate(loss="usage.detail", harmless=([],)),
+    "fallback_credit": Fate(loss="usage.detail"),
+    "inference_geo": Fate(loss="resp.meta", harmless=("global", "not_available")),
+    "service_tier": Fate(loss="tier", harmless=("standard",)),
 }
 
 _PARTS: dict[str, Fate] = {
-    **RESPONSE_FATES,
+    **_BLOCKS,
     # Blocks and messages.
     "container_upload": refuse("a file for a container of the provider"),
     "cache_control": Fate(loss="cache.options"),
