@@ -1,6 +1,6 @@
 """Mapping §3: text, images, files and audio in the input."""
 
-from tests.mapping.cases import ABSENT, Ask, Body, check_ask, like, one_of, rows, texts
+from tests.mapping.cases import ABSENT, COMPAT, USER, Ask, Body, check_ask, like, one_of, rows, texts
 
 URL = "https://example.com/cat.png"
 DATA = "iVBORw0KGgo="
@@ -234,6 +234,23 @@ VOICE = {"modalities": ["text", "audio"], "audio": {"format": "wav", "voice": "a
 PICTURE = {"id": "ig_1", "type": "image_generation_call", "result": "AAAA", "status": "completed"}
 SAID = {"role": "user", "content": "Hi"}
 REFUSED = (
+    *(
+        Ask(
+            "a picture in a prompt",
+            f"R>{p}",
+            {"input": [{"role": role, "content": [{"type": "input_image", "image_url": "https://a/b.png"}]}, USER]},
+            refused="input[0].content[0]",
+        )
+        for p in "CM"
+        for role in ("system", "developer")
+    ),
+    Ask(
+        "a picture in a prompt of a compatible server",
+        "R>C",
+        {"input": [{"role": "system", "content": [{"type": "input_image", "image_url": "https://a/b.png"}]}, USER]},
+        {"messages[0].content[0].image_url.url": "https://a/b.png"},
+        model=COMPAT,
+    ),
     *(Ask("audio in", f"C>{p}", user("C", SOUND), refused=part("C")) for p in "MR"),
     *(Ask("audio out", f"C>{p}", VOICE, refused="modalities") for p in "MR"),
     *(Ask("text only", f"C>{p}", {"modalities": ["text"]}) for p in "MR"),

@@ -172,6 +172,8 @@ class Conversation:
         content = encode_content(blocks, False, self._out)
         if not content:
             return
+        if type(content) is list and turn.role in (Role.SYSTEM, Role.DEVELOPER) and self._out.profile.openai_fields:
+            _refuse_media(turn, blocks)
         message: dict[str, Json] = {"role": self._role(turn), "content": content}
         if turn.name is not None:
             message["name"] = turn.name
@@ -245,6 +247,13 @@ def _plain_result(result: ToolResult) -> str | None:
         if type(only) is Text and only.cache is None and not only.citations:
             return only.text
     return None
+
+
+def _refuse_media(turn: Turn, blocks: list[Block]) -> None:
+    """Only servers other than OpenAI's take pictures and files in a prompt."""
+    for block in blocks:
+        if _is_media(block):
+            raise Unsupported(block.path or turn.path, "the target's prompts are text only")
 
 
 def _is_media(block: Block) -> bool:
