@@ -77,7 +77,7 @@ def translate_response(
     `exchange`: from the request's translation; without it tool names stay as they are and nothing is echoed.
     Raises `UpstreamError` if the body is not an answer of its protocol, `UpstreamFailure` if it is an error.
     """
-    wire = body if isinstance(body, dict) else parse_upstream(body)
+    wire = body if isinstance(body, dict) else parse_upstream(body, whole=True)
     reply = _reply(source, exchange, stamp or Stamp())
     reply.parsed = wire is not body and (exchange is None or exchange.parsed)
     try:
