@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import trilogue
 from trilogue.errors import BadRequest, InternalError, UpstreamProtocolError
 from trilogue.protocols.jsontext import (
     SUSPECT,
@@ -41,6 +42,8 @@ def test_hostile_text_is_the_senders_fault(data: bytes) -> None:
         ("\ufeff{}", "it begins with a byte order mark"),
         ("{}".encode("utf-16"), "it is not in UTF-8"),
         (b'{"a":"\xe9"}', "it is not in UTF-8"),
+        (rb'{"a":"\ud83d"}', "a text holds half of a character, an escaped surrogate without the other one"),
+        (r'{"a":"\ude00 b"}', "a text holds half of a character, an escaped surrogate without the other one"),
     ],
 )
 def test_what_editors_and_shells_do_to_a_file_is_told(data: bytes | str, told: str) -> None:
@@ -116,3 +119,21 @@ def test_halves_of_characters_are_put_together() -> None:
     assert mender.mend(rb'{"a":"\uDE00 \\ud83d \ud83d\ude01"}') == rb'{"a":"\ud83d\uDE00 \\ud83d \ud83d\ude01"}'
     assert mender.mend(rb'{"a":"\ude00"}') == rb'{"a":"\ufffd"}'
     assert mender.mend(rb'{"a":"\n \u00e9 \ud83d\ude01"}') is None
+
+
+def test_a_half_that_nothing_follows_is_shown_as_such() -> None:
+    """A whole answer is worth more than the one character that its upstream has cut."""
+    text = rb'{"a":"x\ud83d","b":"\uDE00 \\ud83d \ud83d\ude01"}'
+    shown = {"a": "x\ufffd", "b": "\ufffd \\ud83d \U0001f601"}
+    assert parse_upstream(text, whole=True) == shown
+    assert parse_upstream(text.decode(), whole=True) == shown
+    with pytest.raises(UpstreamProtocolError):
+        parse_upstream(rb'{"a":"x\ud83d"', whole=True)
+
+
+def test_an_answer_with_half_of_a_character_is_translated() -> None:
+    """In a stream it always was."""
+    text = rb'{"id":"1","choices":[{"index":0,"finish_reason":"length","message":{"content":"cut \ud83d"}}]}'
+    for target in (trilogue.Protocol.MESSAGES, trilogue.Protocol.RESPONSES):
+        body = trilogue.translate_response(text, source=trilogue.Protocol.CHAT, target=target).body
+        assert "cut \ufffd" in json.dumps(body, ensure_ascii=False)
