@@ -79,6 +79,15 @@ def test_response_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol
     assert answer.content == (b"".join(frames) if stream else body_bytes)
 
 
+@EVERY_CLIENT
+def test_half_of_a_character(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """An upstream that cut a text inside of an emoji has answered all the same."""
+    body_bytes = b'{"unknown":"cut \\ud83d",' + _whole(gateway, up, client)[1:]
+    up.say(whole(200, [], body_bytes))
+    answer = _ask(gateway, client, stream=False)
+    assert (answer.status_code, answer.content) == (200, body_bytes)
+
+
 def _ask(gateway: Gateway, client: Protocol, model: str = "text", *, stream: bool = True, **headers: str) -> Any:
     asked = body(client, f"{client.short}/{model}", stream=stream)
     return gateway.http.post(PATHS[client], json=asked, headers=headers)

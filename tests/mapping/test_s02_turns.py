@@ -310,6 +310,7 @@ BLOCKS = (
         {"messages[1].content": texts("Yes")},
         lost="phase",
     ),
+    *(Ask("phase of a user", f"R>{p}", {"input": [{**USER, "phase": "commentary"}]}, lost="phase") for p in "CM"),
 )
 
 CASES = (*ORDER, *REPAIRED, *DROPPED, *REFUSED, *BLOCKS)

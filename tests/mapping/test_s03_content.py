@@ -1,6 +1,6 @@
 """Mapping §3: text, images, files and audio in the input."""
 
-from tests.mapping.cases import ABSENT, Ask, Body, check_ask, like, one_of, rows, texts
+from tests.mapping.cases import ABSENT, USER, Ask, Body, check_ask, like, one_of, rows, texts
 
 URL = "https://example.com/cat.png"
 DATA = "iVBORw0KGgo="
@@ -233,7 +233,26 @@ SOUND = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}
 VOICE = {"modalities": ["text", "audio"], "audio": {"format": "wav", "voice": "alloy"}}
 PICTURE = {"id": "ig_1", "type": "image_generation_call", "result": "AAAA", "status": "completed"}
 SAID = {"role": "user", "content": "Hi"}
+EMPTY = {"role": "user", "content": ""}
+EMPTIES = (
+    Ask("nothing said", "C>R", {"messages": [EMPTY]}, {"input[0].role": "user", "input[0].content": ""}),
+    Ask("nothing said", "R>C", {"input": [EMPTY]}, {"messages": [EMPTY]}),
+    Ask("nothing said", "R>C", {"input": ""}, {"messages": [EMPTY]}),
+    Ask("nothing said", "M>R", {"messages": [EMPTY]}, {"input[0].role": "user", "input[0].content": ""}),
+    Ask("nothing said", "M>C", {"messages": [EMPTY]}, {"messages": [EMPTY]}),
+)
+
 REFUSED = (
+    *(
+        Ask(
+            "a picture in a prompt",
+            f"R>{p}",
+            {"input": [{"role": role, "content": [{"type": "input_image", "image_url": "https://a/b.png"}]}, USER]},
+            refused="input[0].content[0]",
+        )
+        for p in "CM"
+        for role in ("system", "developer")
+    ),
     *(Ask("audio in", f"C>{p}", user("C", SOUND), refused=part("C")) for p in "MR"),
     *(Ask("audio out", f"C>{p}", VOICE, refused="modalities") for p in "MR"),
     *(Ask("text only", f"C>{p}", {"modalities": ["text"]}) for p in "MR"),
@@ -249,7 +268,7 @@ REFUSED = (
     *(Ask("generated image", f"R>{p}", {"input": [SAID, PICTURE, SAID]}, declared="input[1]") for p in "CM"),
 )
 
-CASES = (*EXACT, *LIMITS, *REFUSED)
+CASES = (*EXACT, *LIMITS, *EMPTIES, *REFUSED)
 
 
 @rows(CASES)

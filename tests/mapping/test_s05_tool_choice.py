@@ -63,6 +63,13 @@ SOME = (
         )
         for p in "CR"
     ),
+    Ask(
+        "allowed, and a search that is no tool",
+        "C>M",
+        {"tools": TOOLS["C"], "tool_choice": ALLOWED["C"], "web_search_options": {}},
+        {"tools[0].name": "find", "tools[1].name": "web_search", "tools[2]": ABSENT},
+        lost="tool_choice.allowed_filtered",
+    ),
 )
 
 HOSTED = tuple(

@@ -118,7 +118,37 @@ MCP = {
     "authorization": "tok",
     "require_approval": "never",
 }
+OWN_SEARCH = {
+    "type": "function",
+    "name": "web_search",
+    "parameters": {"type": "object", "properties": {}},
+    "strict": False,
+}
 OTHERS = (
+    Ask(
+        "a search twice",
+        "R>M",
+        {"tools": [SEARCH["R"], {"type": "web_search_preview", "user_location": PLACE}]},
+        {"tools": hosted("web_search_2"), "tools[1]": ABSENT},
+        lost="tool.hosted_dropped",
+    ),
+    Ask(
+        "a search twice",
+        "R>C",
+        {"tools": [OWN_SEARCH, SEARCH["R"], {"type": "web_search_preview", "user_location": PLACE}]},
+        {"tools[0].function.name": "web_search", "tools[1]": ABSENT},
+        declared="tools[2]",
+    ),
+    *(
+        Ask(
+            "a search, and a tool of the client by its name",
+            "R>M",
+            {"tools": tools},
+            {"tools[0].input_schema": {"type": "object", "properties": {}}, "tools[1]": ABSENT},
+            lost="tool.hosted_dropped",
+        )
+        for tools in ([OWN_SEARCH, SEARCH["R"]], [SEARCH["R"], OWN_SEARCH])
+    ),
     *(
         Ask(
             "web fetch", f"M>{p}", {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]}, declared="tools[0]"

@@ -55,7 +55,7 @@ CASES = (
             f"M>{p}",
             messages(LOOSE),
             {path: like(schema=LOOSE, strict=one_of(False, ABSENT))},
-            declared="output_config.format",
+            lost="format.details",
         )
         for p, path in (("C", "response_format.json_schema"), ("R", "text.format"))
     ),

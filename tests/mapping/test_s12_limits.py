@@ -268,3 +268,17 @@ def test_results_of_moderation_without_a_form_are_declared(
     """Several results are more than Responses can tell; Messages have none."""
     told, lost = moderated(said, source, target, streamed)
     assert (told.get("moderation"), lost) == (None, {"moderation"})
+
+
+@pytest.mark.parametrize("target", [M, R], ids=["M", "R"])
+@pytest.mark.parametrize("nothing", [{}, {"content": None}, {"content": None, "refusal": None}], ids=str)
+def test_probabilities_that_were_not_given_are_not_lost(target: Protocol, nothing: Body) -> None:
+    """Servers write the object also where it holds nothing."""
+    given = answer(C, choices=[{**choice(content="x")[0], "logprobs": nothing}])
+    assert not trilogue.translate_response(given, source=C, target=target).losses
+    piece: Body = {"index": 0, "delta": {"content": "x"}, "logprobs": nothing, "finish_reason": "stop"}
+    stream = trilogue.StreamTranslator(source=C, target=target)
+    events = {"id": "1", "model": "m", "choices": [piece], "usage": given["usage"]}
+    stream.feed(b"data: " + trilogue.dump(events) + b"\n\ndata: [DONE]\n\n")
+    stream.close()
+    assert not stream.losses

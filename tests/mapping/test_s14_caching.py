@@ -237,6 +237,18 @@ ANSWERS = (
         )
     ),
     *(
+        Answer(
+            f"a fast answer of tier {tier}",
+            f"M>{p}",
+            {"usage": {"input_tokens": 9, "output_tokens": 4, "service_tier": tier, "speed": "fast"}},
+            {"service_tier": "fast"},
+            lost,
+        )
+        for p in "CR"
+        for tier, lost in (("standard", ""), ("priority", "tier"))
+    ),
+    *(Answer("tier fast", f"{p}>M", {"service_tier": "fast"}, {"usage.speed": "fast"}) for p in "CR"),
+    *(
         Answer(f"tier {tier}", f"{p}>M", {"service_tier": tier}, {"usage.service_tier": wanted})
         for p in "CR"
         for tier, wanted in (("default", "standard"), ("priority", "priority"))

@@ -122,6 +122,35 @@ ANSWERS = (
         )
         for p in "CR"
     ),
+    *(
+        Answer(
+            f"figure {owner}.{name}",
+            f"C>{p}",
+            {"usage": {**CHAT, owner: {**CHAT[owner], name: count}}},
+            inside(SAME[p]),
+            "usage.detail" if count and name != "text_tokens" else "",
+        )
+        for p in "MR"
+        for owner, names in (
+            ("prompt_tokens_details", "audio_tokens image_tokens text_tokens"),
+            (
+                "completion_tokens_details",
+                "audio_tokens accepted_prediction_tokens rejected_prediction_tokens text_tokens",
+            ),
+        )
+        for name in names.split()
+        for count in (0, 5)
+    ),
+    *(
+        Answer(f"only Messages says {name}", f"M>{p}", {"usage": {**MESSAGES, name: value}}, inside(SAME[p]), lost)
+        for p in "CR"
+        for name, value, lost in (
+            ("fallback_credit", {"status": {"type": "redeemed"}}, "usage.detail"),
+            ("inference_geo", "us", "resp.meta"),
+            ("inference_geo", "global", ""),
+            ("inference_geo", "not_available", ""),
+        )
+    ),
     Answer("none given", "C>R", {"usage": None}, {"usage": ABSENT}, may="usage.estimated"),
     Answer(
         "none given",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+import trilogue
 from trilogue.errors import BadRequest, InternalError, UpstreamProtocolError
 from trilogue.protocols.jsontext import (
     SUSPECT,
@@ -37,6 +39,8 @@ def test_hostile_text_is_the_senders_fault(data: bytes) -> None:
         ("\ufeff{}", "it begins with a byte order mark"),
         ("{}".encode("utf-16"), "it is not in UTF-8"),
         (b'{"a":"\xe9"}', "it is not in UTF-8"),
+        (rb'{"a":"\ud83d"}', "a text holds half of a character, an escaped surrogate without the other one"),
+        (r'{"a":"\ude00 b"}', "a text holds half of a character, an escaped surrogate without the other one"),
     ],
 )
 def test_what_editors_and_shells_do_to_a_file_is_told(data: bytes | str, told: str) -> None:
@@ -76,3 +80,21 @@ def test_a_bug_stays_a_bug() -> None:
     with pytest.raises(InternalError):
         dump(object())
     blame({"a": 1}, BadRequest)
+
+
+def test_a_half_that_nothing_follows_is_shown_as_such() -> None:
+    """A whole answer is worth more than the one character that its upstream has cut."""
+    text = rb'{"a":"x\ud83d","b":"\uDE00 \\ud83d \ud83d\ude01"}'
+    shown = {"a": "x\ufffd", "b": "\ufffd \\ud83d \U0001f601"}
+    assert parse_upstream(text, whole=True) == shown
+    assert parse_upstream(text.decode(), whole=True) == shown
+    with pytest.raises(UpstreamProtocolError):
+        parse_upstream(rb'{"a":"x\ud83d"', whole=True)
+
+
+def test_an_answer_with_half_of_a_character_is_translated() -> None:
+    """In a stream it always was."""
+    text = rb'{"id":"1","choices":[{"index":0,"finish_reason":"length","message":{"content":"cut \ud83d"}}]}'
+    for target in (trilogue.Protocol.MESSAGES, trilogue.Protocol.RESPONSES):
+        body = trilogue.translate_response(text, source=trilogue.Protocol.CHAT, target=target).body
+        assert "cut \ufffd" in json.dumps(body, ensure_ascii=False)

@@ -144,7 +144,7 @@ class Relay:
         await response.pour(self._pass_on)
         if beginning.bare:
             body, whole = await beginning.gathered(response, self._services.limits.max_body_bytes)
-            self._say(passage, passage.whole(parse_upstream(body)) if whole else passage.feed(body))
+            self._say(passage, passage.whole(parse_upstream(body, whole=True)) if whole else passage.feed(body))
             if not _is_over(passage):
                 await response.pour(self._pass_on)
         if beginning.too_long and self._beginning is not None:
@@ -311,7 +311,7 @@ def _seen(upstream: Protocol, body: bytes) -> Glance:
     seen = codec(upstream).glance(body)
     if seen is not None:
         return seen
-    answer = codec(upstream).decode_response(parse_upstream(body))
+    answer = codec(upstream).decode_response(parse_upstream(body, whole=True))
     return Glance(answer.id, answer.usage)
 
 

@@ -108,7 +108,11 @@ def _turns(value: Json, protocol: Protocol, report: Report) -> Iterator[tuple[st
 def _check_turn(turn: dict[str, Json], path: str, protocol: Protocol, report: Report) -> None:
     report.check(one_of(turn.get("role"), _ROLES[protocol]), "Q03", f"{path}.role is not known")
     content = turn.get("content")
-    may_lack = protocol is Protocol.CHAT and turn.get("role") in ("assistant", "function")
+    if protocol is Protocol.CHAT:
+        may_lack = turn.get("role") in ("assistant", "function")
+    else:
+        # A message may be there for its settings alone.
+        may_lack = turn.get("role") == "system" and bool(turn.get("output_config"))
     is_right = isinstance(content, str | list) or (content is None and may_lack)
     report.check(is_right, "Q04", f"{path}.content is neither string nor array")
     for number, part in enumerate(arr(content)):

@@ -48,6 +48,20 @@ _UNITS = re.compile(
 _REPLACEMENT = b"\\ufffd"
 
 
+def _is_half(unit: re.Match[bytes]) -> bool:
+    return bool(unit[3] or (unit[1] and not unit[2]))
+
+
+def has_halves(text: bytes) -> bool:
+    """Whether a JSON text holds half of a character."""
+    return any(map(_is_half, _UNITS.finditer(text)))
+
+
+def with_halves_shown(text: bytes) -> bytes:
+    """The text with a sign for each half of a character."""
+    return _UNITS.sub(lambda unit: _REPLACEMENT if _is_half(unit) else unit[0], text)
+
+
 class HalfMender:
     """Puts characters together that were cut in half between two JSON texts.
 

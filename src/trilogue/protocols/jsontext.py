@@ -13,6 +13,7 @@ import msgspec
 
 from trilogue.errors import BadRequest, InternalError, TrilogueError, UpstreamProtocolError
 from trilogue.model import Json
+from trilogue.protocols.jsonpieces import has_halves, with_halves_shown
 
 Typed = TypeVar("Typed")
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -66,11 +67,17 @@ def parse_request(data: bytes | str) -> dict[str, Json]:
     return body
 
 
-def parse_upstream(data: bytes | str) -> dict[str, Json]:
-    """A JSON object from an upstream."""
+def parse_upstream(data: bytes | str, *, whole: bool = False) -> dict[str, Json]:
+    """A JSON object from an upstream.
+
+    `whole`: nothing comes after it. Half of a character, where the upstream has cut a text, is then shown as such.
+    """
     try:
         body = _decode(data)
     except DECODE_ERRORS as error:
+        text = _bytes(data)
+        if whole and has_halves(text):
+            return parse_upstream(with_halves_shown(text))
         raise UpstreamProtocolError(_reason(error, data)) from None
     except TypeError:
         raise UpstreamProtocolError(_NO_OBJECT_FROM_UPSTREAM) from None
@@ -117,11 +124,17 @@ def _reason(error: Exception, data: bytes | str) -> str:
     """What is wrong with a JSON text, and where, without the text around it."""
     if isinstance(error, RecursionError):
         return "the JSON is nested too deeply"
-    text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    text = _bytes(data)
     if not text.strip():
         return "not valid JSON: it is empty"
     if text.startswith(codecs.BOM_UTF8):
         return "not valid JSON: it begins with a byte order mark"
     if isinstance(error, UnicodeDecodeError) or text.startswith(_UTF_16):
         return "not valid JSON: it is not in UTF-8"
+    if has_halves(text):
+        return "not valid JSON: a text holds half of a character, an escaped surrogate without the other one"
     return f"not valid JSON: {error if isinstance(error, msgspec.DecodeError) else type(error).__name__}"
+
+
+def _bytes(data: bytes | str) -> bytes:
+    return data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)

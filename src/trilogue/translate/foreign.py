@@ -183,7 +183,18 @@ def declare_end(end: Response | Finish, fates: Fates, ledger: Ledger) -> None:
     if end.stop.extras:
         declare_extras(end.stop.extras, fates, end.stop.path, ledger, META)
     if end.usage is not None and end.usage.extras:
-        declare_extras(end.usage.extras, fates, "usage", ledger, SILENT)
+        declare_extras(_figures(end.usage.extras), fates, "usage", ledger, SILENT)
+
+
+def _figures(extras: dict[str, object]) -> dict[str, object]:
+    """Each figure of usage under its own name: those of one object can differ in what they say."""
+    figures: dict[str, object] = {}
+    for name, value in extras.items():
+        if isinstance(value, dict):
+            figures |= {f"{name}.{part}": figure for part, figure in value.items()}
+        else:
+            figures[name] = value
+    return figures
 
 
 def declare_citation(citation: Citation, path: str, ledger: Ledger) -> None:

@@ -67,7 +67,7 @@ def translate_response(
     """
     if type(source) is not Protocol or type(target) is not Protocol:
         source, target = protocol_of(source), protocol_of(target)
-    wire = body if isinstance(body, dict) else parse_upstream(body)
+    wire = body if isinstance(body, dict) else parse_upstream(body, whole=True)
     reply = _reply(source, exchange, stamp or Stamp())
     reply.parsed = wire is not body and (exchange is None or exchange.parsed)
     try:

@@ -331,7 +331,7 @@ def test_schema_of_messages_gets_a_name_and_strictness() -> None:
     assert losses == []
     body, losses = ask(HELLO, format=OutputFormat(kind=FormatKind.SCHEMA, schema={"type": "object"}))
     assert body["text"]["format"]["strict"] is False
-    assert losses == ["tool.strict_downgraded"]
+    assert losses == ["format.details"]
 
 
 def test_identity_tier_and_cache() -> None:

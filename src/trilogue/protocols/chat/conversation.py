@@ -171,8 +171,10 @@ class Conversation:
 
     def _prompt(self, turn: Turn, blocks: list[Block]) -> None:
         content = encode_content(blocks, False, self._out)
-        if not content:
+        if not content and not (turn.plain and turn.role is Role.USER):
             return
+        if type(content) is list and turn.role in (Role.SYSTEM, Role.DEVELOPER):
+            _refuse_media(turn, blocks)
         message: dict[str, Json] = {"role": self._role(turn), "content": content}
         if turn.name is not None:
             message["name"] = turn.name
@@ -246,6 +248,13 @@ def _plain_result(result: ToolResult) -> str | None:
         if type(only) is Text and only.cache is None and not only.citations:
             return only.text
     return None
+
+
+def _refuse_media(turn: Turn, blocks: list[Block]) -> None:
+    """A prompt has no form for pictures and files."""
+    for block in blocks:
+        if _is_media(block):
+            raise Unsupported(block.path or turn.path, "the target's prompts are text only")
 
 
 def _is_media(block: Block) -> bool:

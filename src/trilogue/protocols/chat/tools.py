@@ -145,6 +145,8 @@ def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
         body["tools"] = tools
     if searches:
         body.update(_encode_search(searches[0], bool(tools), out))
+        for other in searches[1:]:
+            out.ledger.add("tool.hosted_dropped", other.path, other.type)
     if request.tool_choice is not None:
         body |= encode_choice(request.tool_choice, bool(tools), out)
     # OpenAI answers 400 to this field without tools.

@@ -119,7 +119,18 @@ RESPONSE_FATES = {
     "native_finish_reason": SILENT,
     "finish_details": SILENT,
     "role": Fate(loss="resp.meta", harmless=("assistant",)),
-    "logprobs": Fate(loss="logprobs.dropped"),
+    "logprobs": Fate(loss="logprobs.dropped", harmless=({}, {"content": None}, {"content": None, "refusal": None})),
+    # Figures of usage. Text is what the others leave of the sum.
+    **dict.fromkeys(
+        (
+            "prompt_tokens_details.audio_tokens",
+            "prompt_tokens_details.image_tokens",
+            "completion_tokens_details.audio_tokens",
+            "completion_tokens_details.accepted_prediction_tokens",
+            "completion_tokens_details.rejected_prediction_tokens",
+        ),
+        Fate(loss="usage.detail", harmless=(0,)),
+    ),
 }
 
 ROLES = {

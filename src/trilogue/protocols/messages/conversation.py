@@ -74,6 +74,8 @@ class Conversation:
         for turn in self._request.turns:
             if turn.name is not None and turn.role is not Role.TOOL:
                 self._ledger.add("message.name", turn.path)
+            if turn.phase is not None:
+                self._ledger.add("phase", turn.path)
             if turn.role in (Role.SYSTEM, Role.DEVELOPER):
                 self._prompt(turn)
             elif turn.role is Role.ASSISTANT:
@@ -117,8 +119,6 @@ class Conversation:
             self._spoken.append((role, content, path))
 
     def _assistant(self, turn: Turn) -> None:
-        if turn.phase is not None:
-            self._ledger.add("phase", turn.path)
         content: list[Json] = []
         for block in turn.blocks:
             if type(block) is HostedCall or type(block) is HostedResult:

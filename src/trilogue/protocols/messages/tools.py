@@ -208,7 +208,8 @@ def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Jso
 
 def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
     written: list[Json] = []
-    for tool in _offered(request, out):
+    offered = _offered(request, out)
+    for tool in offered:
         if out.native and isinstance(tool, HostedTool):
             if tool.type != MCP_SERVER and tool.added_at is None:
                 written.append(tool.native)
@@ -217,6 +218,9 @@ def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
             continue
         wire = _write(tool, request, out)
         if wire is None:
+            continue
+        if type(tool) is HostedTool and _is_taken(wire.get("name"), offered, written):
+            out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
             continue
         if type(tool) is FunctionTool and tool.deferred:
             if out.native or any(_is_server_search(other) for other in request.tools):
@@ -229,6 +233,12 @@ def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
             marks.put(wire, tool.cache, tool.path, tool.extras if out.native else None)
         written.append(wire)
     return written
+
+
+def _is_taken(name: Json, offered: Sequence[Tool], written: list[Json]) -> bool:
+    """Whether another tool has the name of a hosted one: one of the client's own, or one that was written before it."""
+    own = any(type(tool) is FunctionTool and tool.name == name for tool in offered)
+    return own or any(name is not None and tool.get("name") == name for tool in written)
 
 
 def _declare(tool: Tool, out: Outgoing) -> None:
@@ -250,6 +260,9 @@ def _offered(request: Request, out: Outgoing) -> Sequence[Tool]:
     out.ledger.add("tool_choice.allowed_filtered", choice.path or "tool_choice")
     names = {ref.name for ref in choice.allowed if ref.hosted is None}
     kinds = {ref.hosted for ref in choice.allowed if ref.hosted is not None}
+    if out.source is Protocol.CHAT:
+        # Its search is no tool that a choice could name.
+        kinds.add(HostedKind.WEB_SEARCH)
     return [
         tool
         for tool in request.tools

@@ -18,7 +18,7 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
     if not isinstance(value, dict):
         return None, None
     known, rest = sort_fields(value, _USAGE)
-    tier = _take_tier(rest) if "service_tier" in rest else None
+    tier = _take_tier(rest) if "service_tier" in rest or "speed" in rest else None
     tools, split, details = known["server_tool_use"], known["cache_creation"], known["output_tokens_details"]
     write = known["cache_creation_input_tokens"]
     searches, fetches = (None, None) if tools is None else _server_tools(tools, rest)
@@ -78,8 +78,11 @@ def _server_tools(given: Json, rest: Wire) -> tuple[int | None, int | None]:
 
 
 def _take_tier(rest: Wire) -> Tier | None:
-    """The tier that the answer was made in; an unknown name stays where it is."""
-    name = rest["service_tier"]
+    """The tier that the answer was made in; an unknown name stays, and so does that of a fast answer."""
+    if rest.get("speed") == "fast":
+        del rest["speed"]
+        return Tier.FAST
+    name = rest.get("service_tier")
     tier = USAGE_TIERS.get(name) if type(name) is str else None
     if tier is not None:
         del rest["service_tier"]

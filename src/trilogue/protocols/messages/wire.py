@@ -100,8 +100,7 @@ _NESTED: dict[str, Fate] = {
 STOP_FIELDS = "stop_fields"
 """extra of a streamed answer: fields of its last event, which are none of a whole answer; they are not written again"""
 
-RESPONSE_FATES: Fates = {
-    STOP_FIELDS: Fate(loss="resp.meta", place="message_stop"),
+_BLOCKS: dict[str, Fate] = {
     "caller": Fate(loss="tool.option", harmless=({"type": "direct"},)),
     "toolset_name": Fate(loss="tool.option"),
     "citations": Fate(loss="citation.dropped", harmless=([],)),
@@ -110,12 +109,20 @@ RESPONSE_FATES: Fates = {
     # Of what a hosted tool gave.
     "content.return_code": Fate(loss="hosted.result_dropped", harmless=(0,)),
     "content": Fate(loss="hosted.result_dropped"),
+}
+
+RESPONSE_FATES: Fates = {
+    **_BLOCKS,
+    STOP_FIELDS: Fate(loss="resp.meta", place="message_stop"),
     # Figures of usage: what each step cost, some of it not in the totals.
     "iterations": Fate(loss="usage.detail", harmless=([],)),
+    "fallback_credit": Fate(loss="usage.detail"),
+    "inference_geo": Fate(loss="resp.meta", harmless=("global", "not_available")),
+    "service_tier": Fate(loss="tier", harmless=("standard",)),
 }
 
 _PARTS: dict[str, Fate] = {
-    **RESPONSE_FATES,
+    **_BLOCKS,
     # Blocks and messages.
     "container_upload": refuse("a file for a container of the provider"),
     "cache_control": Fate(loss="cache.options"),

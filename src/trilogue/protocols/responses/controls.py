@@ -178,7 +178,7 @@ def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
         entry["name"] = form.name or _FOREIGN_FORMAT
         entry["strict"] = fits_strict(form.schema)
         if not entry["strict"]:
-            out.ledger.add("tool.strict_downgraded", form.path)
+            out.ledger.add("format.details", form.path, "sent as not strict")
     return given(entry)
 
 

@@ -110,7 +110,7 @@ class Conversation:
             run = []
             if (item := write(self, block)) is not None:
                 items.append(item)
-        if run or (self._native and not items):
+        if run or (not items and (self._native or (turn.plain and turn.role is Role.USER))):
             message = self._message(run)
             if message is not None:
                 items.append(message)
@@ -140,7 +140,9 @@ class Conversation:
         return item
 
     def _plain(self, blocks: list[Block]) -> str | None:
-        """The content as a bare string, if it came as one."""
+        """The content as a bare string, if it came as one. Without blocks it was empty."""
+        if not blocks:
+            return ""
         block = blocks[0] if len(blocks) == 1 else None
         return block.text if type(block) is Text and block.cache is None else None
 
