@@ -69,7 +69,7 @@ FULL = Settings(
     # After two streams' time there are as many connections as the load needs, and none is opened any more.
     first=Window(2.4, 2.5),
     plain_twice=True,
-    again=2,
+    again=4,
     calibrations=2,
 )
 QUICK = Settings(

@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 
 from trilogue.config import Config, ConfigError
+from trilogue.gateway import heap
 from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.admin import Admin
 from trilogue.gateway.app import Gateway, not_http
@@ -33,6 +34,8 @@ microsecond per object, some milliseconds with a hundred streams, and finds noth
 """
 GC_IDLE = 2_000
 """New objects at which it looks when no request is under way."""
+REST_TICKS = 50
+"""Without a request, after which free memory goes back to the system."""
 
 Load = Callable[[], Config]
 Build = Callable[[Config], Services]
@@ -48,6 +51,8 @@ class Worker:
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
+        self._quiet = 0
+        """ticks since a request was seen"""
         self._siblings: asyncio.Server | None = None
         self._listeners: list[Listener] = []
         self.admin_socket: socket.socket | None = None
@@ -70,6 +75,7 @@ class Worker:
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD)
+        heap.keep_free()
         while not self._stopped.is_set():
             self._tick()
             await self._pause()
@@ -110,8 +116,18 @@ class Worker:
             self.stop(signal.SIGTERM)
         # Also without requests: counts are to be seen elsewhere, and what a hand has done is to be heard of.
         self._accounts.sync()
-        if gc.get_count()[0] > GC_IDLE and not self.gateway.running.tasks:
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """What would hold up requests, when there are none."""
+        if self.gateway.running.tasks:
+            self._quiet = 0
+            return
+        self._quiet += 1
+        if gc.get_count()[0] > GC_IDLE:
             gc.collect()
+        if self._quiet == REST_TICKS:
+            heap.give_back()
 
     async def _pause(self) -> None:
         try:
