@@ -47,7 +47,8 @@ request was due to its first text, less the same percentile without a gateway. W
 gateway has a core for itself, it is scheduled before everything else there, threads of the kernel that can run
 elsewhere do so, and an idle program keeps the core awake: without that nginx had up to 80 ms here, from the machine's
 own services and from the host, which is slow to give back a core that sleeps. If the host takes a core away in the
-meantime, as it counts itself ("steal"), those seconds are measured again, for every gateway alike, four times at the most.
+meantime, as it counts itself ("steal"), those seconds are measured again, for every gateway alike, four times at the
+most.
 
 {latencies}
 
