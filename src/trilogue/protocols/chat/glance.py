@@ -19,12 +19,16 @@ class _Choice(Struct):
 
 class _InputDetails(Struct, forbid_unknown_fields=True):
     cached_tokens: int = 0
+    cache_write_tokens: int | None = None
     audio_tokens: int = 0
+    image_tokens: int = 0
+    text_tokens: int = 0
 
 
 class _OutputDetails(Struct, forbid_unknown_fields=True):
     reasoning_tokens: int = 0
     audio_tokens: int = 0
+    text_tokens: int = 0
     accepted_prediction_tokens: int = 0
     rejected_prediction_tokens: int = 0
 
@@ -71,7 +75,10 @@ def _usage(raw: Raw) -> Usage | None:
         usage = _usage_decoder.decode(raw)
     except DECODE_ERRORS:
         return decode_usage(msgspec.json.decode(raw))
-    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else 0
-    if cached > usage.prompt_tokens or usage.total_tokens != usage.prompt_tokens + usage.completion_tokens:
+    details = usage.prompt_tokens_details
+    cached, write = (details.cached_tokens, details.cache_write_tokens) if details is not None else (0, None)
+    is_odd = cached > usage.prompt_tokens or usage.total_tokens != usage.prompt_tokens + usage.completion_tokens
+    if write or is_odd:  # how long it is kept has a price
         return decode_usage(msgspec.json.decode(raw))
-    return Usage(fresh=usage.prompt_tokens - cached, cache_read=cached, output=usage.completion_tokens)
+    fresh = usage.prompt_tokens - cached
+    return Usage(fresh=fresh, cache_read=cached, cache_write=write, output=usage.completion_tokens)

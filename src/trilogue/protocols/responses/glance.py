@@ -15,6 +15,7 @@ from trilogue.protocols.responses.usage import decode_usage
 
 class _InputDetails(Struct, forbid_unknown_fields=True):
     cached_tokens: Count = 0
+    cache_write_tokens: Count | None = None
 
 
 class _Usage(Struct):
@@ -52,7 +53,9 @@ def _usage(raw: Raw, tool_usage: dict[str, Any] | None) -> Usage | None:
         usage = _usage_decoder.decode(raw)
     except DECODE_ERRORS:
         return decode_usage(msgspec.json.decode(raw), tool_usage)
-    read = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else None
-    if tool_usage or (read or 0) > usage.input_tokens:
+    details = usage.input_tokens_details
+    read, write = (details.cached_tokens, details.cache_write_tokens) if details is not None else (None, None)
+    if tool_usage or write or (read or 0) > usage.input_tokens:  # how long it is kept has a price
         return decode_usage(msgspec.json.decode(raw), tool_usage)
-    return Usage(fresh=usage.input_tokens - (read or 0), cache_read=read, output=usage.output_tokens)
+    fresh = usage.input_tokens - (read or 0)
+    return Usage(fresh=fresh, cache_read=read, cache_write=write, output=usage.output_tokens)
