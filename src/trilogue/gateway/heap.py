@@ -14,7 +14,9 @@ _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 """as malloc.h has them"""
 _LARGEST = 32 * 1024 * 1024
-"""where glibc's own learning ends; from twice that much on it gives back in any case"""
+"""where glibc's own learning ends: larger pieces always come from the system and go back to it"""
+_MOST = 256 * 1024 * 1024
+"""what is kept at most, for some requests of 10 MB at a time"""
 
 
 def keep_free() -> None:
@@ -22,7 +24,7 @@ def keep_free() -> None:
     with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_MMAP_THRESHOLD, _LARGEST)
-        mallopt(_TRIM_THRESHOLD, 2 * _LARGEST)
+        mallopt(_TRIM_THRESHOLD, _MOST)
 
 
 def give_back() -> None:
