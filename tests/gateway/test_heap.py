@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from trilogue.model import Protocol
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps its own counsel")
 
 MEGABYTE = 1024 * 1024
+NO_CTYPES = "import sys\nsys.modules['ctypes'] = None"
 RESTS_SOON = "import trilogue.gateway.server as server\nserver.REST_TICKS = 3"
 
 
@@ -48,3 +50,12 @@ def test_what_is_free_goes_back_in_quiet_times(tmp_path: Path) -> None:
         usual = gateway.rss()
         send(gateway, 12 * MEGABYTE, 2)
         until(lambda: gateway.rss() < usual + 8 * MEGABYTE)
+
+
+def test_a_python_that_cannot_call_the_library(tmp_path: Path) -> None:
+    """Serves as before, also after a rest."""
+    with thread.running() as up, started(tmp_path, QUICK, up.url, patch=f"{NO_CTYPES}\n{RESTS_SOON}") as gateway:
+        send(gateway, MEGABYTE, 2)
+        time.sleep(0.5)
+        send(gateway, MEGABYTE, 1)
+        assert "Traceback" not in gateway.log

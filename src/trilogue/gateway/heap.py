@@ -1,4 +1,4 @@
-"""How the C library keeps memory that is free for the moment. Without glibc everything stays as it is.
+"""How the C library keeps memory that is free for the moment. Without glibc, or without ctypes, it stays as it is.
 
 By itself glibc gives larger pieces back to the system at once, and the next request gets them as new pages: with a
 body of 1 MB some 500, which make it half as dear again. It learns from the pieces that it sees; here it is told at once
@@ -7,8 +7,9 @@ what it would have learnt from the largest. What is free goes back when there is
 
 from __future__ import annotations
 
-import ctypes
 from contextlib import suppress
+from importlib import import_module
+from typing import Any
 
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
@@ -21,13 +22,18 @@ _MOST = 256 * 1024 * 1024
 
 def keep_free() -> None:
     """From now on memory that becomes free is kept for the next request."""
-    with suppress(AttributeError, OSError):
-        mallopt = ctypes.CDLL(None).mallopt
+    with suppress(ImportError, AttributeError, OSError):
+        mallopt = _library().mallopt
         mallopt(_MMAP_THRESHOLD, _LARGEST)
         mallopt(_TRIM_THRESHOLD, _MOST)
 
 
 def give_back() -> None:
     """Whatever is free, now. Takes a millisecond or two."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(ImportError, AttributeError, OSError):
+        _library().malloc_trim(0)
+
+
+def _library() -> Any:
+    """The C library of this process. Not every Python is built with what it takes to call it."""
+    return import_module("ctypes").CDLL(None)
