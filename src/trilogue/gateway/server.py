@@ -62,6 +62,7 @@ class Worker:
 
     async def serve(self, sock: socket.socket) -> None:
         """Listen; also for admins, on `admin_socket`, which all workers share: each knows the state of all."""
+        heap.keep_free()
         self._hear_signals()
         listeners = self._listeners
         listeners.append(Listener(self.gateway, not_http))
@@ -75,7 +76,6 @@ class Worker:
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD)
-        heap.keep_free()
         while not self._stopped.is_set():
             self._tick()
             await self._pause()
