@@ -118,7 +118,7 @@ class StreamDecoder:
         return self._flush()
 
     def _handle_mended(self, event: SseEvent, error: UpstreamProtocolError) -> None:
-        """An event that was not understood. A ping and one without data say nothing, as for the official clients; a text
+        """An event that was not understood. A ping and one without data say nothing, as for official clients; a text
         may hold a character that was cut in half. Raises the error if it is none of these.
         """
         if event.event == "ping" or not event.data.strip():
