@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -71,10 +72,20 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     cipher.load()  # now rather than in a request
     if not quiet:
         click.echo(welcome(config, listener.getsockname()[1], file))
-
     shared = _shared_folder(config.server.workers)
+    run = _worker(settings, sealer, admin, shared)
+    if config.server.workers == 1:
+        run(listener, None)
+    else:
+        _supervise(run, settings, listener, shared)
 
-    def run(sock: socket.socket, parent: int | None = None) -> None:
+
+_Run = Callable[[socket.socket, int | None], None]
+"""a worker's life, on the socket where clients connect; the second is the process that watches it"""
+
+
+def _worker(settings: Settings, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
+    def run(sock: socket.socket, parent: int | None) -> None:
         accounts = Accounts(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
 
         def build(new: Config) -> Services:
@@ -84,15 +95,17 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         worker.admin_socket, worker.shared_folder = admin, shared
         uvloop.run(worker.serve(sock))
 
-    if config.server.workers == 1:
-        run(listener)
-    else:
-        here = os.getpid()
-        try:
-            Supervisor(lambda sock: run(sock, here), settings.reload, listener, config.server.workers).run()
-        finally:
-            if shared is not None and os.getpid() == here:
-                shutil.rmtree(shared, ignore_errors=True)
+    return run
+
+
+def _supervise(run: _Run, settings: Settings, listener: socket.socket, shared: Path | None) -> None:
+    """Several workers, until the last one has ended; then the folder that they share goes."""
+    here = os.getpid()
+    try:
+        Supervisor(lambda sock: run(sock, here), settings.reload, listener, settings.config.server.workers).run()
+    finally:
+        if shared is not None and os.getpid() == here:
+            shutil.rmtree(shared, ignore_errors=True)
 
 
 class NotStarted(click.ClickException):

@@ -47,15 +47,11 @@ def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Jso
 
 
 def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
-    written: list[Json] = []
     offered = _offered(request, out)
+    if out.native:
+        return [_write_back(tool, request, marks, out) for tool in offered if not _stands_elsewhere(tool)]
+    written: list[Json] = []
     for tool in offered:
-        if out.native and isinstance(tool, HostedTool):
-            if tool.type != MCP_SERVER and tool.added_at is None:
-                written.append(tool.native)
-            continue
-        if out.native and tool.added_at is not None:
-            continue
         wire = _write(tool, request, out)
         if wire is None:
             continue
@@ -63,16 +59,34 @@ def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
             out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
             continue
         if type(tool) is FunctionTool and tool.deferred:
-            if out.native or any(_is_server_search(other) for other in request.tools):
-                wire["defer_loading"] = True
-            else:
-                out.ledger.add("tool.defer_loading", tool.path)
-        if not out.native:
-            _declare(tool, out)
-        if tool.cache is not None or out.native:
-            marks.put(wire, tool.cache, tool.path, tool.extras if out.native else None)
+            _defer(wire, tool, request, out)
+        _declare(tool, out)
+        if tool.cache is not None:
+            marks.put(wire, tool.cache, tool.path)
         written.append(wire)
     return written
+
+
+def _stands_elsewhere(tool: Tool) -> bool:
+    """Whether a tool of this protocol was not read from `tools`: a later message brought it in, or `mcp_servers`."""
+    return tool.added_at is not None or (isinstance(tool, HostedTool) and tool.type == MCP_SERVER)
+
+
+def _write_back(tool: Tool, request: Request, marks: Marks, out: Outgoing) -> Json:
+    """A tool of this protocol."""
+    if isinstance(tool, HostedTool):
+        return tool.native
+    wire = _write(tool, request, out) or {}
+    marks.put(wire, tool.cache, tool.path, tool.extras)
+    return wire
+
+
+def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: Outgoing) -> None:
+    """A tool can wait only where there is a search that finds it."""
+    if any(_is_server_search(other) for other in request.tools):
+        wire["defer_loading"] = True
+    else:
+        out.ledger.add("tool.defer_loading", tool.path)
 
 
 def _is_taken(name: Json, offered: Sequence[Tool], written: list[Json]) -> bool:
@@ -137,8 +151,8 @@ def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, 
         wire["strict"] = True
     elif tool.strict:
         out.ledger.add("tool.strict_downgraded", tool.path)
-    if native and tool.deferred is False:
-        wire["defer_loading"] = False
+    if native and tool.deferred is not None:
+        wire["defer_loading"] = tool.deferred
     return wire
 
 
