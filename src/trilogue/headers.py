@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+
+OF_CONNECTION = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""about one connection and its framing: only who holds that connection writes them, nobody passes them on"""
+
+LEGAL_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""of a header: RFC 9110 calls it a token"""
 
 
 @lru_cache(1000)

@@ -59,12 +59,6 @@ def test_endpoint(base: str, protocol: Protocol, path: str, url: str) -> None:
     assert endpoint(base, protocol, path) == url
 
 
-def test_queries_are_joined() -> None:
-    """The client's query comes after the provider's own."""
-    assert endpoint("https://h/v1?a=1", CHAT, "/models", "b=2") == "https://h/v1/models?a=1&b=2"
-    assert endpoint("https://h/v1", CHAT, "/models", "b=2") == "https://h/v1/models?b=2"
-
-
 @pytest.mark.parametrize("url", ["http://h", "https://h:1/x", "http://[::1]:2", "https://h/?api-version=1", "demo:"])
 def test_good_urls(url: str) -> None:
     """What may be a base URL."""

@@ -1,4 +1,4 @@
-"""JSON that arrives in pieces: completeness is seen at once, and characters that were cut are put together."""
+"""JSON that arrives in pieces: completeness is seen at once, and so is what a cut object holds for certain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from trilogue.protocols.jsonpieces import HalfMender, JsonProgress
+from trilogue.protocols.jsonpieces import JsonProgress, complete_object
 
 VALUES = [{}, {"a": [1, {"b": '}"\\'}]}, {"x": "\\\\"}, {"y": '"'}, [[]], {"z": "{[{["}]
 
@@ -36,10 +36,18 @@ def test_white_space_changes_nothing() -> None:
     assert progress.complete
 
 
-def test_halves_of_characters_are_put_together() -> None:
-    """Across texts; a half that stays alone is shown as such, and escaped backslashes are none of it."""
-    mender = HalfMender()
-    assert mender.mend(rb'{"a":"x\ud83d"}') == b'{"a":"x"}'
-    assert mender.mend(rb'{"a":"\uDE00 \\ud83d \ud83d\ude01"}') == rb'{"a":"\ud83d\uDE00 \\ud83d \ud83d\ude01"}'
-    assert mender.mend(rb'{"a":"\ude00"}') == rb'{"a":"\ufffd"}'
-    assert mender.mend(rb'{"a":"\n \u00e9 \ud83d\ude01"}') is None
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a":1', {}),
+        ('{"a":1,', {"a": 1}),
+        ('{"a":"x, {","b":[1,{"c":2', {"a": "x, {", "b": [1, {}]}),
+        ('{"a":"x\\"y', {}),
+        ('{"a":{"b":[1,2]}', {"a": {"b": [1, 2]}}),
+        ("", None),
+        ("[1,", None),
+    ],
+)
+def test_what_is_certain_of_a_cut_object(text: str, expected: object) -> None:
+    """A value that may go on is not certain."""
+    assert complete_object(text) == expected

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
 import signal
 import socket
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
 
 import click
 import structlog
@@ -18,6 +17,7 @@ import uvloop
 from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
+from trilogue.cli.listen import NotStarted, listen, listen_for_admins
 from trilogue.cli.welcome import welcome
 from trilogue.config import Config, ConfigError, Problem, find, load, refuse_start, state_directory
 from trilogue.config import Provider as ProviderConfig
@@ -30,8 +30,6 @@ from trilogue.gateway.services import Services
 from trilogue.gateway.supervisor import Supervisor
 from trilogue.state import FILE_NAME
 from trilogue.upstream import HttpTransport, Transport
-
-BACKLOG = 2048
 
 log = structlog.get_logger("trilogue.server")
 
@@ -65,16 +63,26 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         found = [f"{file} cannot be used:"] if file and not path else []
         raise NotStarted("\n".join([*found, *(str(problem) for problem in error.problems)])) from None
     configure_logging(config.server.log)
-    listener = _listen(config.server.host, config.server.port)
-    admin = _listen_for_admins(config)
+    listener = listen(config.server.host, config.server.port)
+    admin = listen_for_admins(config)
     sealer = _sealer(config)
     cipher.load()  # now rather than in a request
     if not quiet:
         click.echo(welcome(config, listener.getsockname()[1], file))
-
     shared = _shared_folder(config.server.workers)
+    run = _worker(settings, sealer, admin, shared)
+    if config.server.workers == 1:
+        run(listener, None)
+    else:
+        _supervise(run, settings, listener, shared)
 
-    def run(sock: socket.socket, parent: int | None = None) -> None:
+
+_Run = Callable[[socket.socket, int | None], None]
+"""a worker's life, on the socket where clients connect; the second is the process that watches it"""
+
+
+def _worker(settings: Settings, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
+    def run(sock: socket.socket, parent: int | None) -> None:
         accounts = Accounts(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
 
         def build(new: Config) -> Services:
@@ -84,25 +92,17 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         worker.admin_socket, worker.shared_folder = admin, shared
         uvloop.run(worker.serve(sock))
 
-    if config.server.workers == 1:
-        run(listener)
-    else:
-        here = os.getpid()
-        try:
-            Supervisor(lambda sock: run(sock, here), settings.reload, listener, config.server.workers).run()
-        finally:
-            if shared is not None and os.getpid() == here:
-                shutil.rmtree(shared, ignore_errors=True)
+    return run
 
 
-class NotStarted(click.ClickException):
-    """Why the gateway does not start: the message alone, as every problem has its own line."""
-
-    exit_code = 2
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """On standard error."""
-        click.echo(f"trilogue: {self.message}", err=True, file=file)
+def _supervise(run: _Run, settings: Settings, listener: socket.socket, shared: Path | None) -> None:
+    """Several workers, until the last one has ended; then the folder that they share goes."""
+    here = os.getpid()
+    try:
+        Supervisor(lambda sock: run(sock, here), settings.reload, listener, settings.config.server.workers).run()
+    finally:
+        if shared is not None and os.getpid() == here:
+            shutil.rmtree(shared, ignore_errors=True)
 
 
 class Settings:
@@ -173,34 +173,6 @@ def _shared_folder(workers: int) -> Path | None:
     except OSError as error:
         log.warning("workers cannot ask each other: there is no place for temporary files", error=error.strerror)
         return None
-
-
-def _listen_for_admins(config: Config) -> socket.socket | None:
-    """Bound here, before there are workers, so that all of them can answer."""
-    if config.admin.key is None:
-        return None
-    listener = _listen(config.admin.host, config.admin.port)
-    log.info("admin interface", host=config.admin.host, port=listener.getsockname()[1])
-    return listener
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except (OSError, UnicodeError, TypeError) as error:  # the last two: a name that cannot be one
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not an address"
-        hint = "; stop what uses it, or choose another with --port" if _in_use(error) else ""
-        raise NotStarted(f"cannot listen on {host}:{port}: {reason}{hint}") from None
-    listener.set_inheritable(True)
-    return listener
-
-
-def _in_use(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
 
 
 def _sealer(config: Config) -> Sealer:

@@ -13,7 +13,8 @@ _VERSION_FOLLOWS = frozenset({"api", "openai"})
 """last parts of bases that vendors complete with /v1 (OpenRouter, Groq, Azure); others are bases as they stand"""
 _SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token", "code"})
 
-_PROXY_SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
+_SCHEMES = frozenset({"http", "https"})
+_PROXY_SCHEMES = _SCHEMES | {"socks5", "socks5h"}
 
 OFFICIAL = {
     Protocol.CHAT: "https://api.openai.com/v1",
@@ -26,12 +27,8 @@ def url_fault(url: str) -> str | None:
     """What is wrong with a base URL, or None. The text does not show the URL, since it may hold a password."""
     if url == "demo:":
         return None
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        usable = False
-    if not usable or not url.isprintable() or any(sign in url for sign in ' \\"<>'):
+    parts = _usable(url, _SCHEMES)
+    if parts is None:
         return "must be an http(s) URL"
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or password; put the key into accounts"
@@ -44,26 +41,28 @@ def url_fault(url: str) -> str | None:
 
 def proxy_fault(url: str) -> str | None:
     """What is wrong with the URL of an egress proxy, or None. The text does not show it: it may hold a password."""
+    return None if _usable(url, _PROXY_SCHEMES) else "must be an http, https, socks5 or socks5h URL"
+
+
+def _usable(url: str, schemes: frozenset[str]) -> SplitResult | None:
+    """The parts of a URL that one can connect to; None if it is no such."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in _PROXY_SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        usable = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
-        usable = False
-    if not usable or not url.isprintable() or any(sign in url for sign in ' \\"<>'):
-        return "must be an http, https, socks5 or socks5h URL"
-    return None
+        return None
+    return parts if usable and url.isprintable() and not any(sign in url for sign in ' \\"<>') else None
 
 
-def endpoint(base_url: str, protocol: Protocol, path: str, query: str = "") -> str:
+def endpoint(base_url: str, protocol: Protocol, path: str) -> str:
     """The URL of an endpoint such as `/chat/completions`, `/messages` or `/models`.
 
     A base without a version gets `/v1`, as the vendors' own clients do it. A base that is itself the URL of a full
-    endpoint is taken as it stands. The base's query (Azure's `api-version`) is kept, in front of `query`.
+    endpoint is taken as it stands. The base's query (Azure's `api-version`) is kept.
     """
     parts = urlsplit(base_url)
     root = f"{_root(parts, protocol)}/{path.strip('/').removeprefix('v1/')}"
-    joined = "&".join(part for part in (parts.query, query) if part)
-    return urlunsplit((parts.scheme, parts.netloc, root, joined, ""))
+    return urlunsplit((parts.scheme, parts.netloc, root, parts.query, ""))
 
 
 def _root(parts: SplitResult, protocol: Protocol) -> str:

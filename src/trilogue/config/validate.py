@@ -10,6 +10,7 @@ from trilogue.config.endpoint import proxy_fault, url_fault
 from trilogue.config.names import NAME, NAME_RULE
 from trilogue.config.secret import Secret
 from trilogue.config.types import Config, Provider
+from trilogue.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.routing import Provider as RoutingProvider
 from trilogue.routing import find_problems
 from trilogue.routing.names import name_fault
@@ -17,24 +18,8 @@ from trilogue.routing.names import name_fault
 MIN_SEAL_KEY = 32
 MIN_ADMIN_KEY = 16
 
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
-_NOT_OURS = frozenset(
-    {
-        "connection",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
+_SET_BY_GATEWAY = OF_CONNECTION | {"content-type"}
 
 Found = Iterator[tuple[str, str]]
 
@@ -107,9 +92,9 @@ def _check_provider(path: str, name: str, provider: Provider) -> Found:
     for index, account in enumerate(provider.accounts):
         yield from _check_proxies(f"{path}.accounts[{index}].proxies", account.proxies)
     for header in provider.headers:
-        if not _HEADER.fullmatch(header):
+        if not LEGAL_NAME.fullmatch(header):
             yield f"{path}.headers", "the name of a header must be letters, digits and dashes"
-        elif header.lower() in _NOT_OURS:
+        elif header.lower() in _SET_BY_GATEWAY:
             yield f"{path}.headers.{header}", "is set by the gateway itself"
     for index, model in enumerate(provider.models):
         model_fault = name_fault(model)

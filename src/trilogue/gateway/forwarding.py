@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
+from trilogue.headers import OF_CONNECTION
 from trilogue.upstream import HeaderPairs
 
-_HOP_BY_HOP = {
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "expect",
-    "proxy-connection",
-}
 _PRIVATE = {
     "authorization",
     "x-api-key",
     "api-key",
     "x-goog-api-key",
-    "proxy-authorization",
     "cookie",
     "origin",
     "referer",
@@ -28,8 +18,8 @@ _PRIVATE = {
     "openai-project",
     "chatgpt-account-id",
 }
-_REWRITTEN = {"host", "content-length", "accept-encoding", "accept", "content-type"}
-_NOT_FORWARDED = frozenset(_HOP_BY_HOP | _PRIVATE | _REWRITTEN)
+_REWRITTEN = {"accept-encoding", "accept", "content-type"}
+_NOT_FORWARDED = OF_CONNECTION | _PRIVATE | _REWRITTEN
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
 
 

@@ -24,10 +24,10 @@ from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.messages.encode_request import extra_headers
 from trilogue.protocols.profile import Profile
 from trilogue.translate.billing import strip_billing
+from trilogue.translate.clean import without_sealed
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.requests import translate_request
 from trilogue.translate.seal import Sealer
-from trilogue.translate.sealed import without_sealed
 from trilogue.translate.strip import strip_reasoning
 from trilogue.upstream import HeaderPairs, UpstreamRequest
 

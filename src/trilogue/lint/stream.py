@@ -5,7 +5,6 @@ In: bytes, chunks of bytes, or `SseEvent`s. Out: findings. Never raises because 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Protocol as Interface
 
@@ -18,12 +17,11 @@ from trilogue.lint.framing import Framer, is_utf8
 from trilogue.lint.messages import MessagesStream
 from trilogue.lint.responses import ResponsesStream
 from trilogue.model import Json, Protocol, protocol_of
+from trilogue.protocols.halves import has_halves
 from trilogue.protocols.jsontext import parse
 from trilogue.sse import SseEvent
 
 _KEEPALIVES = ("ping", "keepalive")
-# Half of a surrogate pair in an escape: a character that was cut in two.
-_HALF = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]..")
 
 
 class _Checker(Interface):
@@ -107,7 +105,7 @@ class StreamLinter:
             if not is_utf8(payload):
                 # The framer has said so already, unless the events came parsed.
                 self._report.add("A08", "bytes that are not UTF-8")
-            elif _HALF.search(payload):
+            elif has_halves(payload):
                 self._report.add("A08", "half of a surrogate pair")
             else:
                 self._report.add("A03", f"data is {error}")

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct, field
 
 from trilogue.errors import InternalError, StrictLoss
@@ -149,11 +147,6 @@ class Ledger(Struct, eq=False):
         if (code, path) not in self._seen:
             self._seen.add((code, path))
             self.losses.append(Loss(code, path, detail))
-
-    def extend(self, losses: Iterable[Loss]) -> None:
-        """Take over losses recorded elsewhere."""
-        for loss in losses:
-            self.add(loss.code, loss.path, loss.detail)
 
     def refuse_if_any(self) -> None:
         """Strict mode: everything recorded so far is an error."""

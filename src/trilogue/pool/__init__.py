@@ -37,6 +37,7 @@ from trilogue.pool.account import Account, Ask, Lease
 from trilogue.pool.budget import Budget
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Switched, Tally
 from trilogue.pool.classify import ROWS, classify
+from trilogue.pool.conversation import response_key, sticky_key
 from trilogue.pool.cooling import growing_delay, named_delay, reset_delay
 from trilogue.pool.explain import Attempt, Considered, Decision, Recent
 from trilogue.pool.journey import Journey, with_headers
@@ -53,7 +54,6 @@ from trilogue.pool.settings import (
     RetryBudget,
     Rule,
 )
-from trilogue.pool.sticky import response_key, sticky_key
 from trilogue.pool.verdict import Action, Scope, Verdict
 
 __all__ = [

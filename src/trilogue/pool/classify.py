@@ -67,9 +67,9 @@ LOOP_TEXT = _words(r"passed \d+ gateways and goes in a circle")
 """our own words, from a gateway further on"""
 
 ROWS: tuple[Row, ...] = (
-    # The seed's three tiers. 1: too large for any account.
+    # Too large for any account.
     Row(why="request_too_costly", action=Action.CLIENT, statuses=frozenset({403}), text=_words("estimated cost")),
-    # 2: this account has too little for this request; it may have enough for another one, or soon.
+    # This account has too little for this request; it may have enough for another one, or soon.
     Row(
         why="insufficient_tokens",
         action=Action.NEXT,

@@ -17,10 +17,10 @@ from trilogue.model import Failure, FailureKind, Usage
 from trilogue.pool.account import Ask, Lease
 from trilogue.pool.budget import Budget
 from trilogue.pool.classify import as_failure, classify
+from trilogue.pool.conversation import response_key
 from trilogue.pool.explain import STRIPPED, Attempt, Decision
 from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.settings import Rule
-from trilogue.pool.sticky import response_key
 from trilogue.pool.verdict import Action, Scope, Verdict
 
 FAULTS_PER_TARGET = 2

@@ -29,7 +29,7 @@ from trilogue.model import (
     Protocol,
     ReasoningDelta,
 )
-from trilogue.protocols.jsonpieces import HalfMender
+from trilogue.protocols.halves import HalfMender
 from trilogue.protocols.jsontext import parse_upstream
 from trilogue.protocols.shape import Shape, learn
 from trilogue.sse import SseEvent, SseParser

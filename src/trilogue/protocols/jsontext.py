@@ -13,7 +13,7 @@ import msgspec
 
 from trilogue.errors import BadRequest, InternalError, TrilogueError, UpstreamProtocolError
 from trilogue.model import Json
-from trilogue.protocols.jsonpieces import has_halves, with_halves_shown
+from trilogue.protocols.halves import has_halves, with_halves_shown
 
 Typed = TypeVar("Typed")
 Count = Annotated[int, msgspec.Meta(ge=0)]

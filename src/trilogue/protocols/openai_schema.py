@@ -1,9 +1,14 @@
-"""The schemas that OpenAI's strict mode takes, for tools and answers of Chat and Responses alike."""
+"""Schemas of tools and answers, and which of them OpenAI's strict mode takes: for Chat and Responses alike."""
 
 from __future__ import annotations
 
-from trilogue.model import Json
+from trilogue.model import FormatKind, Json, Ledger, OutputFormat
 from trilogue.protocols.schema import is_object, nodes
+
+FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}
+FORMAT_NAMES = {kind: name for name, kind in FORMATS.items()}
+FORMAT_NAME = "structured_output"
+"""of a schema that Messages, where schemas have no name, asked for"""
 
 _REFUSED = frozenset({"allOf", "oneOf", "not", "patternProperties", "if", "then", "else", "dependentRequired"})
 
@@ -19,6 +24,14 @@ def fits_strict(schema: Json) -> bool:
     if not isinstance(schema, dict):
         return False
     return all(_REFUSED.isdisjoint(node) and _closed(node) for node in nodes(schema))
+
+
+def can_be_strict(form: OutputFormat, ledger: Ledger) -> bool:
+    """Whether an answer can be held to its schema, as Messages always does; if not, that is declared."""
+    strict = fits_strict(form.schema)
+    if not strict:
+        ledger.add("format.details", form.path, "sent as not strict")
+    return strict
 
 
 def _closed(node: dict[str, Json]) -> bool:

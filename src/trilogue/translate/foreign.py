@@ -75,8 +75,8 @@ class Foreign(Struct, frozen=True):
             if tool.extras is not None:
                 self._extras(tool.extras, tool.path, _TOOL_OPTION)
         if request.tool_choice is not None:
-            self._chosen(request.tool_choice)
-        return self._choice(request)
+            self._declare_choice(request.tool_choice)
+        return self._with_possible_choice(request)
 
     def _extras(self, extras: Extras, path: str, default: Fate) -> None:
         if extras is not None:
@@ -93,13 +93,13 @@ class Foreign(Struct, frozen=True):
             else:
                 self.ledger.add("tool.hosted_dropped", tool.path, tool.type)
 
-    def _chosen(self, choice: ToolChoice) -> None:
+    def _declare_choice(self, choice: ToolChoice) -> None:
         self._extras(choice.extras, choice.path, DROP)
         for ref in (choice.tool, *choice.allowed):
             if ref is not None:
                 self._extras(ref.extras, ref.path, DROP)
 
-    def _choice(self, request: Request) -> Request:
+    def _with_possible_choice(self, request: Request) -> Request:
         """A choice of a hosted tool that was not carried leaves the model free."""
         choice = request.tool_choice
         if choice is None or choice.mode is not ChoiceMode.HOSTED:

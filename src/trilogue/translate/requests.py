@@ -19,6 +19,7 @@ from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.billing import without_billing
 from trilogue.translate.callids import tell_apart
+from trilogue.translate.clean import without_sealed
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.history import PROMPTS, History, is_plain, prompts_by_user
@@ -26,7 +27,6 @@ from trilogue.translate.names import NO_NAMES, Namer, ToolNames
 from trilogue.translate.provenance import Opener
 from trilogue.translate.repair import refuse_broken_history, repair_history
 from trilogue.translate.seal import Sealer
-from trilogue.translate.sealed import without_sealed
 
 
 class RequestTranslation(Struct, frozen=True):

@@ -6,28 +6,13 @@ import re
 from functools import lru_cache
 
 from trilogue.errors import InternalError
+from trilogue.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.upstream.origin import Origin
 from trilogue.upstream.seam import HeaderPairs, UpstreamRequest
 
-OURS = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-"""Headers about this connection and this framing: the transport's business, never the caller's."""
+_OURS = OF_CONNECTION | {"accept-encoding"}
+"""the transport's business, never the caller's"""
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _USER_AGENT = "trilogue"
 
@@ -54,7 +39,7 @@ def _lines(
     agent = True
     for name, value in headers:
         lower = _lower(name)
-        if lower in OURS:
+        if lower in _OURS:
             continue
         agent = agent and lower != "user-agent"
         if not value.isprintable() and not _VALUE.fullmatch(value):
@@ -70,7 +55,7 @@ def _lines(
 @lru_cache(1024)
 def _lower(name: str) -> str:
     """A legal header name in lower case. The same few names come with every request."""
-    if not _TOKEN.fullmatch(name):
+    if not LEGAL_NAME.fullmatch(name):
         raise InternalError("an upstream request has an illegal header")
     return name.lower()
 

@@ -29,7 +29,6 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.messages import CODEC
-from trilogue.protocols.messages.encode_response import complete_object
 from trilogue.protocols.reply import Reply
 
 
@@ -255,20 +254,3 @@ def test_missing_usage_is_declared() -> None:
     wire, losses = write(Text(text="x"), usage=None)
     assert wire["usage"]["output_tokens"] == 0
     assert losses == ["usage.estimated"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"a":1', {}),
-        ('{"a":1,', {"a": 1}),
-        ('{"a":"x, {","b":[1,{"c":2', {"a": "x, {", "b": [1, {}]}),
-        ('{"a":"x\\"y', {}),
-        ('{"a":{"b":[1,2]}', {"a": {"b": [1, 2]}}),
-        ("", None),
-        ("[1,", None),
-    ],
-)
-def test_what_is_certain_of_a_cut_object(text: str, expected: Any) -> None:
-    """A value that may go on is not certain."""
-    assert complete_object(text) == expected

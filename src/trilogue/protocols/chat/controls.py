@@ -21,7 +21,7 @@ from trilogue.protocols.chat.wire import MAX_STOPS, MAX_USER_LENGTH, NEAREST_TIE
 from trilogue.protocols.fields import Fields, Readers
 from trilogue.protocols.ids import short_user
 from trilogue.protocols.openai_cache import lose_lifetime
-from trilogue.protocols.openai_schema import fits_strict
+from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 from trilogue.protocols.outgoing import Outgoing
 
 Paths = dict[str, str]
@@ -122,7 +122,7 @@ def decode_format(fields: Fields, _: Paths) -> OutputFormat | None:
     if value is None:
         return None
     inner = Fields(value, "response_format")
-    kind = _FORMATS.get(str(inner.any("type")))
+    kind = FORMATS.get(str(inner.any("type")))
     if kind is None:
         fields.put_back("response_format", value)
         return None
@@ -143,20 +143,14 @@ def decode_format(fields: Fields, _: Paths) -> OutputFormat | None:
     return result
 
 
-_FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}
-_FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
-
-
 def encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
     """`response_format`, with a name where Messages has none."""
-    body: dict[str, Json] = {"type": _FORMAT_NAMES[form.kind]}
+    body: dict[str, Json] = {"type": FORMAT_NAMES[form.kind]}
     if form.kind is FormatKind.SCHEMA:
         strict = form.strict
         if out.source is Protocol.MESSAGES:
-            strict = fits_strict(form.schema)
-            if not strict:
-                out.ledger.add("format.details", form.path, "sent as not strict")
-        name = form.name if out.native else form.name or "structured_output"
+            strict = can_be_strict(form, out.ledger)
+        name = form.name if out.native else form.name or FORMAT_NAME
         fields = {"name": name, "description": form.description, "schema": form.schema, "strict": strict}
         body["json_schema"] = {name: value for name, value in fields.items() if value is not None}
     return {"response_format": body}

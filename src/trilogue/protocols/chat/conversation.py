@@ -33,7 +33,6 @@ from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, deta
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.ids import safe_call_id
-from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.wording import tool_error
@@ -330,9 +329,6 @@ def _foreign_call(call: ToolCall, out: Outgoing) -> dict[str, Json]:
     if call.cache is not None:
         out.ledger.add("cache.mark", call.path)
     call_id = safe_call_id(call.id, MAX_CALL_ID)
-    if call.kind is CallKind.CUSTOM and not out.profile.custom_tools:
-        wrapped = dump_text({"input": call.arguments})
-        return {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": wrapped}}
     arguments = call.arguments if call.kind is CallKind.CUSTOM else call.arguments or "{}"
     return _call(call, call_id, arguments)
 

@@ -41,9 +41,9 @@ from trilogue.protocols.chat.controls import (
     decode_user,
 )
 from trilogue.protocols.chat.decode_content import decode_content
+from trilogue.protocols.chat.decode_tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.reasoning import read_reasoning
 from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
-from trilogue.protocols.chat.tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.fields import Fields
 from trilogue.protocols.ids import mint

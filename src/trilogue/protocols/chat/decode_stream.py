@@ -9,16 +9,12 @@ arguments of a call broke off.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum, auto
 from typing import Any
 
 import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamTruncated
 from trilogue.model import (
-    Block,
-    BlockStop,
-    CitationDelta,
     Delta,
     Finish,
     Json,
@@ -33,13 +29,13 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.chat.audio import AudioAssembler
-from trilogue.protocols.chat.decode_response import MESSAGE, citation_of, content_blocks, read_tier
+from trilogue.protocols.chat.decode_response import MESSAGE, content_blocks, read_tier
 from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
 from trilogue.protocols.chat.open_calls import CallAssembler
+from trilogue.protocols.chat.open_text import Flow, TextFlow
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PART_FIELDS, PROTOCOL, Chunk
-from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
 from trilogue.sse import SseEvent
@@ -70,25 +66,7 @@ _NOTHING: dict[str, Json] = dict.fromkeys(_BESIDE)
 _decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
-class Flow(IntEnum):
-    """The block that text of any kind flows into. Calls are not a flow: several may be open beside it."""
-
-    NONE = auto()
-    TEXT = auto()
-    REFUSAL = auto()
-    SUMMARY = auto()
-    RAW = auto()
-
-
-_NEW_BLOCK: dict[Flow, Block] = {
-    Flow.TEXT: Text(text="", path=f"{MESSAGE}.content"),
-    Flow.REFUSAL: Refusal(text="", path=f"{MESSAGE}.refusal"),
-    Flow.SUMMARY: Reasoning(path=MESSAGE),
-    Flow.RAW: Reasoning(path=MESSAGE),
-}
-
-
-class ChatStreamDecoder(StreamDecoder):
+class ChatStreamDecoder(TextFlow):
     """One per answer."""
 
     protocol = PROTOCOL
@@ -100,15 +78,7 @@ class ChatStreamDecoder(StreamDecoder):
         self._choice: int | None = None
         self._only_words = False
         """the last chunk said nothing but text or reasoning"""
-        self._flow = Flow.NONE
-        self._block = 0
-        self._text_length = 0
-        self._text_start = 0
-        self._details: list[dict[str, Json]] = []
-        self._audio: AudioAssembler | None = None
         self._logprobs: list[Json] = []
-        self._annotations: list[dict[str, Json]] = []
-        self._calls: CallAssembler | None = None
         self._finish: str | None = None
         self._usage: Usage | None = None
         self._tier: Tier | None = None
@@ -136,10 +106,6 @@ class ChatStreamDecoder(StreamDecoder):
         if self._block != event.index or not self._only_words:
             return False
         return self._flow is Flow.TEXT or (self._flow is Flow.RAW and not self._details)
-
-    def passed(self, text: str) -> None:
-        if self._flow is Flow.TEXT:
-            self._text_length += len(text)
 
     def handle_end(self) -> None:
         self._conclude(done=False)
@@ -253,8 +219,11 @@ class ChatStreamDecoder(StreamDecoder):
             self._on_details(thought, entries(beside["reasoning_details"]), entries(beside["thinking_blocks"]))
         elif thought:
             self._flow_text(Flow.RAW, thought)
-        if words["content"]:
-            self._on_content(words["content"])
+        if content := words["content"]:
+            if type(content) is str:
+                self._flow_text(Flow.TEXT, content)
+            else:
+                self._on_parts(content)
         if not other:
             return True
         for name, take in _TAKE_BESIDE.items():
@@ -302,10 +271,7 @@ class ChatStreamDecoder(StreamDecoder):
             if entry.get("signature") or entry.get("data"):
                 self._message_extras.setdefault("thinking_blocks", []).append(entry)
 
-    def _on_content(self, content: Json) -> None:
-        if type(content) is str:
-            self._flow_text(Flow.TEXT, content)
-            return
+    def _on_parts(self, content: Json) -> None:
         for block in content_blocks(content, f"{MESSAGE}.content"):
             if block.extras:
                 self._extras[PART_FIELDS] = {**self._extras.get(PART_FIELDS, {}), **block.extras}
@@ -318,49 +284,6 @@ class ChatStreamDecoder(StreamDecoder):
             elif isinstance(block, Native):
                 self._settle()
                 self.whole_block(block)
-
-    def _flow_text(self, flow: Flow, text: Json) -> None:
-        if not text or type(text) is not str:
-            return
-        if self._flow is not flow:
-            self._open_flow(flow)
-        if flow is Flow.TEXT:
-            self._text_length += len(text)
-        if flow in (Flow.SUMMARY, Flow.RAW):
-            self._out.append(ReasoningDelta(self._block, text, 0, flow is Flow.RAW))
-        else:
-            self._out.append(Delta(self._block, text))
-
-    def _open_flow(self, flow: Flow) -> None:
-        self._settle()
-        self._flow = flow
-        self._block = self.start_block(_NEW_BLOCK[flow])
-        self._text_start = self._text_length
-
-    def _settle(self) -> None:
-        """Another block begins."""
-        self._close_flow()
-        if self._calls is not None:
-            self._calls.settle()
-
-    def _close_flow(self) -> None:
-        """A call begins, or another block, or the answer ends."""
-        flow, opaque = self._flow, None
-        if flow is Flow.TEXT and self._annotations:
-            self._flush_text()
-        elif flow in (Flow.SUMMARY, Flow.RAW) and self._details:
-            opaque, self._details = details_opaque(self._details), []
-        if flow is not Flow.NONE:
-            self._out.append(BlockStop(self._block, opaque))
-            self._flow = Flow.NONE
-        if self._audio is not None and (audio := self._audio.finish()) is not None:
-            self.whole_block(audio)
-
-    def _flush_text(self) -> None:
-        """Annotations count from the start of the whole content; a citation from that of its block."""
-        for entry in self._annotations:
-            self._out.append(CitationDelta(self._block, citation_of(entry, self._text_start)))
-        self._annotations = []
 
     def _on_logprobs(self, value: Json) -> None:
         """Token entries belong to the text; what does not fit stays beside the message."""

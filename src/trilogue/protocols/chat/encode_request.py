@@ -16,8 +16,8 @@ from trilogue.protocols.chat.controls import (
     encode_tier,
 )
 from trilogue.protocols.chat.conversation import encode_turns
+from trilogue.protocols.chat.encode_tools import encode_tools
 from trilogue.protocols.chat.thinking import encode_thinking
-from trilogue.protocols.chat.tools import encode_tools
 from trilogue.protocols.chat.wire import NESTED, PROTOCOL
 from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras

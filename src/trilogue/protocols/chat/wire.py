@@ -142,6 +142,8 @@ ROLES = {
     "function": Role.TOOL,
 }
 
+WEB_SEARCH = "web_search_options"
+
 CALL_KINDS = {"function": CallKind.FUNCTION, "custom": CallKind.CUSTOM}
 
 EFFORTS = {effort.value: effort for effort in Effort}

@@ -8,9 +8,9 @@ from trilogue.protocols.messages.decode_stream import MessagesStreamDecoder
 from trilogue.protocols.messages.encode_request import encode_request
 from trilogue.protocols.messages.encode_response import encode_response
 from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
+from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.errors import decode_error, encode_error
 from trilogue.protocols.messages.glance import glance
-from trilogue.protocols.messages.tools import OFFERED
 from trilogue.protocols.messages.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 
 CODEC = Codec(

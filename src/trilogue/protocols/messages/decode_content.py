@@ -31,8 +31,8 @@ from trilogue.protocols.fields import Fields, Kinds, LooseFields, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.messages import hosted
+from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
-from trilogue.protocols.messages.tools import arguments_of
 from trilogue.protocols.messages.wire import SERVER_RESULTS, SOURCES
 
 Read = type[Fields]

@@ -19,8 +19,8 @@ from trilogue.protocols.messages.controls import (
     take_cache,
 )
 from trilogue.protocols.messages.decode_content import decode_blocks, decode_content
+from trilogue.protocols.messages.decode_tools import decode_tool, decode_tools
 from trilogue.protocols.messages.thinking import decode_thinking
-from trilogue.protocols.messages.tools import decode_tool, decode_tools
 from trilogue.protocols.messages.wire import PATHS, PROTOCOL
 from trilogue.protocols.settings import Settings
 

@@ -29,10 +29,10 @@ from trilogue.model import (
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_object, parse_upstream
+from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.decode_content import FLOWING, begin_block, decode_block, decode_citation
 from trilogue.protocols.messages.decode_response import decode_response, has_calls, is_direct
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
-from trilogue.protocols.messages.tools import arguments_of
 from trilogue.protocols.messages.usage import decode_stop, decode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS, BlockDelta, BlockDeltaEvent
 from trilogue.sse import SseEvent

@@ -15,8 +15,8 @@ from trilogue.protocols.messages.choice import is_forced
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.conversation import Conversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
+from trilogue.protocols.messages.encode_tools import encode_tools
 from trilogue.protocols.messages.thinking import encode_thinking
-from trilogue.protocols.messages.tools import encode_tools
 from trilogue.protocols.messages.wire import (
     FAST_BETA,
     FIELD_BETAS,

@@ -6,7 +6,6 @@ declared in the reply's ledger and left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from trilogue.protocols import openai_moderation
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.ids import mint, safe_call_id
+from trilogue.protocols.jsonpieces import complete_object
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.usage import encode_stop, encode_usage
@@ -234,24 +234,3 @@ def _wants_thinking(request: dict[str, Json]) -> tuple[bool, bool]:
     """
     mode = LooseFields(request["thinking"]).text("type") if "thinking" in request else None
     return mode != "disabled", not request or mode in _THINKING
-
-
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
-_CLOSE = {"{": "}", "[": "]"}
-
-
-def complete_object(text: str) -> dict[str, Json] | None:
-    """The part of a cut JSON object that is certain: everything up to its last complete member."""
-    open_brackets: list[str] = []
-    certain, closers = 0, ""
-    for match in _TOKENS.finditer(text):
-        token = match.group()
-        if token in _CLOSE:
-            open_brackets.append(_CLOSE[token])
-            certain, closers = match.end(), "".join(reversed(open_brackets))
-        elif token == ",":
-            certain, closers = match.start(), "".join(reversed(open_brackets))
-        elif open_brackets and token == open_brackets[-1]:
-            open_brackets.pop()
-            certain, closers = match.end(), "".join(reversed(open_brackets))
-    return parse_object(text[:certain] + closers)

@@ -21,8 +21,8 @@ from trilogue.model import (
 from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.ids import digest, mint, safe_call_id
 from trilogue.protocols.jsontext import dump_text, parse_object
+from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
-from trilogue.protocols.messages.tools import arguments_of
 from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS
 
 _CODE_INPUT = {"bash_code_execution": "command"}

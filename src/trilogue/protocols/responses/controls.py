@@ -22,13 +22,9 @@ from trilogue.model import (
 from trilogue.protocols.fields import Fields, Readers
 from trilogue.protocols.ids import short_user
 from trilogue.protocols.openai_cache import lose_lifetime
-from trilogue.protocols.openai_schema import fits_strict
+from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.wire import MAX_USER_LENGTH, MIN_OUTPUT_TOKENS, TIERS
-
-_FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}
-_FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
-_FOREIGN_FORMAT = "structured_output"
 
 
 def decode_sampling(fields: Fields) -> Sampling:
@@ -62,10 +58,10 @@ def _decode_format(text: Fields) -> OutputFormat | None:
     if form is None:
         return None
     kind = form.text("type")
-    if kind not in _FORMATS:
+    if kind not in FORMATS:
         raise BadRequest(f"text.format.type cannot be {kind!r}", path="text.format.type")
     decoded = OutputFormat(
-        kind=_FORMATS[kind],
+        kind=FORMATS[kind],
         name=form.text("name"),
         schema=form.mapping("schema"),
         strict=form.flag("strict"),
@@ -168,17 +164,15 @@ def encode_text(request: Request, out: Outgoing) -> dict[str, Json]:
 
 def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
     entry: dict[str, Json] = {
-        "type": _FORMAT_NAMES[form.kind],
+        "type": FORMAT_NAMES[form.kind],
         "name": form.name,
         "schema": form.schema,
         "strict": form.strict,
         "description": form.description,
     }
     if form.kind is FormatKind.SCHEMA and out.source is Protocol.MESSAGES:
-        entry["name"] = form.name or _FOREIGN_FORMAT
-        entry["strict"] = fits_strict(form.schema)
-        if not entry["strict"]:
-            out.ledger.add("format.details", form.path, "sent as not strict")
+        entry["name"] = form.name or FORMAT_NAME
+        entry["strict"] = can_be_strict(form, out.ledger)
     return given(entry)
 
 

@@ -22,9 +22,9 @@ from trilogue.protocols.responses.controls import (
     decode_user,
 )
 from trilogue.protocols.responses.decode_content import decode_parts
+from trilogue.protocols.responses.decode_tools import ToolReader
 from trilogue.protocols.responses.items import decode_item, short_item
 from trilogue.protocols.responses.thinking import decode_thinking
-from trilogue.protocols.responses.tools import ToolReader
 from trilogue.protocols.responses.wire import LOGPROBS, PATHS, PROTOCOL
 from trilogue.protocols.settings import Settings, field
 

@@ -13,8 +13,8 @@ from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.controls import encode_caching, encode_sampling, encode_text, encode_tier, encode_user
 from trilogue.protocols.responses.conversation import encode_turns
+from trilogue.protocols.responses.encode_tools import encode_tools
 from trilogue.protocols.responses.thinking import encode_thinking
-from trilogue.protocols.responses.tools import encode_tools
 from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED, PROTOCOL
 
 

@@ -2,8 +2,8 @@
 
 In: the events of one answer, at most one block open. Out: the events that the official API would send: two lifecycle
 events, items one after the other with their parts, one terminal event with everything. A whole answer comes from here,
-too: it is what the terminal event says, made of the same items without telling their events. How an item is written is
-`output_items.py`.
+too: it is what the terminal event says, made of the same items without telling their events. How an item is written
+stands in `output_items.py`, and in one file for each kind.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.errors import encode_failure
 from trilogue.protocols.responses.hosted import ITEM_TYPES
+from trilogue.protocols.responses.output_call import CallItem
 from trilogue.protocols.responses.output_hosted import HostedItem, NativeItem, Unsaid
-from trilogue.protocols.responses.output_items import NO_LOGPROBS, CallItem, MessageItem, OutputItem, ReasoningItem
+from trilogue.protocols.responses.output_items import OutputItem
+from trilogue.protocols.responses.output_message import NO_LOGPROBS, MessageItem
+from trilogue.protocols.responses.output_reasoning import ReasoningItem
 from trilogue.protocols.responses.snapshot import echo, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL

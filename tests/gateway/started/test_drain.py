@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.process import QUICK, started, until
 from tests.gateway.wire import Answer, address, exchange, outcome, parse, payload, post, reached, read_all, request
-from tests.scripted import thread
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within
@@ -21,12 +19,6 @@ from trilogue.model import Protocol
 STREAMS = 24
 SLOW = QUICK.replace("total: 2.5", "total: 30")
 PATIENT = SLOW.replace("first_byte: 0.6", "first_byte: 20")
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 async def asked_by_all(url: str, up: ScriptedUpstream, scenario: str) -> list[tuple[Protocol, asyncio.Task[Answer]]]:

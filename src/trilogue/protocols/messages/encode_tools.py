@@ -1,6 +1,5 @@
-"""Tool definitions ↔ `Tool`. Tool choice is `choice.py`.
+"""`Tool` → tool definitions. Tool choice is `choice.py`.
 
-MCP servers are read from two places (`mcp_servers` and `mcp_toolset` tools) into one hosted tool each.
 Whether a target model has a tool is not known here.
 """
 
@@ -9,28 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trilogue.errors import BadRequest, InternalError, TrilogueError, Unsupported, UpstreamProtocolError
-from trilogue.model import (
-    ChoiceMode,
-    FunctionTool,
-    HostedKind,
-    HostedTool,
-    Json,
-    Protocol,
-    Request,
-    Tool,
-)
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.jsontext import dump_text
-from trilogue.protocols.location import read_location, write_location
+from trilogue.errors import InternalError, Unsupported
+from trilogue.model import ChoiceMode, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
+from trilogue.protocols.location import write_location
 from trilogue.protocols.messages.choice import encode_choice
-from trilogue.protocols.messages.controls import Marks, take_cache
-from trilogue.protocols.messages.wire import MCP_SERVER, TOOL_TYPES, TOOL_VERSION
+from trilogue.protocols.messages.controls import Marks
+from trilogue.protocols.messages.wire import MCP_SERVER
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.schema import is_object, nodes
 
-_PLAIN = {"name", "description", "input_schema"}
-"""the fields that most tools have; these take a short way"""
 _LIMITS = frozenset(
     {
         "minimum",
@@ -47,152 +33,6 @@ _LIMITS = frozenset(
 """what a strict schema cannot say"""
 
 
-def arguments_of(value: Json, fields: Fields) -> str:
-    """Tool input as the string that the model wrote, as far as it can be known."""
-    if value is None or type(value) is str:
-        return value or ""
-    try:
-        return dump_text(value)
-    except TrilogueError:
-        fault = UpstreamProtocolError if isinstance(fields, LooseFields) else BadRequest
-        raise fault(f"{fields.at('input')} cannot be written as JSON") from None
-
-
-def decode_tools(values: list[Json] | None, servers: list[Json] | None) -> tuple[Tool, ...]:
-    """`tools` and `mcp_servers`, in that order."""
-    known = {name: server for server in servers if (name := LooseFields(server).text("name"))} if servers else {}
-    tools = [decode_tool(value, f"tools[{index}]", known) for index, value in enumerate(values or ())]
-    if not servers:
-        return tuple(tools)
-    used = {tool.server_label for tool in tools if isinstance(tool, HostedTool)}
-    for index, server in enumerate(servers):
-        fields = Fields(server, f"mcp_servers[{index}]")
-        if fields.text("name") not in used:
-            tools.append(_mcp_server(server, fields.path))
-    return tuple(tools)
-
-
-def decode_tool(value: Json, path: str, servers: dict[str, Json] | None = None) -> Tool:
-    """One tool definition. `servers`: the request's MCP servers by name."""
-    if type(value) is dict and value.keys() == _PLAIN:
-        name, description, schema = value["name"], value["description"], value["input_schema"]
-        if type(name) is type(description) is str and type(schema) is dict:
-            return FunctionTool(name=name, description=description, parameters=schema, path=path)
-    fields = Fields(value, path)
-    kind = fields.text("type")
-    if kind is None or kind == "custom":
-        return _function(fields)
-    hosted, on_client = TOOL_TYPES.get(TOOL_VERSION.sub("", kind), (HostedKind.OTHER, False))
-    if hosted is HostedKind.MCP:
-        return _mcp_toolset(fields, value, servers or {})
-    common: dict[str, Any] = {"kind": hosted, "native": value, "type": kind, "runs_on_client": on_client, "path": path}
-    common["name"] = fields.text("name")
-    common["cache"] = take_cache(fields)
-    if hosted is HostedKind.WEB_SEARCH:
-        common |= _web_search(fields)
-    return HostedTool(**common)
-
-
-def _function(fields: Fields) -> Tool:
-    return FunctionTool(
-        name=fields.required("name"),
-        description=fields.text("description"),
-        parameters=fields.mapping("input_schema"),
-        strict=fields.flag("strict"),
-        deferred=fields.flag("defer_loading"),
-        path=fields.path,
-        cache=take_cache(fields),
-        extras=fields.rest(),
-    )
-
-
-def _names(fields: Fields, name: str) -> tuple[str, ...] | None:
-    values = fields.items(name)
-    if values is None:
-        return None
-    if not all(isinstance(value, str) for value in values):
-        raise BadRequest(f"{fields.at(name)} must be an array of strings", path=fields.at(name))
-    return tuple(values)
-
-
-def _web_search(fields: Fields) -> dict[str, Any]:
-    place = fields.fields("user_location")
-    location = read_location(place) if place else None
-    if place is not None:
-        place.any("type")
-        fields.keep("user_location", place)
-    return {
-        "allowed_domains": _names(fields, "allowed_domains"),
-        "blocked_domains": _names(fields, "blocked_domains"),
-        "max_uses": fields.integer("max_uses"),
-        "location": location,
-        "extras": fields.rest(),
-    }
-
-
-def _mcp_toolset(fields: Fields, value: Json, servers: dict[str, Json]) -> Tool:
-    label = fields.required("mcp_server_name")
-    server = LooseFields(servers.get(label, {}))
-    allowed = _allowed_by_server(server)
-    own = _allowed_by_toolset(fields)
-    return HostedTool(
-        kind=HostedKind.MCP,
-        native=value,
-        type="mcp_toolset",
-        server_label=label,
-        server_url=server.text("url"),
-        authorization=server.text("authorization_token"),
-        allowed_tools=own if own is not None else allowed,
-        approval="never",
-        path=fields.path,
-        cache=take_cache(fields),
-        extras=fields.rest(),
-    )
-
-
-def _mcp_server(value: Json, path: str) -> Tool:
-    """A server without a toolset: the older form, where the server itself says which tools are on."""
-    server = Fields(value, path)
-    server.any("type")
-    return HostedTool(
-        kind=HostedKind.MCP,
-        native=value,
-        type=MCP_SERVER,
-        server_label=server.text("name"),
-        server_url=server.text("url"),
-        authorization=server.text("authorization_token"),
-        allowed_tools=_allowed_by_server(server),
-        approval="never",
-        path=path,
-        extras=server.rest(),
-    )
-
-
-def _allowed_by_server(server: Fields) -> tuple[str, ...] | None:
-    config = server.fields("tool_configuration")
-    if config is None:
-        return None
-    names = _names(config, "allowed_tools")
-    enabled = config.flag("enabled")
-    server.keep("tool_configuration", config)
-    return () if enabled is False else names
-
-
-def _allowed_by_toolset(fields: Fields) -> tuple[str, ...] | None:
-    """The tools that are on, if all others are off. Other configurations have no neutral form and stay extras."""
-    default = LooseFields(fields.any("default_config"))
-    configs = LooseFields(fields.any("configs")).rest() or {}
-    if default.flag("enabled") is False:
-        fields.keep("default_config", default)
-        if any((LooseFields(config).rest() or {}).keys() - {"enabled"} for config in configs.values()):
-            fields.put_back("configs", configs)
-        return tuple(name for name, config in configs.items() if LooseFields(config).flag("enabled") is True)
-    fields.keep("default_config", default)
-    if configs:
-        fields.put_back("configs", configs)
-    return None
-
-
 def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Json]:
     """The fields that offer tools: `tools`, `tool_choice`, `mcp_servers`."""
     body: dict[str, Json] = {}
@@ -207,15 +47,11 @@ def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Jso
 
 
 def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
-    written: list[Json] = []
     offered = _offered(request, out)
+    if out.native:
+        return [_write_back(tool, request, marks, out) for tool in offered if not _stands_elsewhere(tool)]
+    written: list[Json] = []
     for tool in offered:
-        if out.native and isinstance(tool, HostedTool):
-            if tool.type != MCP_SERVER and tool.added_at is None:
-                written.append(tool.native)
-            continue
-        if out.native and tool.added_at is not None:
-            continue
         wire = _write(tool, request, out)
         if wire is None:
             continue
@@ -223,16 +59,34 @@ def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
             out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
             continue
         if type(tool) is FunctionTool and tool.deferred:
-            if out.native or any(_is_server_search(other) for other in request.tools):
-                wire["defer_loading"] = True
-            else:
-                out.ledger.add("tool.defer_loading", tool.path)
-        if not out.native:
-            _declare(tool, out)
-        if tool.cache is not None or out.native:
-            marks.put(wire, tool.cache, tool.path, tool.extras if out.native else None)
+            _defer(wire, tool, request, out)
+        _declare(tool, out)
+        if tool.cache is not None:
+            marks.put(wire, tool.cache, tool.path)
         written.append(wire)
     return written
+
+
+def _stands_elsewhere(tool: Tool) -> bool:
+    """Whether a tool of this protocol was not read from `tools`: a later message brought it in, or `mcp_servers`."""
+    return tool.added_at is not None or (isinstance(tool, HostedTool) and tool.type == MCP_SERVER)
+
+
+def _write_back(tool: Tool, request: Request, marks: Marks, out: Outgoing) -> Json:
+    """A tool of this protocol."""
+    if isinstance(tool, HostedTool):
+        return tool.native
+    wire = _write(tool, request, out) or {}
+    marks.put(wire, tool.cache, tool.path, tool.extras)
+    return wire
+
+
+def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: Outgoing) -> None:
+    """A tool can wait only where there is a search that finds it."""
+    if any(_is_server_search(other) for other in request.tools):
+        wire["defer_loading"] = True
+    else:
+        out.ledger.add("tool.defer_loading", tool.path)
 
 
 def _is_taken(name: Json, offered: Sequence[Tool], written: list[Json]) -> bool:
@@ -297,8 +151,8 @@ def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, 
         wire["strict"] = True
     elif tool.strict:
         out.ledger.add("tool.strict_downgraded", tool.path)
-    if native and tool.deferred is False:
-        wire["defer_loading"] = False
+    if native and tool.deferred is not None:
+        wire["defer_loading"] = tool.deferred
     return wire
 
 

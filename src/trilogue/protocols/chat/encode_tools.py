@@ -1,138 +1,17 @@
-"""Tool definitions ↔ `Tool`. Tool choice is `choice.py`.
-
-The deprecated `functions` are read as tools and written as tools. `web_search_options` is the one hosted tool of this
-protocol.
-"""
+"""`Tool` → tool definitions and `web_search_options`. Tool choice is `choice.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.errors import BadRequest, Unsupported
-from trilogue.model import (
-    ChoiceMode,
-    CustomTool,
-    Extras,
-    FunctionTool,
-    HostedKind,
-    HostedTool,
-    Json,
-    Protocol,
-    Request,
-    Tool,
-)
+from trilogue.errors import Unsupported
+from trilogue.model import ChoiceMode, CustomTool, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
 from trilogue.protocols.chat.choice import encode_choice
-from trilogue.protocols.chat.decode_content import read_cache
-from trilogue.protocols.chat.wire import CALL_KINDS
+from trilogue.protocols.chat.wire import WEB_SEARCH
 from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.location import read_location, write_location
+from trilogue.protocols.location import write_location
 from trilogue.protocols.openai_schema import fits_strict, parameters_of
 from trilogue.protocols.outgoing import Outgoing
-
-WEB_SEARCH = "web_search_options"
-
-
-TOOL_FIELDS = ("tools", "functions", WEB_SEARCH)
-
-
-def decode_tools(fields: Fields, _: object) -> tuple[Tool, ...]:
-    """All tools of a request, wherever it lists them."""
-    tools = [_decode_tool(tool, f"tools[{index}]") for index, tool in enumerate(fields.items("tools") or ())]
-    if "functions" in fields.left:
-        for index, function in enumerate(fields.items("functions") or ()):
-            tools.append(_function(Fields(function, f"functions[{index}]"), Fields({}, f"functions[{index}]")))
-    if WEB_SEARCH in fields.left and (search := fields.mapping(WEB_SEARCH)) is not None:
-        tools.append(_web_search(search))
-    return tuple(tools)
-
-
-def _decode_tool(tool: Json, path: str) -> Tool:
-    short = _short_function(tool, path)
-    if short is not None:
-        return short
-    fields = Fields(tool, path)
-    kind = fields.any("type")
-    if kind == "custom" and isinstance(tool.get("custom"), dict):
-        return _custom(Fields(fields.any("custom"), fields.at("custom")), fields)
-    if kind in (None, "function") and isinstance(tool.get("function"), dict):
-        return _function(Fields(fields.any("function"), fields.at("function")), fields)
-    if isinstance(kind, str) and kind not in CALL_KINDS:
-        return HostedTool(kind=HostedKind.OTHER, native=tool, type=kind, path=path)
-    raise BadRequest(f"{path} is not a tool: it needs `type` and the object of that name", path=path)
-
-
-_PLAIN = {"name", "description", "parameters"}
-
-
-def _short_function(tool: Json, path: str) -> Tool | None:
-    """The short way for a function in its usual form; None if there is more to it."""
-    function = tool.get("function") if type(tool) is dict and len(tool) == 2 else None
-    if type(function) is not dict or function.keys() != _PLAIN or tool.get("type") != "function":
-        return None
-    name, description, schema = function["name"], function["description"], function["parameters"]
-    if not name or not (type(name) is type(description) is str) or type(schema) is not dict:
-        return None
-    return FunctionTool(name=name, description=description, parameters=schema, path=path)
-
-
-def _function(inner: Fields, outer: Fields) -> FunctionTool:
-    return FunctionTool(
-        name=inner.filled("name"),
-        description=inner.text("description"),
-        parameters=inner.mapping("parameters"),
-        strict=inner.flag("strict"),
-        path=outer.path,
-        cache=read_cache(outer),
-        extras=_rest(outer, "function", inner),
-    )
-
-
-def _custom(inner: Fields, outer: Fields) -> CustomTool:
-    name, description = inner.filled("name"), inner.text("description")
-    syntax, grammar = None, None
-    form = inner.fields("format")
-    if form is not None and form.any("type") == "grammar":
-        detail = Fields(form.any("grammar"), form.at("grammar"))
-        syntax, grammar = detail.text("syntax"), detail.text("definition")
-        form.keep("grammar", detail)
-        inner.keep("format", form)
-    elif form is not None and form.left:
-        inner.put_back("format", {"type": "text", **form.left})
-    return CustomTool(
-        name=name,
-        description=description,
-        syntax=syntax,
-        grammar=grammar,
-        path=outer.path,
-        cache=read_cache(outer),
-        extras=_rest(outer, "custom", inner),
-    )
-
-
-def _rest(outer: Fields, name: str, inner: Fields) -> Extras:
-    outer.keep(name, inner)
-    return outer.rest()
-
-
-def _web_search(options: dict[str, Json]) -> HostedTool:
-    fields = LooseFields(options, WEB_SEARCH)
-    size = fields.text("search_context_size")
-    place = fields.fields("user_location") or LooseFields({})
-    where = place.fields("approximate") or LooseFields({})
-    location = read_location(where)
-    place.any("type")
-    place.keep("approximate", where)
-    fields.keep("user_location", place)
-    return HostedTool(
-        kind=HostedKind.WEB_SEARCH,
-        native=options,
-        type=WEB_SEARCH,
-        context_size=size,
-        location=location,
-        path=WEB_SEARCH,
-        extras=fields.rest(),
-    )
 
 
 def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:

@@ -9,9 +9,8 @@ import pytest
 
 from tests.gateway.process import Started, started, until
 from tests.gateway.running import CLIENT_KEY
-from tests.gateway.test_disconnect import PATIENT, SECONDS, leave
+from tests.gateway.started.test_disconnect import PATIENT, SECONDS, leave
 from tests.gateway.wire import exchange, payload, post, reached, request
-from tests.scripted import thread
 from tests.scripted.http import Do
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
@@ -41,12 +40,6 @@ WAITING: dict[str, tuple[bytes, int]] = {
     "messages, unknown model": (request(Protocol.MESSAGES, "nobody", stream=False), LISTS),
     "count, unknown model": (post(MESSAGES, payload(Protocol.MESSAGES, "nobody", stream=False)), LISTS),
 }
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

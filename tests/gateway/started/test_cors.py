@@ -8,9 +8,8 @@ import pytest
 
 from tests.gateway.process import QUICK, Started, started
 from tests.gateway.running import CLIENT_KEY
-from tests.gateway.test_auth import KEYLESS, ask
+from tests.gateway.started.test_auth import KEYLESS, ask
 from tests.gateway.wire import payload
-from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
 
@@ -18,12 +17,6 @@ PAGE = ("origin", "https://app.example")
 LOCAL_PAGE = ("origin", "http://localhost:5173")
 KEY = ("authorization", f"Bearer {CLIENT_KEY}")
 PATHS = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/models", "/", "/no/such/path"]
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

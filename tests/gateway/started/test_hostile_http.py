@@ -16,7 +16,6 @@ import pytest
 from tests.gateway.process import QUICK, Started, started
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, address, exchange, outcome, parse, payload, post, read_all
-from tests.scripted import thread
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within
@@ -28,12 +27,6 @@ BODY = payload(Protocol.CHAT, "chat/text", stream=False)
 AUTH = f"authorization: Bearer {CLIENT_KEY}\r\ncontent-type: application/json\r\n"
 CLOCKS = {"guard.HEAD_SECONDS": 0.5, "http.BODY_SECONDS": 0.5, "guard.LINGER_SECONDS": 3}
 SMALL = QUICK.replace("server:\n", f"server:\n  max_body_bytes: {MIB}\n")
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

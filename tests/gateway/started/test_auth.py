@@ -11,7 +11,6 @@ import pytest
 from tests.gateway.process import QUICK, Started, started
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, exchange, payload
-from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.gateway.auth import ClientKey, KeyRing, is_local_host, is_local_origin
 from trilogue.model import Protocol
@@ -33,12 +32,6 @@ ENDPOINTS = [
 ]
 
 KEYLESS = QUICK.replace("keys: [env:TRILOGUE_KEY]\n", "")
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import pytest
 from tests.gateway.process import SHORT, Started, started, until
 from tests.gateway.running import CONFIG
 from tests.gateway.wire import CASES, address, exchange, name, outcome, parse, payload, post, reached, read_all, request
-from tests.scripted import thread
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within
@@ -23,12 +22,6 @@ PATIENT = SHORT.replace("0.6", "30").replace("2.5", "60") + CONFIG
 
 EVERY_CASE = pytest.mark.parametrize(("client", "upstream", "stream"), CASES, ids=map(name, CASES))
 EVERY_CLIENT = pytest.mark.parametrize("client", Protocol, ids=lambda protocol: protocol.short)
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

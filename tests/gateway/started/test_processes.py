@@ -8,26 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.gateway.process import QUICK, started, until
 from tests.gateway.wire import address, exchange, outcome, reached, request
-from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within
 from trilogue.model import Protocol
 
 SLOW = QUICK.replace("total: 2.5", "total: 30")
 TWO = ("--workers", "2")
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 def alive(pids: list[int]) -> list[int]:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.gateway.process import QUICK, started
 from tests.gateway.wire import exchange, outcome, outcomes, request
-from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
 
@@ -40,12 +36,6 @@ CONFIG = QUICK.replace("providers:\n", "providers:\n  demo: {protocol: openai_re
 
 SCENARIOS = {"text": {"complete"}, "reasoning": {"complete"}, "search": {"complete"}, "malformed": {"http", "stream"}}
 """Of the upstream, and what clients are left with."""
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 def test_first_requests_load_no_modules(tmp_path: Path, up: ScriptedUpstream) -> None:

@@ -1,4 +1,4 @@
-"""Which conversation a request belongs to."""
+"""Which conversation a request belongs to, and which account that goes to."""
 
 from __future__ import annotations
 

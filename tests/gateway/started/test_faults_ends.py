@@ -12,7 +12,6 @@ import pytest
 from tests.gateway.process import QUICK, Started, started
 from tests.gateway.test_faults_wire import frames, one
 from tests.gateway.wire import exchange, outcome, payload, post, request
-from tests.scripted import thread
 from tests.scripted.http import LAST_CHUNK, Do, Step, chunk, head, stream_head
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
@@ -37,12 +36,6 @@ NOISE = {
     Protocol.MESSAGES: b": still here\n\n",
     Protocol.RESPONSES: b'event: novelty\ndata: {"type":"novelty"}\n\n',
 }
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

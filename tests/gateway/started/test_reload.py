@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -13,19 +12,12 @@ import pytest
 from tests.gateway.process import QUICK, Started, started, until
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import exchange, outcome, payload, post, reached, request
-from tests.scripted import thread
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
 
 EVERYWHERE = ".".join("0000")
 SLOW = QUICK.replace("total: 2.5", "total: 30")
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 def ask(gateway: Started, model: str, key: str = CLIENT_KEY) -> int:

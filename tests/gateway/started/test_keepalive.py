@@ -16,7 +16,6 @@ import pytest
 from tests.gateway.process import Started, started
 from tests.gateway.running import CLIENT_KEY, CONFIG
 from tests.gateway.wire import Answer, address, exchange, outcome, parse, request
-from tests.scripted import thread
 from tests.scripted.ask import PATHS, body
 from tests.scripted.http import LAST_CHUNK, Step, chunk, json_answer, stream_head
 from tests.scripted.scenario import TEXT
@@ -34,12 +33,6 @@ LIVELY = (
 PAIRS = list(product(Protocol, Protocol))
 """client and upstream; they wait at the same time, as waiting is all that most of these tests do"""
 EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[ScriptedUpstream]:
-    with thread.running() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,19 @@
+"""Tool calls: their input is an object on the wire, and the string that the model wrote in the model."""
+
+from __future__ import annotations
+
+from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
+from trilogue.model import Json
+from trilogue.protocols.fields import Fields, LooseFields
+from trilogue.protocols.jsontext import dump_text
+
+
+def arguments_of(value: Json, fields: Fields) -> str:
+    """Tool input as the string that the model wrote, as far as it can be known."""
+    if value is None or type(value) is str:
+        return value or ""
+    try:
+        return dump_text(value)
+    except TrilogueError:
+        fault = UpstreamProtocolError if isinstance(fields, LooseFields) else BadRequest
+        raise fault(f"{fields.at('input')} cannot be written as JSON") from None
