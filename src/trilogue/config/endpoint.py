@@ -28,7 +28,7 @@ def url_fault(url: str) -> str | None:
         return None
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        usable = parts.scheme in ("http", "https") and _has_host(parts)
     except ValueError:
         usable = False
     if not usable or not url.isprintable() or any(sign in url for sign in ' \\"<>'):
@@ -46,12 +46,17 @@ def proxy_fault(url: str) -> str | None:
     """What is wrong with the URL of an egress proxy, or None. The text does not show it: it may hold a password."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in _PROXY_SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        usable = parts.scheme in _PROXY_SCHEMES and _has_host(parts)
     except ValueError:
         usable = False
     if not usable or not url.isprintable() or any(sign in url for sign in ' \\"<>'):
         return "must be an http, https, socks5 or socks5h URL"
     return None
+
+
+def _has_host(parts: SplitResult) -> bool:
+    """Whether there is a host that can be looked up, and a port if one is named. Raises ValueError."""
+    return bool((parts.hostname or "").encode("idna")) and (parts.port is None or parts.port > 0)
 
 
 def endpoint(base_url: str, protocol: Protocol, path: str, query: str = "") -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -121,7 +122,7 @@ class StateFile:
         try:
             with closing(self._open(1.0)) as connection:
                 sound = connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
-                return sound and connection.execute(_STRANGE, (LAST_REVISION,)).fetchone() == (0,)
+                return bool(sound and connection.execute(_STRANGE, (LAST_REVISION,)).fetchone() == (0,))
         except sqlite3.OperationalError:
             return True
         except sqlite3.DatabaseError:
@@ -195,7 +196,7 @@ def read_since(connection: sqlite3.Connection, after: int, until: int, worker: s
     return checked(connection.execute(query, (after, until, worker)).fetchall())
 
 
-def checked(notes: list[tuple[str, str, bytes]]) -> list[tuple[str, str, bytes]]:
+def checked(notes: list[tuple[Any, Any, Any]]) -> list[tuple[str, str, bytes]]:
     """Notes as they were read, if they are what was written."""
     for _, note_id, data in notes:
         if not isinstance(note_id, str) or not isinstance(data, bytes | str):
