@@ -147,7 +147,7 @@ def _request(visit: Visit, provider: Provider, account: Account, body: bytes, mo
     headers = visit.entry.hop
     if provider.protocol is visit.entry.client:
         headers = visit.entry.forwarded
-        url = with_query(url, visit.request.query)
+        url = with_query(url, visit.entry.query)
     version = provider.profile(model).version if provider.protocol is Protocol.MESSAGES else ""
     complete = account.posting(headers, False, version)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
