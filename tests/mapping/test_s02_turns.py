@@ -184,6 +184,19 @@ REFUSED = (
         )
         for p in "CR"
     ),
+    *(
+        Ask(
+            "a prompt behind the last answer",
+            f"{p}>M",
+            {("messages" if p == "C" else "input"): [USER, SAID, {"role": role, "content": "Go on"}]},
+            {"messages[2]": like(role="user", content=texts("Go on")), "messages[3]": ABSENT, "system": ABSENT},
+            lost="system.as_user",
+            model=model,
+        )
+        for p in "CR"
+        for role in ("system", "developer")
+        for model in ("claude-opus-5", "claude-sonnet-4-5")
+    ),
     Ask(
         "nothing but instructions",
         "R>M",

@@ -220,17 +220,21 @@ def test_explanations_are_bounded() -> None:
     assert (name_of(choice), looked.candidates, looked.away, len(looked.skipped)) == ("a99", 100, 99, 8)
 
 
-def test_the_order_survives_every_kind_of_event() -> None:
+@pytest.mark.parametrize("desperate", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_the_order_survives_every_kind_of_event(size: int, desperate: bool) -> None:
     """Whatever happens in whatever order, nobody who is ready is forgotten and nobody who is away is used."""
     rng = Random(3)
-    pool = pool_of(*(AccountSpec(name=f"a{number}", limits=Limits(concurrency=2)) for number in range(20)))
+    pool = pool_of(*(AccountSpec(name=f"a{number}", limits=Limits(concurrency=2)) for number in range(size)))
     now, leases = START, []
     for _ in range(5_000):
-        now += rng.random() * 0.3
-        choice = pool.choose(now, Ask(model=rng.choice("mn"), tokens=1))
-        able = [one for one in pool.accounts if not one.obstacle(now) and now >= one.soft_until]
+        now += rng.random() * 6 / size
+        ask = Ask(model=rng.choice("mn"), tokens=1)
+        choice = pool.choose(now, ask, desperate=False) or pool.choose(now, ask, desperate=desperate)
         if choice is None:
-            assert not [one for one in able if not one.lacks(now, "m", 1) and not one.lacks(now, "n", 1)]
+            ill = now < pool.health.soft_until and not desperate
+            able = [one for one in pool.accounts if not pool.ready.obstacle(one, now, ask, desperate=desperate)]
+            assert ill or not able
         else:
             assert choice.account.in_flight <= 2
             leases.append(choice)

@@ -115,10 +115,24 @@ def test_all_limited_is_a_429_with_the_earliest_time() -> None:
     ending = journey.ending(START + 5)
     assert ending.kind is FailureKind.RATE_LIMIT
     assert ending.retry_after == pytest.approx(20.0)
+    assert ending.message == "all accounts are at their rate limit: slow down"
     later = begin(book, number=2)
     assert later.next(START + 10) is None
     assert later.ending(START + 10).retry_after == pytest.approx(15.0)
+    assert later.ending(START + 10).message == "all accounts are at their rate limit"
     assert later.decision.outcome == "exhausted"
+
+
+def test_a_limit_that_is_over_leaves_an_account_last_not_out() -> None:
+    """Also one that had kept failing before it was limited."""
+    book = pools(provider("a"))
+    for number in range(8):
+        walk(begin(book, number=number), SERVER)
+    walk(begin(book, number=8), msgspec.structs.replace(RATE_LIMITED, retry_after=3.0))
+    assert begin(book, number=9).next(START + 1) is None
+    step = begin(book, number=10).next(START + 4)
+    assert step is not None
+    assert step.how == "last_resort"
 
 
 def test_all_disabled_is_a_503() -> None:

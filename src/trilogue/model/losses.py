@@ -38,7 +38,8 @@ LOSSES: dict[str, LossRule] = {
         "a system message in mid-conversation goes to a model without that role", "moved to the front"
     ),
     "system.as_user": LossRule(
-        "prompts alone, without a word of the user, go to Messages, which demand one", "sent as a user turn"
+        "prompts alone, or behind the assistant's last turn, go to Messages, where a user must speak last",
+        "sent as a user turn",
     ),
     "system.billing_block": LossRule(
         "the line of Claude Code's prompt for Anthropic's billing, where the profile says so", "left out"

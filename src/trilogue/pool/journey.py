@@ -217,13 +217,20 @@ class Journey(Struct, eq=False):
         if reasons and reasons <= {"model_not_found"}:
             return self.failure or Failure(kind=FailureKind.MODEL_NOT_FOUND, message="no account has this model")
         if reasons & _LIMITS:
-            message = "all accounts are at their rate limit"
             return Failure(
-                kind=FailureKind.RATE_LIMIT, message=message, code="rate_limit_exceeded", retry_after=wait or 1.0
+                kind=FailureKind.RATE_LIMIT,
+                message="all accounts are at their rate limit" + self._last_words(),
+                code="rate_limit_exceeded",
+                retry_after=wait or 1.0,
             )
         if reasons and reasons <= _MONEY:
             return _hopeless("the upstream accounts have run out of credit or quota", QUOTA, wait)
         return _unavailable(wait) if wait is not None and wait <= SOON else _hopeless(_NOBODY, CREDENTIAL, wait)
+
+    def _last_words(self) -> str:
+        """Which limit it was, as the last of those who were asked has said."""
+        failure = self.failure
+        return f": {failure.message}" if failure is not None and failure.kind is FailureKind.RATE_LIMIT else ""
 
     def _ends_as_it_is(self) -> bool:
         """The last failure tells the client more than a count of accounts would."""

@@ -115,6 +115,8 @@ class Ready:
             self._park(account, obstacle, now)
             return Fit.PARK
         if now < account.soft_until:
+            # It may have left the queue of the last for a hard rest, which is over.
+            self._last.add(account)
             return Fit.PARK
         if account.name in ask.tried:
             return Fit.ASIDE

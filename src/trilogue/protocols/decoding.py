@@ -118,7 +118,11 @@ class StreamDecoder:
         return self._flush()
 
     def _handle_mended(self, event: SseEvent, error: UpstreamProtocolError) -> None:
-        """An event that is not valid JSON, perhaps because a character was cut in half; raises the error if not."""
+        """An event that was not understood. A ping and one without data say nothing, as for official clients; a text
+        may hold a character that was cut in half. Raises the error if it is none of these.
+        """
+        if event.event == "ping" or not event.data.strip():
+            return
         self._halves = self._halves or HalfMender()
         mended = self._halves.mend(event.data)
         if mended is None:

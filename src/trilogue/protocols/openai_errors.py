@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from trilogue.model import Failure, FailureKind, Json, Protocol
 from trilogue.protocols.codec import ErrorReply
+from trilogue.protocols.error_text import error_text
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.retry import retry_after, retry_headers, span
 from trilogue.protocols.statuses import STATUSES
@@ -117,9 +118,8 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes, protocol: P
 
 def _parse(body: bytes) -> Json:
     """JSON if it is an object, text if it is readable and no web page, else nothing."""
-    text = body.decode("utf-8", "replace").strip()
-    # Google puts its errors into a list of one.
-    value = parse_object(text.removeprefix("[").removesuffix("]") if text.startswith("[") else text)
+    text = error_text(body)
+    value = parse_object(text)
     if value is not None:
         return value
     return None if text.startswith(("<", "[")) else text.strip('"') or None

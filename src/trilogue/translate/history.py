@@ -19,12 +19,19 @@ PROMPTS = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
 
 def prompts_by_user(request: Request, ledger: Ledger) -> Request:
-    """Prompts alone, for a protocol in which a user must have said something: the user says them."""
-    if any(turn.role not in PROMPTS for turn in request.turns):
+    """Prompts at the end, for a protocol in which the user must have the last word: the user says them.
+
+    That is so for prompts alone and behind an assistant's turn; behind a user's turn they may stay what they are.
+    """
+    turns = request.turns
+    end = len(turns)
+    while end and turns[end - 1].role in PROMPTS:
+        end -= 1
+    if end and turns[end - 1].role is not Role.ASSISTANT:
         return request
-    ledger.add("system.as_user", request.where("turns"))
-    said = tuple(replace(turn, role=Role.USER, leading=False) for turn in request.turns)
-    return replace(request, turns=said)
+    ledger.add("system.as_user", turns[end].path if end else request.where("turns"))
+    said = tuple(replace(turn, role=Role.USER, leading=False) for turn in turns[end:])
+    return replace(request, turns=turns[:end] + said)
 
 
 def is_plain(turns: tuple[Turn, ...]) -> bool:

@@ -1,7 +1,8 @@
 """The steps that the events of an answer pass between decoder and encoder.
 
     take pseudo-calls apart → restore tool names → give calls ids of their own → take <think> out of the text
-        → seal opaque values → show raw reasoning as a summary → one block after the other → cut at stop sequences
+        → seal opaque values → show raw reasoning as a summary → put results of hosted tools behind their calls
+        → one block after the other → cut at stop sequences
 
 Each takes a list of events and gives a list of events. A text delta passes most of them untouched, so each looks at
 its type first.
@@ -11,11 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.model import BlockStart, BlockStop, Delta, Event, Ledger, Protocol, Provenance, Sequencer, ToolCall
+from trilogue.model import (
+    BlockStart,
+    BlockStop,
+    Delta,
+    Event,
+    HostedCall,
+    Ledger,
+    Protocol,
+    Provenance,
+    Sequencer,
+    ToolCall,
+)
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.callids import FreshIdStage
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
-from trilogue.translate.names import NO_NAMES, NameStage, ToolNames
+from trilogue.translate.hosted import HostedStage
+from trilogue.translate.names import NO_NAMES, NameStage
 from trilogue.translate.parallel import ParallelStage
 from trilogue.translate.provenance import Closer, SealStage
 from trilogue.translate.show import SummaryStage
@@ -27,21 +40,29 @@ Stage = Callable[[list[Event]], list[Event]]
 _DEMANDS_TOKENS = frozenset({Protocol.MESSAGES})
 """protocols whose clients want a value on reasoning, citations and search hits even where the upstream gave none"""
 
+_NO_KINDS: frozenset[type] = frozenset()
+_OWN_STEPS: dict[Protocol, frozenset[type]] = {
+    Protocol.CHAT: frozenset({ToolCall}),
+    Protocol.MESSAGES: frozenset({ToolCall}),
+    Protocol.RESPONSES: frozenset({ToolCall, HostedCall}),
+}
+"""kinds of blocks that have steps of their own, by the client's protocol"""
+
 
 class Pipeline:
     """All steps of one answer. The same protocol on both sides only puts blocks in sequence."""
 
     def __init__(self, source: Protocol, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> None:
         before: list[Stage] = []
-        self._names: ToolNames | None = None
-        """what the steps for tool calls need, until they are made"""
+        self._unseen = _OWN_STEPS[target] if source is not target else _NO_KINDS
+        """kinds of blocks whose own steps are made when the first one comes; many answers have none"""
+        self._names = exchange.names if exchange else NO_NAMES
         self._taken = exchange.calls if exchange else NO_CALLS
         self._sequencer = Sequencer()
         self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
         self.sums_up = False
         """a step makes summaries of raw reasoning"""
         if source is not target:
-            self._names = exchange.names if exchange else NO_NAMES
             closer = Closer(
                 exchange.sealer if exchange else default_sealer(),
                 _origin(source, exchange),
@@ -61,11 +82,10 @@ class Pipeline:
         """the open block whose last text did, and so will its next; or -1"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
-        if self._names is not None:
+        if self._unseen:
             for event in events:
-                if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) is ToolCall:
-                    self._expect_calls(self._names)
-                    break
+                if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) in self._unseen:
+                    self._expect(type(event.block))
         given = events
         for stage in self._before:
             events = stage(events)
@@ -78,13 +98,16 @@ class Pipeline:
         self.steady = last.index if type(last) is Delta and last is given[-1] else -1
         return events
 
-    def _expect_calls(self, names: ToolNames) -> None:
-        """The first tool call has come; many answers have none. The other steps leave calls alone, or come later."""
-        self._names = None
+    def _expect(self, kind: type) -> None:
+        """The first block of a kind has come. The other steps leave it alone, or come later."""
+        self._unseen -= {kind}
+        if kind is HostedCall:
+            self._before.append(HostedStage())
+            return
         self._before.insert(0, FreshIdStage(self._taken))
-        if names.offered:
-            self._before.insert(0, NameStage(names))
-        self._before.insert(0, ParallelStage(names))
+        if self._names.offered:
+            self._before.insert(0, NameStage(self._names))
+        self._before.insert(0, ParallelStage(self._names))
 
 
 def _origin(source: Protocol, exchange: Exchange | None) -> Provenance:

@@ -209,6 +209,17 @@ def test_custom_call() -> None:
     assert (call.kind, call.arguments) == ("custom", "ab")
 
 
+def test_interleaved_custom_calls() -> None:
+    """Free text does not show where it ends: a piece that comes after another call has begun still belongs to it."""
+    first = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "g", "input": "a"}}
+    second = {"index": 1, "id": "d", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    third = {"index": 2, "id": "e", "type": "custom", "custom": {"name": "g", "input": "x"}}
+    late = [{"index": 0, "custom": {"input": "b"}}, {"index": 2, "custom": {"input": "y"}}]
+    pieces = [first, second, *late[:1], third, *late]
+    response = answer(*(calls(piece) for piece in pieces), chunk(finish="tool_calls"), DONE)
+    assert [block.arguments for block in response.blocks if isinstance(block, ToolCall)] == ["abb", "{}", "xy"]
+
+
 def test_empty_shells_are_no_calls() -> None:
     """Some servers always send one."""
     response = answer(calls(fn(0, "", "", "")), chunk({"content": "a"}), chunk(finish="stop"), DONE)

@@ -99,6 +99,13 @@ def test_pings_unknown_events_and_missing_names() -> None:
     assert decode(sse(start(), *TEXT, end(), DONE, named=False)) == plain
 
 
+@pytest.mark.parametrize("empty", [b"event: ping\ndata: \n\n", b"event: ping\ndata: 1 s\n\n", b"data:\n\n"])
+def test_events_without_data_say_nothing(empty: bytes) -> None:
+    """The official client skips them before it parses anything."""
+    data = sse(start(), TEXT[0]) + empty + sse(*TEXT[1:], end(), DONE)
+    assert decode(data) == decode(sse(start(), *TEXT, end(), DONE))
+
+
 def test_a_message_that_is_complete_from_the_start() -> None:
     """The API continues programmatic tool calls with a filled message_start and no message_delta."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}
@@ -295,6 +302,32 @@ def test_blocks_that_only_this_protocol_has() -> None:
     assert isinstance(redacted, Reasoning)
     assert redacted.opaque is not None
     assert redacted.opaque.kind is OpaqueKind.REDACTED
+
+
+def test_text_inside_a_block_of_a_new_kind_is_not_the_answers() -> None:
+    """It stays in its block, whatever kinds of deltas that takes; the official client does not show it either."""
+    citation = {"type": "char_location", "cited_text": "x", "document_index": 0}
+    response = collect(
+        decode(
+            sse(
+                start(),
+                begin(0, type="aside", mood="dry"),
+                delta(0, "text_delta", text="not "),
+                delta(0, "citations_delta", citation=citation),
+                delta(0, "thinking_delta", thinking="said"),
+                delta(0, "signature_delta", signature="S"),
+                stop(0),
+                *({**event, "index": 1} for event in TEXT),
+                end(),
+                DONE,
+            )
+        )
+    )
+    aside, text = response.blocks
+    assert isinstance(aside, Native)
+    assert aside.data == {"type": "aside", "mood": "dry", "text": "not said"}
+    assert isinstance(text, Text)
+    assert (text.text, text.citations) == ("Hello", ())
 
 
 def test_interleaved_blocks() -> None:

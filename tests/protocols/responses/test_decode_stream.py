@@ -96,6 +96,7 @@ def test_official_order() -> None:
         [added(MESSAGE), part_added(index=1), text_delta("Hello", part=1), done(DONE), completed(DONE)],
         [added(None), added(MESSAGE), text_delta("Hello"), done(DONE), completed(DONE)],
         [sse("keepalive", sequence_number=2), sse("ping"), sse("response.new_thing", x=1), completed(DONE)],
+        [b"event: ping\ndata:\n\n", b"data: \n\n", completed(DONE)],
     ],
     ids=[
         "output-empty",
@@ -110,6 +111,7 @@ def test_official_order() -> None:
         "parts-from-one",
         "added-null",
         "unknown-events",
+        "empty-events",
     ],
 )
 def test_missing_events_are_made_up_for(chunks: list[bytes]) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.protocols.responses.streams import collect, completed, created, events, sse
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.lint import lint_response
 from trilogue.model import Native, Protocol, Response, Stop, StopReason, Text, ToolCall, Usage
@@ -83,6 +84,16 @@ def test_message_without_parts_is_kept() -> None:
     assert isinstance(native, Native)
     written = CODEC.encode_response(response, Reply(source=Protocol.RESPONSES))
     assert written["output"] == [{**MESSAGE, "content": []}]
+
+
+@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
+def test_results_in_an_answer_are_kept(kind: str) -> None:
+    """They are the client's words, which answers may list: whole and streamed they go back as they came."""
+    item = {"type": kind, "id": "o_1", "call_id": "call_1", "output": [{"type": "input_text", "text": "x"}]}
+    response = CODEC.decode_response(body(item))
+    assert CODEC.encode_response(response, Reply(source=Protocol.RESPONSES))["output"] == [item]
+    found = collect(events(created(), sse("response.output_item.done", output_index=0, item=item), completed(item)))
+    assert found.blocks == response.blocks
 
 
 def test_foreign_answer_is_valid() -> None:

@@ -60,9 +60,14 @@ class OpenCall:
         self._progress = JsonProgress()
 
     @property
+    def ended(self) -> bool:
+        """Nothing more can belong to the arguments. Of free text nobody knows that before the answer ends."""
+        return self._progress.complete or self._placeholder
+
+    @property
     def complete(self) -> bool:
-        """Nothing more can belong to the arguments. Free text is complete whenever something else follows."""
-        return self._progress.complete or self._placeholder or self.kind is CallKind.CUSTOM
+        """Nothing is missing in the arguments, if nothing more follows."""
+        return self.ended or self.kind is CallKind.CUSTOM
 
     def repeats(self, piece: str) -> bool:
         """The arguments are complete, and the piece says all of them once more."""
@@ -224,8 +229,8 @@ class CallAssembler:
         call.block = self._decoder.start_block(block)
 
     def settle(self) -> None:
-        """Another block begins: calls whose arguments are complete end here."""
-        ended = [call for call in self._open if call.block is not None and call.begun and call.complete]
+        """Another block begins: calls whose arguments cannot go on end here."""
+        ended = [call for call in self._open if call.block is not None and call.begun and call.ended]
         for call in ended:
             self._close(call)
 

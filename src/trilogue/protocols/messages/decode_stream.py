@@ -204,7 +204,8 @@ class MessagesStreamDecoder(StreamDecoder):
         elif kind == "citations_delta":
             block = self._block_for(index, "text")
             citation = decode_citation(delta.any("citation"), f"content[{index}]", LooseFields)
-            self.emit(CitationDelta(block.index or 0, citation))
+            if block.index is not None:
+                self.emit(CitationDelta(block.index, citation))
         elif index in self._open and self._open[index].index is None:
             self._open[index].raw.update(delta.rest() or {})
 
@@ -212,13 +213,16 @@ class MessagesStreamDecoder(StreamDecoder):
         if self._started is None:
             raise UpstreamProtocolError("content_block_delta before message_start")
         block = self._block_for(index, _TEXT_DELTAS[delta.type])
-        if delta.type == "signature_delta":
+        if delta.type == "input_json_delta":
+            self._arguments(block, delta.partial_json)
+        elif block.index is None:
+            # The text of a block that nobody here knows: it is not the answer's.
+            block.raw["text"] = f"{block.raw.get('text') or ''}{delta.text or delta.thinking}"
+        elif delta.type == "signature_delta":
             # The last one counts: clients overwrite it, too.
             block.signature = delta.signature or block.signature
-        elif delta.type == "input_json_delta":
-            self._arguments(block, delta.partial_json)
         elif delta.text or delta.thinking:
-            at = block.index or 0
+            at = block.index
             self.emit(Delta(at, delta.text) if delta.text else ReasoningDelta(at, delta.thinking))
 
     def _arguments(self, block: _Open, piece: str) -> None:
@@ -231,9 +235,14 @@ class MessagesStreamDecoder(StreamDecoder):
             self.emit(Delta(block.index, piece))
 
     def _block_for(self, index: int, kind: str) -> _Open:
-        """The open block that a delta of this kind is for; one that was never started is begun now."""
+        """The open block that a delta of this kind is for; one that was never started is begun now.
+
+        A block that is given out whole takes deltas of every kind, if it says what it is.
+        """
         block = self._open.get(index)
-        if block is not None and (block.kind == kind or (kind == "tool_use" and block.index is None)):
+        if block is not None and (
+            block.kind == kind or (block.index is None and (block.kind != "" or kind == "tool_use"))
+        ):
             return block
         if kind == "tool_use":
             raise UpstreamProtocolError("arguments for a tool call that did not begin")

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
+from trilogue.protocols.error_text import error_text
 from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.jsontext import DECODE_ERRORS, parse_object
+from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages.wire import PROTOCOL
 from trilogue.protocols.retry import retry_after, retry_headers
 from trilogue.protocols.statuses import STATUSES
@@ -65,14 +66,11 @@ _MAX_DEPTH = 5
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     """An error answer of an upstream, whatever it looks like."""
     lower = {name.lower(): value for name, value in headers.items()}
-    try:
-        parsed = parse_object(body.decode().strip().removeprefix("[").removesuffix("]"))
-    except DECODE_ERRORS:
-        parsed = None
-    found = decode_failure(parsed or {}, status)
+    text = error_text(body)
+    found = decode_failure(parse_object(text) or {}, status)
     return replace(
         found,
-        message=found.message or _plain_text(body) or f"the upstream answered with status {status}",
+        message=found.message or _plain_text(text) or f"the upstream answered with status {status}",
         retry_after=retry_after(lower),
         request_id=found.request_id or lower.get("request-id") or lower.get("x-request-id"),
     )
@@ -142,8 +140,8 @@ _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNOR
 _HTML_LIMIT = 20_000
 
 
-def _plain_text(body: bytes) -> str:
-    text = body[:_HTML_LIMIT].decode("utf-8", "replace")
+def _plain_text(text: str) -> str:
+    text = text[:_HTML_LIMIT]
     if "<" in text:
         text = _TAGS.sub(" ", text)
     return " ".join(text.split())[:200]

@@ -102,7 +102,13 @@ def decode_output_item(item: dict[str, Json], path: str) -> tuple[Block, ...]:
     kind = item.get("type")
     if kind == "message" or (kind is None and "content" in item):
         return decode_message(item, path)
+    if kind in _RESULTS:
+        return (Native(type=kind, data=item, path=path),)
     return decode_item(item, kind if isinstance(kind, str) else "", path, LooseFields)
+
+
+_RESULTS = ("function_call_output", "custom_tool_call_output")
+"""what the client said to a call; in an answer it is there to be kept, and nobody else's answers have it"""
 
 
 def decode_message(item: dict[str, Json], path: str) -> tuple[Block, ...]:

@@ -31,8 +31,8 @@ from trilogue.model import (
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.openai_cache import read_breakpoint
-from trilogue.protocols.responses.decode_response import decode_message, message_marks
-from trilogue.protocols.responses.items import decode_item, of_kind
+from trilogue.protocols.responses.decode_response import decode_message, decode_output_item, message_marks
+from trilogue.protocols.responses.items import of_kind
 
 _CLOSED = -1
 
@@ -94,7 +94,7 @@ class OpenItem(Struct, eq=False):
 
     def decode(self, item: dict[str, Json]) -> tuple[Block, ...]:
         """The blocks of the item in its final form. Its type is the one it was added with."""
-        return decode_item({**item, "type": self.kind}, self.kind, self.path, LooseFields)
+        return decode_output_item({**item, "type": self.kind}, self.path)
 
 
 class OpenMessage(OpenItem):
