@@ -43,6 +43,14 @@ BROKEN = {
         "providers: {a: {protocol: openai_responses, base_url: 'ftp://x/'}}\n",
         ["providers.a.base_url: must be an http(s) URL (line 1)"],
     ),
+    "URL with a name that no server can have": (
+        f"providers: {{a: {{protocol: openai_responses, base_url: 'http://{'ä' * 70}.example/'}}}}\n",
+        ["providers.a.base_url: must be an http(s) URL (line 1)"],
+    ),
+    "proxy with a name that no server can have": (
+        "providers: {a: {protocol: openai_responses, base_url: 'http://x/', accounts: [{proxies: ['http://a..b/']}]}}\n",
+        ["providers.a.accounts[0].proxies[0]: must be an http, https, socks5 or socks5h URL (line 1)"],
+    ),
     "URL with a broken port": (
         "providers: {a: {protocol: openai_responses, base_url: 'http://x:99999/'}}\n",
         ["providers.a.base_url: must be an http(s) URL (line 1)"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -119,6 +120,37 @@ def test_no_such_name(tmp_path: Path) -> None:
     with at(tmp_path, "http://secret-name.invalid") as gateway:
         for found in check_unreachable(gateway, 502, "upstream_connect", "api_error"):
             assert "secret-name" not in found.message
+
+
+NO_ANSWER = """
+import socket, time
+look_up = socket.getaddrinfo
+def stuck(host, *rest, flags=0, **more):
+    if flags & socket.AI_NUMERICHOST == 0:
+        time.sleep(30)
+    return look_up(host, *rest, flags=flags, **more)
+socket.getaddrinfo = stuck
+"""
+
+
+def test_a_name_server_that_does_not_answer(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    """Row 3: the clock runs out for who needs the name, others do not notice, and a shutdown does not wait for it."""
+    dead = "  dead: {protocol: openai_chat_completions, base_url: 'http://name.example'}\n"
+    config = QUICK.replace("providers:\n", f"providers:\n{dead}")
+    with started(tmp_path, config, upstream.url, patch=NO_ANSWER) as gateway:
+
+        async def main() -> list[Answer]:
+            asked = [request(Protocol.CHAT, "dead/model", stream=False)] * 8
+            waiting = [asyncio.create_task(exchange(gateway.url, data)) for data in asked]
+            await asyncio.sleep(0.1)
+            good = await exchange(gateway.url, request(Protocol.CHAT, "chat/text", stream=False))
+            return [good, *await asyncio.gather(*waiting)]
+
+        good, *late = [outcome(answer, Protocol.CHAT) for answer in asyncio.run(main())]
+        assert good.how == "complete"
+        assert {(found.status, found.code) for found in late} == {(504, "upstream_timeout")}
+        gateway.signal(signal.SIGTERM)
+        assert gateway.process.wait(5) == 0
 
 
 def test_tls_that_cannot_be_trusted(tmp_path: Path) -> None:

@@ -38,6 +38,19 @@ def test_request_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol,
     assert up.last().query == "beta=true&x=%20y"
 
 
+@EVERY_CLIENT
+def test_a_key_in_odd_places_stays_here(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+    """Some clients show it twice: the place where it is not looked for is no way to an upstream either."""
+    quoted = CLIENT_KEY.replace("-", "%2D")
+    path = f"{PATHS[client]}?key={CLIENT_KEY}&beta=true&token={quoted}"
+    headers = {"x-gateway-token": CLIENT_KEY, "x-auth": f"Token {CLIENT_KEY}", "x-other": "1"}
+    asked = body(client, f"{client.short}/text", stream=False)
+    assert gateway.http.post(path, json=asked, headers=headers).status_code == 200
+    assert up.last().query == "beta=true"
+    assert up.last().header("x-other") == "1"
+    assert CLIENT_KEY not in str(up.last().headers)
+
+
 def test_sealed_values_stay_here(gateway: Gateway, up: ScriptedUpstream) -> None:
     """A client that talked to another upstream before has them in its history. Only they are left out, and declared."""
     asked = body(Protocol.MESSAGES, "messages/text", stream=False)

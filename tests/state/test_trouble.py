@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import resource
 import signal
 import sqlite3
@@ -10,6 +12,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -69,6 +72,63 @@ def test_a_file_that_breaks_while_it_is_used(tmp_path: Path) -> None:
     fresh = book()
     load_into(fresh, path, START + 200)
     assert sum(line["requests"] for line in fresh.overview(START + 200)) > 0
+
+
+STRANGE = {
+    "a word for a revision": ("x", b"{}", "word"),
+    "bytes for a revision": ("x", b"{}", b"\xff"),
+    "the last revision of all": ("x", b"{}", 2**63 - 1),
+    "a number for a note": ("x", 5, 99),
+    "bytes for an id": (b"\xff", b"{}", 99),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.parametrize("running", [True, False])
+def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path) -> None:
+    """A database in good order with values of the wrong kind, found at the start or later: it is put aside too."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(book(), path, START)
+    attempt(keeper, START, RATE_LIMITED)
+    until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
+    if not running:
+        keeper.close(START)
+    with closing(sqlite3.connect(path)) as other, other:
+        note_id, data, revision = STRANGE[kind]
+        row = ("Tally", note_id, data, 0.0, "1-other", revision)
+        other.execute("INSERT INTO note (kind, id, data, at, worker, rev) VALUES (?, ?, ?, ?, ?, ?)", row)
+    if not running:
+        keeper = Keeper(book(), path, START)
+    assert attempt(keeper, START + 2, None) is not None
+    assert attempt(keeper, START + 4, RATE_LIMITED) is not None
+    keeper.close(START + 4)
+    assert len(list(tmp_path.glob("pool.db.broken-*"))) == 1
+    fresh = book()
+    load_into(fresh, path, START + 4)
+    assert "cooling" in [line["state"] for line in fresh.overview(START + 4)]
+
+
+@pytest.mark.parametrize("file", ["none", "broken"])
+def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
+    """Whoever makes a new file was stopped in the middle: others go on without one until that one is gone."""
+    path = tmp_path / "pool.db"
+    if file == "broken":
+        path.write_bytes(GARBAGE["text"])
+    lock = os.open(tmp_path / "pool.db.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    began = time.perf_counter()
+    keeper = Keeper(book(), path, START)
+    assert attempt(keeper, START, RATE_LIMITED) == "a"
+    assert attempt(keeper, START + 1.1, None) == "b"
+    check_within(time.perf_counter() - began, 3.0)
+    until(lambda: keeper._writer.failing)
+    os.close(lock)
+    until(lambda: not keeper._writer.failing)
+    assert attempt(keeper, START + 3, RATE_LIMITED) is not None
+    keeper.close(START + 3)
+    fresh = book()
+    load_into(fresh, path, START + 3)
+    assert "cooling" in [line["state"] for line in fresh.overview(START + 3)]
 
 
 def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:

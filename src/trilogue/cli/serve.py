@@ -116,6 +116,9 @@ class Settings:
 
     def load(self) -> Config:
         """Read it anew. Raises ConfigError."""
+        if self._bound and self._file is not None and _is_empty(self._file):
+            # It once had settings, keys among them: whoever writes it is not done yet, or had no room.
+            raise ConfigError([Problem("", "the file is empty")])
         config = load(self._file, os.environ)
         config = replace(config, server=replace(config.server, **self._given))
         # The address stays what it was at the start, whatever a later version of the file says.
@@ -136,6 +139,10 @@ class Settings:
         if config is not None:
             configure_logging(config.server.log)
         return config is not None
+
+
+def _is_empty(file: Path) -> bool:
+    return file.is_file() and not file.stat().st_size
 
 
 def _fixed(config: Config) -> dict[str, object]:

@@ -48,10 +48,15 @@ def _usable(url: str, schemes: frozenset[str]) -> SplitResult | None:
     """The parts of a URL that one can connect to; None if it is no such."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        usable = parts.scheme in schemes and _has_host(parts)
     except ValueError:
         return None
     return parts if usable and url.isprintable() and not any(sign in url for sign in ' \\"<>') else None
+
+
+def _has_host(parts: SplitResult) -> bool:
+    """Whether there is a host that can be looked up, and a port if one is named. Raises ValueError."""
+    return bool((parts.hostname or "").encode("idna")) and (parts.port is None or parts.port > 0)
 
 
 def endpoint(base_url: str, protocol: Protocol, path: str) -> str:

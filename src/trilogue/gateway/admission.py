@@ -14,7 +14,7 @@ from msgspec import Struct
 from trilogue.gateway.auth import ClientKey, is_local_host, is_local_origin, presented_keys
 from trilogue.gateway.cors import cors_headers
 from trilogue.gateway.failures import LOOP, LOOP_STATUS, plain_failure
-from trilogue.gateway.forwarding import HOPS, MOST_HOPS, forwarded_headers, hops_of
+from trilogue.gateway.forwarding import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
 from trilogue.gateway.journal import sane
 from trilogue.gateway.services import Services
 from trilogue.model import Failure, Protocol
@@ -52,6 +52,8 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """headers of every answer"""
     forwarded: HeaderPairs
     """the client's headers that an upstream of its protocol may see, and `hop`"""
+    query: bytes
+    """the client's, as such an upstream may see it"""
     hop: HeaderPairs
     """what tells the next gateway, if the upstream is one, that there was another"""
 
@@ -65,6 +67,7 @@ def admit(request: Request, services: Services, handler: Handler, client: Protoc
     if refusal is None and hops >= MOST_HOPS:
         refusal = plain_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
     hop = ((HOPS, str(hops + 1)),)
+    keys = presented_keys(headers) if services.keys else []
     if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
         # Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once.
         refusal = plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
@@ -79,7 +82,8 @@ def admit(request: Request, services: Services, handler: Handler, client: Protoc
         refusal=refusal,
         mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
         common=header_lines(common),
-        forwarded=forwarded_headers(headers) + hop,
+        forwarded=forwarded_headers(headers, keys) + hop,
+        query=forwarded_query(request.query, keys),
         hop=hop,
     )
 

@@ -21,6 +21,8 @@ TTL_SECONDS = 300.0
 RETRY_SECONDS = 15.0
 """when to ask an upstream again that did not answer"""
 MAX_LIST_BYTES = 4 * 1024 * 1024
+LIST_SECONDS = 10.0
+"""what a list may take as a whole: requests for models that no route knows wait for it"""
 _CLOCKS = Timeouts(connect=3.0, first_byte=5.0, between=5.0)
 """who asks for the list is waiting for it"""
 
@@ -74,9 +76,10 @@ class Catalog:
 
 async def _refresh(provider: Provider, kept: _Kept) -> None:
     try:
-        kept.models = await _ask(provider)
+        async with asyncio.timeout(LIST_SECONDS):
+            kept.models = await _ask(provider)
         kept.until = time.monotonic() + TTL_SECONDS
-    except TrilogueError:
+    except (TrilogueError, TimeoutError):
         kept.until = time.monotonic() + RETRY_SECONDS
 
 

@@ -58,7 +58,7 @@ def _call(visit: Visit, body: bytes) -> Call:
         headers=request.headers,
         forwarded=entry.forwarded,
         hop=entry.hop,
-        query=request.head.query,
+        query=entry.query,
         strict=visit.strict,
         request_id=visit.request_id,
         key_name=record.key,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from urllib.parse import unquote
+
 from trilogue.headers import OF_CONNECTION
 from trilogue.upstream import HeaderPairs
 
@@ -34,11 +37,20 @@ def hops_of(headers: dict[str, str]) -> int:
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= 2 else 0
 
 
-def forwarded_headers(headers: dict[str, str]) -> HeaderPairs:
-    """All but credentials, what belongs to one hop, and what is rewritten."""
+def forwarded_headers(headers: dict[str, str], keys: Sequence[str]) -> HeaderPairs:
+    """All but credentials, what belongs to one hop, and what is rewritten. `keys`: the client's, wherever they are."""
     return tuple(
-        (name, value) for name, value in headers.items() if name not in _NOT_FORWARDED and not name.startswith(_OURS)
+        (name, value)
+        for name, value in headers.items()
+        if name not in _NOT_FORWARDED and not name.startswith(_OURS) and value.rpartition(" ")[2] not in keys
     )
+
+
+def forwarded_query(query: bytes, keys: Sequence[str]) -> bytes:
+    """A client's query without its keys: some put them there too."""
+    if not query:
+        return query
+    return b"&".join(part for part in query.split(b"&") if unquote(part.rpartition(b"=")[2]) not in keys)
 
 
 def with_query(url: str, query: bytes) -> str:

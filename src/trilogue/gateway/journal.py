@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
-from stat import S_ISFIFO
 from typing import BinaryIO
 
 import msgspec
@@ -15,12 +12,15 @@ import structlog
 from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
+from trilogue.gateway.sink import Sink
+
 MAX_TEXT = 300
 JOURNAL_SECONDS = 0.05
 JOURNAL_LINES = 32
 """that wait at most: more would keep the event loop for a noticeable time when they are written"""
 PIPE_BYTES = 4096
 MAX_BYTES = 256 * 1024
+FINISH_SECONDS = 0.5
 
 
 class Line(Struct, kw_only=True):
@@ -37,7 +37,7 @@ class Journal:
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
-        self._file: BinaryIO | None = None
+        self._sink: Sink | None = None
         self._most = MAX_BYTES
         self._lines: list[Line] = []
         self._due = False
@@ -46,13 +46,13 @@ class Journal:
     def open(self, file: BinaryIO | None) -> None:
         """Write to this file from now on; None: leave everything to the other way."""
         self.flush()
-        self._file, self._due = file, False
+        self._sink, self._due = Sink(file) if file is not None else None, False
         # Workers share the file. Of a pipe only small writes are sure not to be mixed with another's.
-        self._most = PIPE_BYTES if file is not None and _is_pipe(file) else MAX_BYTES
+        self._most = PIPE_BYTES if self._sink is not None and self._sink.is_pipe else MAX_BYTES
 
     def write(self, line: Line) -> None:
         """It must not change any more."""
-        if self._file is None:
+        if self._sink is None:
             self._tell(line)
             return
         line.timestamp = datetime.now(UTC)
@@ -90,24 +90,26 @@ class Journal:
             piece += written
         yield piece
 
+    def catch_up(self) -> None:
+        """Write what found no room."""
+        if self._sink is not None:
+            self._sink.drain()
+
+    def finish(self) -> None:
+        """Write everything: there will be no more."""
+        self.flush()
+        if self._sink is not None:
+            self._sink.finish(FINISH_SECONDS)
+
     def _put(self, data: bytes) -> None:
-        if data and self._file is not None:
-            with suppress(OSError, ValueError):
-                self._file.write(data)
-                self._file.flush()
+        if data and self._sink is not None:
+            self._sink.put(data)
 
     def _tell(self, line: Line) -> None:
         """The other way, which has a clock of its own."""
         fields = msgspec.to_builtins(line)
         del fields["level"], fields["timestamp"]
         self._log.info(fields.pop("event"), **fields)
-
-
-def _is_pipe(file: BinaryIO) -> bool:
-    try:
-        return S_ISFIFO(os.fstat(file.fileno()).st_mode)
-    except OSError:
-        return False  # in memory
 
 
 def sane(text: str) -> str:

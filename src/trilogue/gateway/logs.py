@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from contextlib import suppress
 from typing import Any, TextIO
 
 import structlog
@@ -17,23 +16,22 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from trilogue.config import Log
 from trilogue.gateway.journal import journal, sane
+from trilogue.gateway.sink import Sink
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _LONG = frozenset({"exception", "problems"})
 
 
 class SafeWriter:
-    """Writes lines, or does not: a full disk or a closed pipe is no reason to stop."""
+    """Writes lines, or does not: a full disk, a closed pipe or one that nobody reads is no reason to stop."""
 
     def __init__(self, file: TextIO) -> None:
-        self._file = file
+        self._sink = Sink(file.buffer)
 
     def msg(self, message: str) -> None:
         """One line, after those that came before it."""
         journal.flush()
-        with suppress(OSError, ValueError):
-            self._file.write(message + "\n")
-            self._file.flush()
+        self._sink.put(f"{message}\n".encode("utf-8", "backslashreplace"))
 
     log = debug = info = warning = error = critical = msg
 

@@ -116,6 +116,7 @@ class Worker:
             self.stop(signal.SIGTERM)
         # Also without requests: counts are to be seen elsewhere, and what a hand has done is to be heard of.
         self._accounts.sync()
+        journal.catch_up()
         self._tidy()
 
     def _tidy(self) -> None:
@@ -146,7 +147,7 @@ class Worker:
             self._siblings.close()
         await self.gateway.services.aclose()
         self._accounts.close()
-        journal.flush()
+        journal.finish()
 
     async def _retire(self, services: Services) -> None:
         """Close the old connections once the requests that use them are through."""

@@ -6,9 +6,11 @@ estimate that says so in `trilogue-loss`.
 
 from __future__ import annotations
 
+import asyncio
+
 from msgspec import Struct
 
-from trilogue.errors import UpstreamFailure
+from trilogue.errors import UpstreamFailure, UpstreamTimeout
 from trilogue.gateway.call import read_head, with_model
 from trilogue.gateway.forwarding import with_query
 from trilogue.gateway.outbound import own_body
@@ -21,7 +23,7 @@ from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.translate.requests import translate_request
-from trilogue.upstream import UpstreamRequest
+from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
 PATHS = {Protocol.MESSAGES: "/messages/count_tokens", Protocol.RESPONSES: "/responses/input_tokens"}
 
@@ -112,13 +114,8 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) ->
     with provider.borrow(model) as (account, transport):
         visit.record.account = account.name
         request = _request(visit, provider, account, wire, model)
-        response = await transport.send(request)
-        try:
-            failed = response.status >= 400
-            answer = await (error_body(response) if failed else response.read(MAX_ERROR_BYTES))
-        finally:
-            await response.aclose()
-    if failed:
+        response, answer = await _answered(transport, request, provider.clocks.total)
+    if response.status >= 400:
         answer = account.blank.body(answer)
         failure = codec(provider.protocol).decode_error(response.status, dict(response.headers), answer)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
@@ -128,6 +125,20 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) ->
     if not isinstance(count, int):
         return None
     return Count(count, losses, answer if provider.protocol is visit.entry.client else None)
+
+
+async def _answered(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:
+    """What the upstream says, all of it within the time that an answer may take."""
+    try:
+        async with asyncio.timeout(seconds):
+            response = await transport.send(request)
+            try:
+                failed = response.status >= 400
+                return response, await (error_body(response) if failed else response.read(MAX_ERROR_BYTES))
+            finally:
+                await response.aclose()
+    except TimeoutError:
+        raise UpstreamTimeout(f"there was no complete answer within {seconds:g} s (timeouts.total)") from None
 
 
 def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tuple[bytes, list[Loss]]:
@@ -147,7 +158,7 @@ def _request(visit: Visit, provider: Provider, account: Account, body: bytes, mo
     headers = visit.entry.hop
     if provider.protocol is visit.entry.client:
         headers = visit.entry.forwarded
-        url = with_query(url, visit.request.query)
+        url = with_query(url, visit.entry.query)
     version = provider.profile(model).version if provider.protocol is Protocol.MESSAGES else ""
     complete = account.posting(headers, False, version)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)

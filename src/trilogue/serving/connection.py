@@ -36,6 +36,7 @@ WRITE_SECONDS = 120.0
 PROBE_SECONDS = 0.01
 
 _HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
+_VERSIONS = ("1.1", "1.0")
 _LISTS = frozenset({"anthropic-beta", "openai-beta"})
 """headers that clients send several times, which means the same as one list"""
 _OFFER = frozenset({"connection", "upgrade", "http2-settings"})
@@ -232,6 +233,8 @@ class ClientConnection(asyncio.Protocol):
         if self._head_bytes > MAX_HEAD_BYTES and size_of(headers) + len(self._url) > MAX_HEAD_BYTES:
             self._stop_parsing(TOO_LARGE)
         version = parser.get_http_version()
+        if version not in _VERSIONS or headers.get("transfer-encoding", "chunked").lower() != "chunked":
+            self._stop_parsing(BAD)
         if not _HOST.fullmatch(headers.get("host", "/" if version != "1.0" else "")):
             self._stop_parsing(BAD_HOST)
         method = parser.get_method().decode("ascii")

@@ -7,6 +7,7 @@ new one begun.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,6 +28,9 @@ CREATE INDEX IF NOT EXISTS note_rev ON note (rev);
 """
 KEPT_BINDINGS = 10_000
 KEPT_SECONDS = 7 * 86_400
+LOCK_SECONDS = 0.05
+LAST_REVISION = 2**62
+"""more than all gateways of the world will write"""
 
 _WRITE = (
     "INSERT INTO note (kind, id, data, at, worker, rev) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, id) DO UPDATE "
@@ -36,6 +41,11 @@ _TOO_MANY = (
     "DELETE FROM note WHERE kind = 'Bound' AND rev < (SELECT MIN(rev) FROM "
     "(SELECT rev FROM note WHERE kind = 'Bound' ORDER BY rev DESC LIMIT ?))"
 )
+_STRANGE = (
+    "SELECT COUNT(*) FROM note WHERE typeof(id) <> 'text' OR typeof(data) NOT IN ('blob', 'text') "
+    "OR typeof(rev) <> 'integer' OR rev > ?"
+)
+"""SQLite keeps whatever it is given: these are notes that nobody here has written"""
 
 
 class Note(Struct, frozen=True):
@@ -59,7 +69,7 @@ class StateFile:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.inode() is None:
             # Who comes first makes it whole, so that nobody sees it half made.
-            with self._locked():
+            with self._locked(timeout):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
                 self._open(timeout).close()
         return self._open(timeout)
@@ -97,7 +107,7 @@ class StateFile:
 
     def put_aside(self) -> bool:
         """Rename the file if it is broken, so that a new one can be begun; False if it is not."""
-        with self._locked():
+        with self._locked(LOCK_SECONDS):
             if self._is_sound():
                 return False
             aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
@@ -111,21 +121,37 @@ class StateFile:
             return True
         try:
             with closing(self._open(1.0)) as connection:
-                return bool(connection.execute("PRAGMA quick_check").fetchone() == ("ok",))
+                sound = connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+                return bool(sound and connection.execute(_STRANGE, (LAST_REVISION,)).fetchone() == (0,))
         except sqlite3.OperationalError:
             return True
         except sqlite3.DatabaseError:
             return False
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One process at a time: two that both find the file broken must not put the new one aside."""
+    def _locked(self, seconds: float) -> Iterator[None]:
+        """One process at a time: two that both find the file broken must not put the new one aside.
+
+        Raises BlockingIOError if another one takes longer: it may have been stopped, and requests wait here.
+        """
         descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor, time.monotonic() + seconds)
             yield
         finally:
             os.close(descriptor)
+
+
+def _lock(descriptor: int, until: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise BlockingIOError(errno.EAGAIN, "another process holds its lock") from None
+            time.sleep(0.005)
+        else:
+            return
 
 
 @contextmanager
@@ -158,14 +184,24 @@ def insert(connection: sqlite3.Connection, worker: str, notes: list[Note]) -> No
 
 def newest(connection: sqlite3.Connection) -> int:
     """The newest revision."""
-    found: int | None = connection.execute("SELECT MAX(rev) FROM note").fetchone()[0]
-    return found or 0
+    found = connection.execute("SELECT MAX(rev) FROM note").fetchone()[0] or 0
+    if not isinstance(found, int) or found > LAST_REVISION:
+        raise sqlite3.DatabaseError("a revision is no number")
+    return found
 
 
 def read_since(connection: sqlite3.Connection, after: int, until: int, worker: str) -> list[tuple[str, str, bytes]]:
     """What others have written in between, as (kind, id, data), oldest first."""
     query = "SELECT kind, id, data FROM note WHERE rev > ? AND rev <= ? AND worker <> ? ORDER BY rev"
-    return connection.execute(query, (after, until, worker)).fetchall()
+    return checked(connection.execute(query, (after, until, worker)).fetchall())
+
+
+def checked(notes: list[tuple[Any, Any, Any]]) -> list[tuple[str, str, bytes]]:
+    """Notes as they were read, if they are what was written."""
+    for _, note_id, data in notes:
+        if not isinstance(note_id, str) or not isinstance(data, bytes | str):
+            raise sqlite3.DatabaseError("a note is not what was written")
+    return notes
 
 
 def prune(connection: sqlite3.Connection, now: float) -> None:

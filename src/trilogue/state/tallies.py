@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from trilogue.pool import Tally
-from trilogue.state.file import Note, insert, transaction
+from trilogue.state.file import Note, checked, insert, transaction
 from trilogue.state.notes import to_change, to_notes, worker_of
 
 BASE = "base"
@@ -53,9 +53,9 @@ def total(key: Key, tallies: dict[str, Tally]) -> Tally:
 def merge(connection: sqlite3.Connection, now: float) -> None:
     """Add what processes that have gone had counted to the base."""
     with transaction(connection):
-        rows = connection.execute("SELECT id, data FROM note WHERE kind = 'Tally'").fetchall()
+        rows = checked(connection.execute("SELECT kind, id, data FROM note WHERE kind = 'Tally'").fetchall())
         by_account: dict[Key, dict[str, Tally]] = {}
-        for note_id, data in rows:
+        for _, note_id, data in rows:
             tally, owner = to_change(data), worker_of(note_id)
             if isinstance(tally, Tally) and (owner == BASE or not is_running(owner)):
                 by_account.setdefault((tally.provider, tally.account), {})[owner] = tally

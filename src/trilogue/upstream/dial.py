@@ -15,14 +15,12 @@ from itertools import chain, zip_longest
 from trilogue.errors import InternalError
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.failures import connect_failure
+from trilogue.upstream.names import Address, resolve
 from trilogue.upstream.origin import Origin, Proxy
 from trilogue.upstream.tunnel import Tunnel, open_tunnel
 
 STAGGER = 0.25
 """Seconds before the next address gets its try, the delay that RFC 8305 recommends."""
-
-Address = tuple[int, int, int, tuple[object, ...]]
-"""family, kind, protocol and socket address, as `getaddrinfo` gives them"""
 
 
 def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
@@ -104,9 +102,7 @@ class _closing_on_error:
 
 async def open_socket(host: str, port: int) -> socket.socket:
     """A connected socket. Raises OSError of the first address that failed."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = _interleave([(family, kind, proto, address) for family, kind, proto, _, address in found])
+    addresses = _interleave(await resolve(host, port))
     if len(addresses) == 1:
         return await _attempt(addresses[0])
     attempts: set[asyncio.Task[socket.socket]] = set()

@@ -73,6 +73,9 @@ HOSTILE = {
     "signed length": raw(good().replace("content-length: ", "content-length: +"), BODY),
     "length with underscore": raw(good().replace("content-length: ", "content-length: 1_"), BODY),
     "unknown transfer coding": raw(good("transfer-encoding: xchunked"), BODY),
+    "packed chunks": raw(
+        f"POST {CHAT} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n{AUTH}\r\n", b"0\r\n\r\n"
+    ),
     "space before colon": raw(good("x-a : b"), BODY),
     "obs-fold": raw(good("x-a: b\r\n c"), BODY),
     "bare LF": raw(good().replace("\r\n", "\n"), BODY),
@@ -86,6 +89,8 @@ HOSTILE = {
     "bad chunk size": raw(f"POST {CHAT} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n{AUTH}\r\n", b"zz\r\nabc"),
     "not HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 500,
     "another version": raw(good().replace("HTTP/1.1", "HTTP/9.9"), BODY),
+    "no version": raw(good().replace(" HTTP/1.1", ""), BODY),
+    "HTTP/2 in words": raw(good().replace("HTTP/1.1", "HTTP/2.0"), BODY),
     "an unknown method": raw(good().replace("POST", "BREW"), BODY),
     "a path that is not ASCII": raw(good().replace(CHAT, "/v1/\xe9"), BODY),
     "a target that is no URL": raw(good().replace(CHAT, f"http://a:b{CHAT}"), BODY),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -160,6 +161,33 @@ def _cpu(pid: int) -> float:
     """Seconds of processor time."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_log_that_nobody_reads_stops_nobody(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """A pipe is full after some dozens of requests: they go on, the gateway can be stopped, and no line is half."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _start(tmp_path, up)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    url = process.stdout.readline().split(" ")[3]
+
+    async def main() -> None:
+        data = request(Protocol.CHAT, "n" * 200, stream=False)
+        for _ in range(10):
+            answers = await asyncio.gather(*(exchange(url, data) for _ in range(20)))
+            assert {answer.status for answer in answers} == {404}
+
+    try:
+        asyncio.run(main())
+    finally:
+        process.terminate()
+        status = process.wait(5)
+        lines = process.stderr.read().splitlines()
+        process.stdout.close()
+        process.stderr.close()
+    assert status == 0
+    assert {json.loads(line)["event"] for line in lines} == {"request"}
 
 
 def test_a_log_that_cannot_be_written_stops_nobody(tmp_path: Path, up: ScriptedUpstream) -> None:

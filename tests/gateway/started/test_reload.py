@@ -80,6 +80,7 @@ BAD = {
     "unknown setting": (QUICK + "colour: blue\n", "colour"),
     "no such provider": (QUICK + "routes: [{match: fast, provider: nowhere}]\n", "nowhere"),
     "not YAML": ("server: [\n", ""),
+    "not written yet": ("", "the file is empty"),
     "missing secret": (QUICK + "seal_keys: [env:NOT_SET_ANYWHERE]\n", "NOT_SET_ANYWHERE"),
 }
 
