@@ -237,6 +237,8 @@ class SealStage:
             declare_extras(event.extras, self._fates, "", self._ledger, META)
         if type(event) is Finish:
             declare_end(event, self._fates, self._ledger)
+            for place, fields in (event.beside or {}).items():
+                declare_extras(fields, self._fates, place, self._ledger, META)
         return event
 
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]] = {

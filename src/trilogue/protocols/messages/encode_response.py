@@ -35,7 +35,7 @@ from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.usage import encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS, Wire
+from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply
 
 SEPARATOR = "\n\n"
@@ -62,7 +62,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         "usage": encode_usage(response.usage, response.tier, answer.native, reply.ledger),
     }
     if answer.native and response.extras:
-        add_extras(body, {name: value for name, value in response.extras.items() if name != STOP_FIELDS})
+        add_extras(body, response.extras)
     elif response.extras:
         openai_moderation.declare(response.extras.get("moderation"), reply.ledger)
     return body

@@ -39,7 +39,7 @@ from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.messages.encode_response import SEPARATOR, AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS, Wire
+from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply
 from trilogue.sse import COMMENT, frame
 
@@ -267,7 +267,7 @@ class MessagesStreamEncoder(StreamEncoder):
         if answer.native and event.extras:
             # A field with the name of one of the event's own can only have come from inside the delta.
             inner = {name: event.extras[name] for name in (*_STOPS_WITH_DELTA, *end) if name in event.extras}
-            beside = {name: value for name, value in event.extras.items() if name not in (STOP_FIELDS, *inner)}
+            beside = {name: value for name, value in event.extras.items() if name not in inner}
             end |= {"delta": inner | stop, **beside}
         elif event.extras:
             openai_moderation.declare(event.extras.get("moderation"), ledger)
