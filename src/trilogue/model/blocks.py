@@ -21,6 +21,9 @@ Extras = dict[str, Json] | None
 SEAL_PREFIX = "trl1."
 """Marks a sealed value. No provider's own values start like this."""
 
+PART_BREAK = "\n\n"
+"""Between the parts of reasoning where a protocol has one text for all of them."""
+
 
 class CacheMark(Struct, frozen=True):
     """The prompt up to and including this block is worth caching. `ttl` in seconds; None = the provider's default."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trilogue.model import (
+    PART_BREAK,
     Audio,
     Block,
     CallKind,
@@ -38,7 +39,6 @@ from trilogue.protocols.messages.usage import encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply
 
-SEPARATOR = "\n\n"
 """between the parts of another protocol's reasoning, which is one text here"""
 
 
@@ -153,7 +153,7 @@ class AnswerWriter:
 
     def reasoning(self, block: Reasoning) -> Wire | None:
         """Thinking with its signature, or redacted thinking."""
-        text, opaque = SEPARATOR.join(block.summary + block.raw), block.opaque
+        text, opaque = PART_BREAK.join(block.summary + block.raw), block.opaque
         if not (self.shows_thinking if text else self._shows_redacted):
             return self.left_out(block, "reasoning.visibility", "the client did not ask for thinking")
         if opaque is None and not self.native:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from trilogue.model import (
+    PART_BREAK,
     Block,
     BlockStart,
     BlockStop,
@@ -36,7 +37,7 @@ from trilogue.protocols import openai_moderation
 from trilogue.protocols.encoding import State, StreamEncoder
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.jsontext import dump, dumps
-from trilogue.protocols.messages.encode_response import SEPARATOR, AnswerWriter
+from trilogue.protocols.messages.encode_response import AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
@@ -199,7 +200,7 @@ class MessagesStreamEncoder(StreamEncoder):
         if not self._is_open:
             self._open_thinking()
         elif part != self._part:
-            self._append(SEPARATOR)
+            self._append(PART_BREAK)
         self._part = part
         self._append(event.text)
 
