@@ -200,6 +200,7 @@ class ToolResult(Block, frozen=True, kw_only=True):
     """What the client's tool gave back. `plain`: written as a bare string."""
 
     call_id: str
+    """empty if the client does not say it, as Responses allow"""
     content: tuple[Block, ...] = ()
     is_error: bool | None = None
     plain: bool = False
