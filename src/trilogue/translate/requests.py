@@ -111,7 +111,7 @@ def _kept(
 
 def _refuse_empty(request: Request) -> None:
     for turn in request.turns:
-        if turn.blocks:
+        if turn.blocks or turn.plain:  # an empty text is one
             return
     path = request.where("turns")
     raise BadRequest(f"{path} is missing or empty: there is nothing to answer", path=path)
