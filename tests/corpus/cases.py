@@ -109,7 +109,7 @@ def judge_stream(recording: Recording, target: Protocol) -> Verdict:
     return verdict
 
 
-# Rules that cannot hold where the upstream gave no usage.
+# An answer without usage is only worth a note, but to lose what the upstream gave is a fault.
 USAGE_RULES = frozenset({"B29", "B57", "D41"})
 # What the SDK's types refuse although the provider itself sends it, or nobody has a type for it: searches begin
 # without their action, errors have codes outside the list, and pieces of free-text calls are not typed at all.
@@ -147,8 +147,8 @@ def type_problems(target: Protocol, out: bytes) -> list[str]:
 
 def lint_lines(findings: list[lint.Finding], before: Answer) -> list[str]:
     """The findings that count."""
-    unknown = USAGE_RULES if before.usage is None else frozenset[str]()
-    return [f"lint {finding}" for finding in findings if finding.severity == "error" and finding.rule not in unknown]
+    known = frozenset[str]() if before.usage is None else USAGE_RULES
+    return [f"lint {finding}" for finding in findings if finding.severity == "error" or finding.rule in known]
 
 
 def sdk_problems(target: Protocol, out: bytes, after: Answer) -> list[str]:

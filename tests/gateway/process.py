@@ -46,8 +46,8 @@ class Started:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """The log, parsed: every line of it must be JSON."""
-        return [json.loads(line) for line in self.log.splitlines()]
+        """The log, parsed: every line of it must be JSON, but for one that is still being written."""
+        return [json.loads(line) for line in self.log.splitlines(keepends=True) if line.endswith("\n")]
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

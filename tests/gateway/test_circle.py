@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 
 import httpx2
@@ -15,6 +16,7 @@ from tests.gateway.running import CLIENT_KEY, Gateway
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
 from trilogue.config import Provider as ProviderConfig
+from trilogue.gateway.catalog import PATIENCE_SECONDS
 from trilogue.gateway.forwarding import HOPS, MOST_HOPS, hops_of
 from trilogue.gateway.provider import Account
 from trilogue.model import Protocol
@@ -23,13 +25,14 @@ KEYS = {"UP_KEY": CLIENT_KEY}
 ROUND = """
 keys: [env:TRILOGUE_KEY]
 routes: [{match: "*", provider: next}]
+aliases: {NAME: next/m}
 providers:
   next: {protocol: PROTOCOL, base_url: OTHER, accounts: [{key: env:UP_KEY}, {name: second, key: env:UP_KEY}]}
 """
 
 
-def _round(protocol: Protocol, other: str) -> str:
-    return ROUND.replace("PROTOCOL", protocol.value).replace("OTHER", other)
+def _round(name: str, protocol: Protocol, other: str) -> str:
+    return ROUND.replace("NAME", name).replace("PROTOCOL", protocol.value).replace("OTHER", other)
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +40,10 @@ def circle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Started, 
     """Two gateways, each the only upstream of the other; one of them speaks Messages to the other, and gets Chat."""
     folders = [tmp_path_factory.mktemp(name) for name in ("one", "other")]
     with (
-        started(folders[0], _round(Protocol.MESSAGES, "http://127.0.0.1:9"), environ=KEYS) as one,
-        started(folders[1], _round(Protocol.CHAT, one.url), environ=KEYS) as other,
+        started(folders[0], _round("first", Protocol.MESSAGES, "http://127.0.0.1:9"), environ=KEYS) as one,
+        started(folders[1], _round("second", Protocol.CHAT, one.url), environ=KEYS) as other,
     ):
-        one.config_file.write_text(_round(Protocol.MESSAGES, other.url))
+        one.config_file.write_text(_round("first", Protocol.MESSAGES, other.url))
         one.signal(signal.SIGHUP)
         one.wait_for_log('"reloaded"')
         yield one, other
@@ -66,6 +69,17 @@ def test_a_circle_ends(circle: tuple[Started, Started], client: Protocol, stream
     until(lambda: _served(circle) >= before + MOST_HOPS + 1)
     assert _served(circle) == before + MOST_HOPS + 1
     assert {line["error"] for line in circle[0].lines if line["event"] == "request"} == {"gateway_loop"}
+
+
+def test_lists_of_models_in_a_circle(circle: tuple[Started, Started]) -> None:
+    """Each asks the other, who is waiting for it: the one that is asked meanwhile says what it knows."""
+    headers = {"authorization": f"Bearer {CLIENT_KEY}"}
+    before, began = _served(circle), time.monotonic()
+    lists = [httpx2.get(one.url + "/v1/models", headers=headers, timeout=20) for one in circle]
+    assert time.monotonic() - began < PATIENCE_SECONDS + 3
+    assert [{model["id"] for model in found.json()["data"]} for found in lists] == [{"first", "second"}] * 2
+    until(lambda: _served(circle) >= before + 4)
+    assert _served(circle) <= before + 5
 
 
 @EVERY_CLIENT

@@ -104,7 +104,7 @@ STREAMS = [
     Case("B26", T, put("3.choices.0.finish_reason", "tool_calls")),
     Case("B27", S, put("3.choices.0.delta.tool_calls.0.function.name", "other"), ASKED),
     Case("B28", S, insert(7, chunk(call_delta(0, function={"arguments": " "})))),
-    Case("B29", S, cut("8"), ASKED),
+    Case("B29", S, cut("8"), ASKED, note=True),
     Case("B30", T, both(put("3.usage", CHAT_USAGE), cut("4"))),
     Case("B31", S, both(insert(9, chunk(None)), put("9.moderation", {"x": 1}))),
     Case("B32", S, cut("2.usage"), ASKED),

@@ -29,10 +29,10 @@ from tests.mapping.cases import (
     output_text,
     request,
     rows,
-    texts,
 )
+from tests.mapping.streams import Habits, frame
 from tests.mapping.test_s02_turns import TOOLS, call, item, output, result, told, use
-from trilogue import Profile, Protocol, Sealer, Target
+from trilogue import Profile, Protocol, Sealer, StreamTranslator, Target
 
 THINKING = {"type": "thinking", "thinking": "Let me see", "signature": "SIGNATURE=="}
 REDACTED = {"type": "redacted_thinking", "data": "REDACTED=="}
@@ -230,9 +230,7 @@ class Loop:
 LOOPS = (
     Loop("signature", M, R, [THINKING, {**use(1)}], "messages[1].content[0]", THINKING),
     Loop("redacted", M, R, [REDACTED, use(1)], "messages[1].content[0]", REDACTED),
-    Loop(
-        "encrypted", R, M, [SUMMARY, {**item(1), "id": "fc_1"}], "input[1]", {**SUMMARY, "summary": texts("One\n\nTwo")}
-    ),
+    Loop("encrypted", R, M, [SUMMARY, {**item(1), "id": "fc_1"}], "input[1]", SUMMARY),
     Loop("encrypted only", R, M, [HIDDEN, {**item(1), "id": "fc_1"}], "input[1]", HIDDEN),
     Loop("raw", R, M, [RAW, {**item(1), "id": "fc_1"}], "input[1]", {"type": "reasoning", "content": RAW["content"]}),
 )
@@ -277,6 +275,52 @@ def test_a_sealed_value_comes_back_to_its_maker(loop: Loop) -> None:
     check_wire(up.body, {f"{loop.back}.{name}": value for name, value in loop.native.items()})
     assert "reasoning.foreign_dropped" not in codes(up.losses)
     assert "trl1." not in json.dumps(up.body)
+
+
+def streamed_summary() -> bytes:
+    """The items of SUMMARY and a call, as a Responses upstream streams them."""
+    done = {**item(1), "id": "fc_1"}
+    created = {"id": "resp_1", "status": "in_progress", "output": []}
+    events: list[Body] = [{"type": "response.created", "response": created}]
+    events.append({"type": "response.output_item.added", "output_index": 0, "item": {**SUMMARY, "summary": []}})
+    for index, text in enumerate(("One", "Two")):
+        delta = {"output_index": 0, "summary_index": index, "delta": text}
+        events.append({"type": "response.reasoning_summary_text.delta", **delta})
+    events.append({"type": "response.output_item.done", "output_index": 0, "item": SUMMARY})
+    events.append({"type": "response.output_item.added", "output_index": 1, "item": done})
+    events.append({"type": "response.output_item.done", "output_index": 1, "item": done})
+    events.append({"type": "response.completed", "response": {**created, "status": "completed"}})
+    return frame(events, Habits(), named=True)
+
+
+def gone_on(client: Protocol, changes: tuple[str, str] = ("", "")) -> Body:
+    """What the upstream gets back when a streaming client of this protocol answers the call."""
+    letter = {C: "C", M: "M"}[client]
+    shown: Body = {} if client is C else {"thinking": {"type": "adaptive"}}
+    asked = request(client, tools=TOOLS[letter], **shown)
+    up = trilogue.translate_request(asked, source=client, target=target(R), sealer=SEALER)
+    translator = StreamTranslator(source=R, target=client, exchange=up.exchange)
+    body = trilogue.collect_stream(translator.feed(streamed_summary()), protocol=client)
+    said = json.loads(json.dumps(body).replace(*changes))
+    if client is C:
+        turns = [USER, said["choices"][0]["message"], {"role": "tool", "tool_call_id": "call_1", "content": "x"}]
+    else:
+        turns = [USER, {"role": "assistant", "content": said["content"]}, {"role": "user", "content": [result(1)]}]
+    again = request(client, messages=turns, tools=TOOLS[letter])
+    sent: Body = trilogue.translate_request(again, source=client, target=target(R), sealer=SEALER).body
+    return sent
+
+
+@pytest.mark.parametrize("client", [C, M], ids=["chat", "messages"])
+def test_parts_of_a_summary_come_back_apart(client: Protocol) -> None:
+    """The client has one text; how long each part was is sealed with the value."""
+    check_wire(gone_on(client), {f"input[1].{name}": value for name, value in SUMMARY.items()})
+
+
+def test_a_summary_that_the_client_changed_stays_as_it_is() -> None:
+    """Where its parts end is no longer known."""
+    summary = gone_on(M, ("One", "First"))["input"][1]["summary"]
+    assert [part["text"] for part in summary] == ["First\n\nTwo"]
 
 
 @bound

@@ -50,10 +50,15 @@ EMPTY: tuple[tuple[str, Body, str], ...] = (
     ("C>R", {"messages": []}, "messages"),
     ("M>C", {"messages": []}, "messages"),
     ("M>R", {"messages": []}, "messages"),
+    # A message without a part says nothing either.
+    ("R>C", {"input": [{"role": "user", "content": []}]}, "input"),
+    ("R>M", {"input": [{"role": "user", "content": []}]}, "input"),
+    ("C>R", {"messages": [{"role": "user", "content": []}]}, "messages"),
+    ("M>C", {"messages": [{"role": "user", "content": []}]}, "messages"),
 )
 
 
-@pytest.mark.parametrize(("direction", "fields", "path"), EMPTY, ids=[d for d, _, _ in EMPTY])
+@pytest.mark.parametrize(("direction", "fields", "path"), EMPTY, ids=[f"{d} {f}" for d, f, _ in EMPTY])
 def test_nothing_to_answer(direction: str, fields: Body, path: str) -> None:
     """The error speaks of the client's own field, and nothing is sent."""
     source, target = pair(direction)

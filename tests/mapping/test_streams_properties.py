@@ -167,13 +167,15 @@ def test_streamed_equals_collected(source: Protocol, target: Protocol) -> None:
 
 @cross_pairs
 def test_losses_of_a_stream_are_those_of_the_answer(source: Protocol, target: Protocol) -> None:
-    """What cannot be carried is declared either way."""
+    """What cannot be carried is declared either way; what nobody knows of an event is no part of a whole answer."""
     for sample in samples(source):
         _, translator = translate(sample.data, source, target)
+        beside = source is M and any(mark in sample.data for mark in (b"content_block_fancy", b'"strange"'))
         whole = trilogue.collect_stream(sample.data, protocol=source)
         expected = trilogue.translate_response(whole, source=source, target=target).losses
         if ordered(source, sample):
-            assert {loss.code for loss in translator.losses} == {loss.code for loss in expected}, sample.says
+            codes = {loss.code for loss in expected} | ({"resp.meta"} if beside else set())
+            assert {loss.code for loss in translator.losses} == codes, sample.says
 
 
 @every_pair

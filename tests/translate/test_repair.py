@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from trilogue import BadRequest, Protocol, translate_request
+from trilogue import BadRequest, Protocol, Target, translate_request
+from trilogue.model import Ledger
+from trilogue.protocols.registry import CODECS
 from trilogue.translate.repair import UNAVAILABLE
 
 TOOLS = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
@@ -57,6 +59,21 @@ def test_broken_history_is_refused_unless_repair_is_asked(turns: tuple[dict[str,
         translate_request(body, source=Protocol.MESSAGES, target=Protocol.CHAT)
     assert refused.value.path == path
     assert translate_request(body, source=Protocol.MESSAGES, target=Protocol.MESSAGES).body == body
+
+
+@pytest.mark.parametrize("target", [Protocol.CHAT, Protocol.MESSAGES])
+def test_a_result_that_names_no_call(target: Protocol) -> None:
+    """Responses allow it: their own upstreams get it as it is. For others it answers nothing, and the error says so."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    given = {"type": "function_call_output", "name": "f", "output": "x"}
+    body = {"model": "gpt-5.6", "input": [USER, call, given]}
+    with pytest.raises(BadRequest, match="does not say which tool call it answers") as refused:
+        translate_request(body, source=Protocol.RESPONSES, target=target)
+    assert refused.value.path == "input[2]"
+    assert translate_request(body, source=Protocol.RESPONSES, target=Protocol.RESPONSES).body == body
+    codec = CODECS[Protocol.RESPONSES]
+    again = codec.encode_request(codec.decode_request(body), Target.of(Protocol.RESPONSES, "gpt-5.6"), Ledger())
+    assert again["input"][2] == given
 
 
 def test_whole_history_stays_untouched() -> None:

@@ -22,6 +22,16 @@ def test_opens_what_it_sealed() -> None:
     assert (opened.opaque, opened.origin) == (VALUE, ORIGIN)
 
 
+def test_opens_what_earlier_versions_sealed() -> None:
+    """Histories live longer than gateways. This one says nothing about the parts of a summary."""
+    sealed = (
+        "trl1.LPAB1xcG6XFSlIA4uL-r27u0bJuZYzQcpmybCnPix0Nd5XokTGpcyriHjh6jcDkBkhiLyWYsAeCn5zfkNyaerD-LBM0y3IKlIcku0q"
+        "gBZmqniYeSMhmDabdO3Q_SxceQkJoctr5ROXa6lAFcMoT6fceE"
+    )
+    opened = Sealer([OLD]).open(sealed)
+    assert (opened.opaque, opened.origin, opened.parts) == (VALUE, ORIGIN, ())
+
+
 def test_shows_nothing() -> None:
     """A client sees neither the value nor where it came from."""
     sealed = Sealer([OLD]).seal(VALUE, ORIGIN)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from trilogue.errors import TrilogueError, UpstreamProtocolError
+from trilogue.gateway.forwarding import HOPS
 from trilogue.gateway.provider import Account, Provider
 from trilogue.model import Json, Protocol
 from trilogue.protocols.jsontext import parse_upstream
@@ -25,6 +26,8 @@ LIST_SECONDS = 10.0
 """what a list may take as a whole: requests for models that no route knows wait for it"""
 _CLOCKS = Timeouts(connect=3.0, first_byte=5.0, between=5.0)
 """who asks for the list is waiting for it"""
+PATIENCE_SECONDS = 1.0
+"""how long a gateway waits while another asks: in a circle the one who asks waits for it, too"""
 
 
 class Model(Struct, frozen=True):
@@ -51,16 +54,26 @@ class Catalog:
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
 
-    async def models(self, provider: Provider) -> list[Model]:
-        """A provider's models: those of the configuration if it names any, else what the provider says."""
+    async def models(self, provider: Provider, patience: float | None = None) -> list[Model]:
+        """A provider's models: those of the configuration if it names any, else what the provider says.
+
+        `patience`: how long to wait for another who is asking already; then what was known before counts.
+        """
         if provider.models:
             return [Model(name, provider.name) for name in provider.models]
         kept = self._kept.setdefault(provider.name, _Kept())
         if time.monotonic() < kept.until:
             return kept.models
-        async with kept.asking:
+        try:
+            async with asyncio.timeout(patience):
+                await kept.asking.acquire()
+        except TimeoutError:
+            return kept.models
+        try:
             if time.monotonic() >= kept.until:
                 await _refresh(provider, kept)
+        finally:
+            kept.asking.release()
         return kept.models
 
     async def offering(self, model: str, providers: Iterable[Provider]) -> list[Provider]:
@@ -102,6 +115,8 @@ async def _ask(provider: Provider) -> list[Model]:
 
 def _request(provider: Provider, account: Account) -> UpstreamRequest:
     headers = {"accept": "application/json", **account.headers}
+    if not account.official:
+        headers[HOPS] = "1"
     url = provider.url("/models")
     if provider.protocol is Protocol.MESSAGES:
         headers["anthropic-version"] = provider.profile("").version

@@ -9,8 +9,9 @@ import asyncio
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
-from trilogue.gateway.catalog import Model
+from trilogue.gateway.catalog import PATIENCE_SECONDS, Model
 from trilogue.gateway.failures import plain_failure
+from trilogue.gateway.forwarding import hops_of
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
 from trilogue.gateway.watch import watching
@@ -24,7 +25,7 @@ _EPOCH = "1970-01-01T00:00:00Z"
 async def handle_list(visit: Visit) -> None:
     """The list."""
     with watching(visit):
-        models = await all_models(visit.entry.services)
+        models = await all_models(visit.entry.services, _patience(visit))
     visit.reply(_page(models, visit) if visit.entry.client is Protocol.MESSAGES else _openai_list(models))
 
 
@@ -32,16 +33,22 @@ async def handle_one(visit: Visit) -> None:
     """One of them, by its name, or by its provider's and its own."""
     wanted = visit.entry.path.removeprefix("/models/")
     with watching(visit):
-        model = await _find(visit.entry.services, wanted)
+        model = await _find(visit.entry.services, wanted, _patience(visit))
     if model is None:
         visit.refuse(plain_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
     else:
         visit.reply(_anthropic(model) if visit.entry.client is Protocol.MESSAGES else _openai(model))
 
 
-async def all_models(services: Services) -> list[Model]:
+def _patience(visit: Visit) -> float | None:
+    """A client waits for those who ask already; a gateway may be what they wait for."""
+    return PATIENCE_SECONDS if hops_of(visit.request.headers) else None
+
+
+async def all_models(services: Services, patience: float | None = None) -> list[Model]:
     """Aliases first, then each provider's models under their own name; every name once."""
-    lists = await asyncio.gather(*map(services.catalog.models, services.providers.values()))
+    asked = [services.catalog.models(provider, patience) for provider in services.providers.values()]
+    lists = await asyncio.gather(*asked)
     named = [Model(name, "trilogue") for name in services.config.aliases]
     merged: dict[str, Model] = {}
     for model in [*named, *(model for models in lists for model in models)]:
@@ -49,13 +56,13 @@ async def all_models(services: Services) -> list[Model]:
     return list(merged.values())
 
 
-async def _find(services: Services, wanted: str) -> Model | None:
-    for model in await all_models(services):
+async def _find(services: Services, wanted: str, patience: float | None) -> Model | None:
+    for model in await all_models(services, patience):
         if model.id == wanted:
             return model
     name, _, own = wanted.partition("/")
     if name in services.providers:
-        for model in await services.catalog.models(services.providers[name]):
+        for model in await services.catalog.models(services.providers[name], patience):
             if model.id == own:
                 return Model(wanted, model.owner, model.protocol, model.native)
     return None

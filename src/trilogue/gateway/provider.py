@@ -35,7 +35,7 @@ TransportFor = Callable[[ProviderConfig, str | None], Transport]
 class Account:
     """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
-    __slots__ = ("_official", "blank", "headers", "name", "posting", "ways")
+    __slots__ = ("blank", "headers", "name", "official", "posting", "ways")
 
     def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], config: ProviderConfig) -> None:
         private = [value.reveal() for value in config.headers.values() if not value.literal]
@@ -46,14 +46,14 @@ class Account:
         """those of every request: of its provider, and the one that carries the key if the upstream wants one"""
         if secret:
             self.headers |= _credentials(secret.reveal(), config.auth)
-        self._official = config.base_url.startswith(_OFFICIAL)
+        self.official = config.base_url.startswith(_OFFICIAL)
         self.posting = lru_cache(KNOWN_HEADERS)(self._posting)
         """all headers of a POST: those from the client, and ours; Anthropic's `version` unless the client names one"""
         self.ways = ways
 
     def _posting(self, headers: HeaderPairs, stream: bool, version: str) -> HeaderPairs:
         complete = dict(headers)
-        if self._official:
+        if self.official:
             complete.pop(HOPS, None)  # no circle goes through there
         if version:
             complete.setdefault("anthropic-version", version)

@@ -4,6 +4,7 @@ It is richer than each of the three protocols and uses the names of none of them
 """
 
 from trilogue.model.blocks import (
+    PART_BREAK,
     SEAL_PREFIX,
     Audio,
     Block,
@@ -77,6 +78,7 @@ from trilogue.model.tools import (
 __all__ = [
     "LOSSES",
     "NO_SAMPLING",
+    "PART_BREAK",
     "SEAL_PREFIX",
     "Audio",
     "Block",

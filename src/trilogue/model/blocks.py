@@ -21,6 +21,9 @@ Extras = dict[str, Json] | None
 SEAL_PREFIX = "trl1."
 """Marks a sealed value. No provider's own values start like this."""
 
+PART_BREAK = "\n\n"
+"""Between the parts of reasoning where a protocol has one text for all of them."""
+
 
 class CacheMark(Struct, frozen=True):
     """The prompt up to and including this block is worth caching. `ttl` in seconds; None = the provider's default."""
@@ -197,6 +200,7 @@ class ToolResult(Block, frozen=True, kw_only=True):
     """What the client's tool gave back. `plain`: written as a bare string."""
 
     call_id: str
+    """empty if the client does not say it, as Responses allow"""
     content: tuple[Block, ...] = ()
     is_error: bool | None = None
     plain: bool = False

@@ -216,7 +216,8 @@ def _cut_reasoning(index: int, block: Reasoning) -> Iterator[Event]:
         yield ReasoningDelta(index, text, part)
     for part, text in enumerate(block.raw):
         yield ReasoningDelta(index, text, part, True)
-    yield BlockStop(index, block.opaque)
+    # Who seals the value notes where its parts end.
+    yield BlockStop(index, block.opaque, block if len(block.summary) > 1 else None)
 
 
 def _cut_whole(index: int, block: Block) -> Iterator[Event]:

@@ -84,12 +84,14 @@ class BlockStop(Event, frozen=True):
 
 
 class Finish(Event, frozen=True, kw_only=True):
-    """The answer is complete."""
+    """The answer is complete. `beside`: what only events of the stream said, and no whole answer does: fields that
+    nobody knows, by the place where they stood. They are declared, and not written again."""
 
     stop: Stop
     usage: Usage | None = None
     tier: Tier | None = None
     extras: Extras = None
+    beside: dict[str, dict[str, Json]] | None = None
 
 
 class Failed(Event, frozen=True):

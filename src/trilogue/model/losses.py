@@ -70,7 +70,10 @@ LOSSES: dict[str, LossRule] = {
     "tool_choice.allowed_filtered": LossRule("choice limited to some tools", "only those tools are offered"),
     "tool_choice.dropped": LossRule("choice of a tool that was not carried", "the model chooses freely"),
     "thinking.dropped_forced_tool": LossRule("thinking together with a forced tool choice", "thinking off"),
-    "arguments.invalid_json": LossRule("tool arguments that are not a JSON object", "kept as text inside an object"),
+    "arguments.invalid_json": LossRule(
+        "tool arguments that are not a JSON object",
+        "text inside an object; as it came where it began as one in a stream",
+    ),
     "tool_result.synthetic": LossRule("history repair: a tool call without result", "an error result is added"),
     "tool_result.orphan_dropped": LossRule("history repair: a tool result without call", "dropped"),
     "tool_result.part": LossRule("part of a tool result the target has no form for", "sent as text"),

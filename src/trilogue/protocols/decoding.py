@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from trilogue.errors import (
     UpstreamConnect,
     UpstreamError,
@@ -25,6 +27,8 @@ from trilogue.model import (
     Failed,
     Failure,
     FailureKind,
+    Finish,
+    Json,
     Opaque,
     Protocol,
     ReasoningDelta,
@@ -48,6 +52,7 @@ class StreamDecoder:
         self._halves: HalfMender | None = None
         self._out: list[Event] = []
         self._blocks = 0
+        self._beside: dict[str, dict[str, Json]] = {}
         self.shape: Shape | None = None
         """what an event looks like that does nothing but add to the block that the last one added to, if that is known
 
@@ -165,8 +170,14 @@ class StreamDecoder:
         """Give out one event."""
         self._out.append(event)
 
+    def note(self, place: str, fields: dict[str, Json]) -> None:
+        """Keep fields that nobody knows, and that belong to no block, until the answer ends."""
+        self._beside.setdefault(place, {}).update(fields)
+
     def end(self, event: Event) -> None:
         """Give out the last event."""
+        if self._beside and isinstance(event, Finish):
+            event = replace(event, beside=self._beside)
         self._out.append(event)
         self.done = True
 

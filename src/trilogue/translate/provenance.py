@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import SealError, UpstreamError
 from trilogue.model import (
+    PART_BREAK,
     Block,
     BlockStart,
     BlockStop,
@@ -101,6 +102,8 @@ class Opener(Struct, frozen=True):
         if opaque is None and not block.summary and not block.raw:
             self.ledger.add("reasoning.foreign_dropped", block.path)
             return None
+        if opaque is not None and sealed is not None and sealed.parts:
+            return replace(block, opaque=opaque, summary=_cut(PART_BREAK.join(block.summary), sealed.parts))
         return replace(block, opaque=opaque)
 
     def _open(self, opaque: Opaque | None) -> Opaque | None:
@@ -119,6 +122,15 @@ class Opener(Struct, frozen=True):
             return None
 
 
+def _cut(text: str, lengths: tuple[int, ...]) -> tuple[str, ...]:
+    """The parts that one text was made of; the text itself if the client has changed it."""
+    parts, at = [], 0
+    for length in lengths:
+        parts.append(text[at : at + length])
+        at += length + len(PART_BREAK)
+    return tuple(parts) if PART_BREAK.join(parts) == text else (text,)
+
+
 class Closer(Struct, frozen=True):
     """Seals the opaque values of one answer.
 
@@ -130,14 +142,18 @@ class Closer(Struct, frozen=True):
     origin: Provenance
     always: bool
 
-    def seal(self, opaque: Opaque) -> Opaque:
-        """The value in its envelope, also one that is sealed already: then the upstream is a gateway too."""
-        return replace(opaque, value=self.sealer.seal(opaque, self.origin))
+    def seal(self, opaque: Opaque, beside: Block | None = None) -> Opaque:
+        """The value in its envelope, also one that is sealed already: then the upstream is a gateway too.
 
-    def seal_or_mark(self, opaque: Opaque | None, mark: Opaque = MARK) -> Opaque | None:
+        `beside`: the reasoning that it belongs to, whose parts the client may get as one text.
+        """
+        parts = tuple(map(len, beside.summary)) if type(beside) is Reasoning and len(beside.summary) > 1 else ()
+        return replace(opaque, value=self.sealer.seal(opaque, self.origin, parts))
+
+    def seal_or_mark(self, opaque: Opaque | None, mark: Opaque = MARK, beside: Block | None = None) -> Opaque | None:
         """As `seal`; where there is nothing to seal, a mark if the client's protocol demands one."""
         if opaque is not None:
-            return self.seal(opaque)
+            return self.seal(opaque, beside)
         return self.seal(mark) if self.always else None
 
     def citation(self, citation: Citation) -> Citation:
@@ -149,7 +165,8 @@ class Closer(Struct, frozen=True):
         if isinstance(block, Reasoning):
             visible = bool(block.summary or block.raw)
             mark = RAW if block.raw and not block.summary else MARK
-            return replace(block, opaque=self.seal_or_mark(block.opaque, mark) if visible else self._only(block.opaque))
+            opaque = self.seal_or_mark(block.opaque, mark, block) if visible else self._only(block.opaque)
+            return replace(block, opaque=opaque)
         if isinstance(block, HostedResult) and block.hits:
             return replace(
                 block, hits=tuple(replace(hit, content=self.seal_or_mark(hit.content)) for hit in block.hits)
@@ -225,7 +242,7 @@ class SealStage:
             self._declare_citations(block)
         mark = self._visible.get(event.index)
         if mark is not None:
-            return BlockStop(event.index, closer.seal_or_mark(event.opaque, mark), block)
+            return BlockStop(event.index, closer.seal_or_mark(event.opaque, mark, event.block), block)
         return BlockStop(event.index, None if event.opaque is None else closer.seal(event.opaque), block)
 
     def _citation(self, event: CitationDelta) -> Event:
@@ -237,6 +254,8 @@ class SealStage:
             declare_extras(event.extras, self._fates, "", self._ledger, META)
         if type(event) is Finish:
             declare_end(event, self._fates, self._ledger)
+            for place, fields in (event.beside or {}).items():
+                declare_extras(fields, self._fates, place, self._ledger, META)
         return event
 
     _HANDLERS: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]] = {

@@ -31,7 +31,12 @@ def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
                 results[block.call_id] = block
     for call_id, result in results.items():
         if call_id not in calls:
-            raise BadRequest(f"{result.path} is the result of a tool call that is not there", path=result.path)
+            why = (
+                "is the result of a tool call that is not there"
+                if call_id
+                else "does not say which tool call it answers"
+            )
+            raise BadRequest(f"{result.path} {why}", path=result.path)
     for call_id, call in calls.items():
         if call_id not in results:
             raise BadRequest(f"{call.path} is a tool call without a result", path=call.path)

@@ -109,6 +109,14 @@ def _kept(
     return cleaned, {**cleaned, "model": target.model}
 
 
+def _refuse_empty(request: Request) -> None:
+    for turn in request.turns:
+        if turn.blocks or turn.plain:  # an empty text is one
+            return
+    path = request.where("turns")
+    raise BadRequest(f"{path} is missing or empty: there is nothing to answer", path=path)
+
+
 def _adapt(
     request: Request, target: Target, sealer: Sealer, ledger: Ledger
 ) -> tuple[Request, ToolNames, frozenset[str]]:
@@ -120,9 +128,7 @@ def _adapt(
     opener = Opener(sealer, target, ledger)
     foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.searches(request))
     adapted, names, calls = foreign.request(request), NO_NAMES, NO_CALLS
-    if not adapted.turns:
-        path = adapted.where("turns")
-        raise BadRequest(f"{path} is missing or empty: there is nothing to answer", path=path)
+    _refuse_empty(adapted)
     if plain and not (adapted.tools or adapted.tool_choice or adapted.namespaces):
         return adapted, names, calls
     custom = theirs.custom_tools and target.profile.custom_tools

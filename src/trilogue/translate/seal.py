@@ -34,6 +34,7 @@ class _Envelope(Struct, frozen=True, array_like=True):
     provider: str
     model: str
     account: str
+    parts: tuple[int, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -41,10 +42,11 @@ _decode = msgspec.msgpack.Decoder(_Envelope).decode
 
 
 class Sealed(Struct, frozen=True):
-    """An opened envelope."""
+    """An opened envelope. `parts`: how long each part of the visible summary was, if there were several."""
 
     opaque: Opaque
     origin: Provenance
+    parts: tuple[int, ...] = ()
 
 
 class _Key:
@@ -79,7 +81,7 @@ class Sealer:
         """A sealer with a new random key: what it seals can only be opened by this object."""
         return cls([urandom(KEY_BYTES)])
 
-    def seal(self, opaque: Opaque, origin: Provenance) -> str:
+    def seal(self, opaque: Opaque, origin: Provenance, parts: tuple[int, ...] = ()) -> str:
         """The sealed form of a value."""
         envelope = _Envelope(
             opaque.kind,
@@ -89,6 +91,7 @@ class Sealer:
             origin.provider,
             origin.model,
             origin.account,
+            parts,
         )
         try:
             content = _encode(envelope)
@@ -121,7 +124,8 @@ class Sealer:
         origin = Provenance(
             protocol=envelope.protocol, provider=envelope.provider, model=envelope.model, account=envelope.account
         )
-        return Sealed(Opaque(kind=envelope.kind, value=envelope.value, item_id=envelope.item_id), origin)
+        opaque = Opaque(kind=envelope.kind, value=envelope.value, item_id=envelope.item_id)
+        return Sealed(opaque, origin, envelope.parts)
 
 
 def _raw_bytes(value: str) -> bytes:

@@ -455,16 +455,20 @@ def test_unknown_fields_of_any_choice_are_kept() -> None:
 
 
 def test_unknown_fields_of_calls_are_kept() -> None:
-    """Of the call itself if they come with its beginning, else of the answer, whose calls stay as they are."""
+    """Of the call itself if they come with its beginning; calls that have begun stay as they are."""
     first = {**fn(0, "a", "f", '{"x"'), "novel": 1}
     first["function"]["odd"] = 2
     parts = (calls(first), calls({**fn(0, None, None, ":"), "new": 3}), calls(fn(0, None, None, "1}")))
-    got = answer(*parts, chunk(finish="tool_calls"), DONE)
+    whole = (*parts, chunk(finish="tool_calls"), DONE)
+    got = answer(*whole)
     (call,) = got.blocks
     assert isinstance(call, ToolCall)
     assert (call.arguments, call.path) == ('{"x":1}', "choices[0].message.tool_calls[0]")
     assert call.extras == {"novel": 1, "function.odd": 2}
-    assert got.extras == {"late_fields": {"new": 3}}
+    assert got.extras is None
+    last = events(*whole)[-1]
+    assert isinstance(last, Finish)
+    assert last.beside == {"choices[0].message.tool_calls": {"new": 3}}
     (written,) = CODEC.encode_response(got, Reply(source=Protocol.CHAT))["choices"][0]["message"]["tool_calls"]
     assert written == {
         "id": "a",

@@ -10,6 +10,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
 from trilogue.errors import InternalError
+from trilogue.lint import lint_stream
 from trilogue.model import (
     Block,
     BlockStart,
@@ -44,7 +45,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat import CODEC
 from trilogue.protocols.reply import Reply
-from trilogue.sse import SseParser
+from trilogue.sse import SseParser, frame_data
 
 START = ResponseStart(protocol=Protocol.MESSAGES, id="msg_1", model="m")
 END = Finish(stop=Stop(reason=StopReason.END), usage=Usage(fresh=2, output=1))
@@ -94,6 +95,19 @@ def test_usage_only_if_asked_for(options: Any) -> None:
     chunks = write(START, END, reply=Reply(body={"stream": True, "stream_options": options}))
     assert not any("usage" in chunk for chunk in chunks[:-1])
     assert all(chunk["choices"] for chunk in chunks[:-1])
+
+
+def test_no_usage_is_made_up() -> None:
+    """Asked for, but the upstream gave none: OpenAI's client ends without figures, and the linter notes it."""
+    body = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
+    chunks = write(START, replace(END, usage=None), reply=Reply(source=Protocol.MESSAGES, body=body))
+    assert all(chunk["usage"] is None and chunk["choices"] for chunk in chunks[:-1])
+    state = ChatCompletionStreamState()
+    for chunk in chunks[:-1]:
+        state.handle_chunk(ChatCompletionChunk.model_validate(chunk))
+    assert state.get_final_completion().usage is None
+    data = b"".join(frame_data(json.dumps(chunk).encode()) for chunk in chunks[:-1]) + b"data: [DONE]\n\n"
+    assert [(f.rule, f.severity) for f in lint_stream(Protocol.CHAT, data, request=body)] == [("B29", "note")]
 
 
 def test_usage_if_asked_for() -> None:

@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.protocols.messages.wire_samples import decode, kinds, sse
 from trilogue.model import (
@@ -91,11 +92,14 @@ def test_every_cut_gives_the_same_events() -> None:
 
 
 def test_pings_unknown_events_and_missing_names() -> None:
-    """None of them changes the answer."""
+    """None of them changes the answer; that there was one that nobody knows is noted."""
     plain = decode(sse(start(), *TEXT, end(), DONE))
     odd = {"type": "confetti", "index": 0}
     noisy = sse(PING, start(), PING, TEXT[0], odd, *TEXT[1:], PING, end(), DONE, PING)
-    assert decode(noisy) == plain
+    *same, last = decode(noisy)
+    assert isinstance(last, Finish)
+    assert last.beside == {"": {"confetti": True}}
+    assert [*same, replace(last, beside=None)] == plain
     assert decode(sse(start(), *TEXT, end(), DONE, named=False)) == plain
 
 

@@ -32,6 +32,7 @@ from trilogue.model import (
     Reasoning,
     ReasoningDelta,
     Refusal,
+    Response,
     ResponseStart,
     SearchHit,
     Stop,
@@ -202,6 +203,25 @@ def test_arguments_that_are_no_object_are_kept_in_one(pieces: list[str]) -> None
     data = CODEC.encoder(reply).encode((START, BlockStart(0, call), *deltas, BlockStop(0), *fine, FINISH))
     assert [block["input"] for block in accumulated(data)["content"]] == [{"_raw": "".join(pieces)}, {"a": 1}]
     assert [str(loss) for loss in reply.ledger.losses] == ["arguments.invalid_json at call"]
+
+
+@pytest.mark.parametrize("reason", [StopReason.TOOL_CALLS, StopReason.LENGTH])
+@pytest.mark.parametrize(
+    ("pieces", "cut"), [(['{"a": 1, "b', '": "x'], True), (["{'a'", ": 1}"], False), (['{"a": 1}', "}"], True)]
+)
+def test_arguments_that_began_as_an_object_and_are_none(pieces: list[str], cut: bool, reason: StopReason) -> None:
+    """They are with the client before that shows, as the model wrote them, and declared as for whole answers, in which
+    what the limit has cut is completed."""
+    call, stop = ToolCall(id="c1", name="f", path="call"), Stop(reason=reason)
+    finish = Finish(stop=stop, usage=FINISH.usage)
+    events, losses = encode(START, BlockStart(0, call), *(Delta(0, piece) for piece in pieces), BlockStop(0), finish)
+    assert [event["delta"]["partial_json"] for event in blocks(events) if "delta" in event] == pieces
+    said = ToolCall(id="c1", name="f", path="call", arguments="".join(pieces))
+    whole = Reply(source=Protocol.CHAT)
+    answered = Response(protocol=Protocol.CHAT, id="x", model="gpt", blocks=(said,), stop=stop, usage=FINISH.usage)
+    CODEC.encode_response(answered, whole)
+    expected = [] if cut and reason is StopReason.LENGTH else ["arguments.invalid_json"]
+    assert losses == [loss.code for loss in whole.ledger.losses] == expected
 
 
 def test_an_empty_answer_has_one_empty_text() -> None:

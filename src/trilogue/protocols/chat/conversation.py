@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from trilogue.errors import Unsupported
 from trilogue.model import (
+    PART_BREAK,
     Audio,
     Block,
     CallKind,
@@ -349,7 +350,7 @@ def _reasoning(blocks: list[Reasoning], calls: bool, out: Outgoing) -> dict[str,
             if block.opaque is None:
                 out.ledger.add("reasoning.foreign_dropped", block.path)
         return fields
-    words = "\n\n".join(text for block in blocks for text in (*block.summary, *block.raw))
+    words = PART_BREAK.join(text for block in blocks for text in (*block.summary, *block.raw))
     if words or calls:
         # These models answer 400 to a turn with calls but without reasoning; Moonshot even to an empty one.
         fields[field] = words or " "

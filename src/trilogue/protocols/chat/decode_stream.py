@@ -35,7 +35,7 @@ from trilogue.protocols.chat.open_calls import CallAssembler
 from trilogue.protocols.chat.open_text import Flow, TextFlow
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
-from trilogue.protocols.chat.wire import LATE_FIELDS, NOISE, PART_FIELDS, PROTOCOL, Chunk
+from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
 from trilogue.sse import SseEvent
@@ -274,7 +274,7 @@ class ChatStreamDecoder(TextFlow):
     def _on_parts(self, content: Json) -> None:
         for block in content_blocks(content, f"{MESSAGE}.content"):
             if block.extras:
-                self._extras[PART_FIELDS] = {**self._extras.get(PART_FIELDS, {}), **block.extras}
+                self.note(f"{MESSAGE}.content", block.extras)
             if isinstance(block, Text):
                 self._flow_text(Flow.TEXT, block.text)
             elif isinstance(block, Refusal):
@@ -306,8 +306,6 @@ class ChatStreamDecoder(TextFlow):
         self._close_flow()
         if calls is not None:
             calls.finish()
-            if calls.late:
-                self._extras[LATE_FIELDS] = calls.late
         if self._logprobs:
             self._choice_extras["logprobs"] = {"content": self._logprobs}
         if self._annotations:

@@ -29,7 +29,7 @@ from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import encode_call
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
-from trilogue.protocols.chat.wire import LATE_FIELDS, NEAREST_TIER, PART_FIELDS, PROTOCOL
+from trilogue.protocols.chat.wire import NEAREST_TIER, PROTOCOL
 from trilogue.protocols.ids import mint
 from trilogue.protocols.reply import Reply
 
@@ -68,8 +68,6 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
 def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response) -> dict[str, Json]:
     """An answer of this protocol with what only it knows."""
     extras = dict(response.extras or {})
-    extras.pop(LATE_FIELDS, None)
-    extras.pop(PART_FIELDS, None)
     if isinstance(extras.get("message"), dict):  # else it is not of the message, but a stray field of the answer
         choice["message"] = {**choice["message"], **extras.pop("message")}
     if response.stop.extras:

@@ -45,7 +45,7 @@ from trilogue.protocols.chat.encode_response import (
 from trilogue.protocols.chat.errors import encode_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
-from trilogue.protocols.chat.wire import LATE_FIELDS, PART_FIELDS, PROTOCOL
+from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.extras import add_extras, restore_extras
 from trilogue.protocols.jsontext import dump, dumps
@@ -56,9 +56,7 @@ _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _GOES_ON = b',"finish_reason":null}]'
 """the end of a choice that is not finished"""
 _DONE = b"data: [DONE]\n\n"
-_UNSAID = frozenset(
-    {"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier", LATE_FIELDS, PART_FIELDS}
-)
+_UNSAID = frozenset({"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
 """extras that are not written at the end: what every chunk has, or none of one choice; and odd names of tiers"""
 
 

@@ -20,6 +20,7 @@ from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.ids import mint
 from trilogue.protocols.jsonpieces import JsonProgress
 
+_PLACE = "choices[0].message.tool_calls"
 _FRAGMENT: Kinds = {**CALL, "index": int, "extra_content": object}
 _NOTHING = frozenset({"{}", "null"})
 """how servers write that a call has no arguments; real ones may still follow"""
@@ -121,8 +122,6 @@ class CallAssembler:
         """ids that more than one call has"""
         self._started = 0
         self._answer_id = answer_id
-        self.late: dict[str, Json] = {}
-        """fields that nobody knows, of calls that had begun"""
 
     @property
     def any(self) -> bool:
@@ -183,7 +182,7 @@ class CallAssembler:
         if call.block is None:
             call.extras |= extras
         else:
-            self.late |= extras
+            self._decoder.note(_PLACE, extras)
 
     def _find(self, index: int | None, call_id: str, name: str, piece: str) -> OpenCall | None:
         """The call that a fragment belongs to; None if it begins a new one."""
@@ -221,7 +220,7 @@ class CallAssembler:
         call.id = call.id or mint("call_", self._answer_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = call.extras or None
-        path = f"choices[0].message.tool_calls[{self._started - 1}]"
+        path = f"{_PLACE}[{self._started - 1}]"
         if call.signature is not None:
             extras = {**call.extras, **signature_field(call.signature)}
             self._decoder.whole_block(signed(call.signature, path))

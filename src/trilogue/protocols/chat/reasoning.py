@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
-from trilogue.model import SEAL_PREFIX, Extras, Json, Opaque, OpaqueKind, Reasoning
+from trilogue.model import PART_BREAK, SEAL_PREFIX, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
 from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import dump_text, parse
@@ -22,7 +22,6 @@ REASONING_TEXTS = ("reasoning_content", "reasoning", "thinking")
 _SPELLINGS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
 _SPELLED = frozenset(_SPELLINGS)
 
-_SEPARATOR = "\n\n"
 
 _CALL_SIGNATURE = "google.thought_signature"
 """our `type` for the value that Gemini puts on a tool call"""
@@ -183,7 +182,7 @@ class ReasoningWriter:
         self._reply = reply
         self._native = reply.source is PROTOCOL
         # Chat has one text; other protocols have blocks and parts, which a blank line keeps apart.
-        self._separator = "" if self._native else _SEPARATOR
+        self._separator = "" if self._native else PART_BREAK
         self._length = 0
         self._block_start = 0
         self._part: tuple[int, bool] | None = None

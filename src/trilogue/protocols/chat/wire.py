@@ -70,12 +70,6 @@ REASONING_FIELDS = "reasoning_fields"
 REASONING_PART = "reasoning_part"
 """extra of a reasoning block: the content part that it was read from"""
 
-LATE_FIELDS = "late_fields"
-"""extra of a streamed answer: fields of tool calls that came when these had begun; they are not written again"""
-
-PART_FIELDS = "part_fields"
-"""the same of the parts of its content, which are one text when they have been read"""
-
 FATES = {
     # Top level.
     "audio": refuse("only Chat Completions answers with sound"),
@@ -100,8 +94,6 @@ FATES = {
 RESPONSE_FATES = {
     "choices": Fate(loss="choices.dropped"),
     "message": Fate(loss="resp.meta", place="choices[0].message"),
-    LATE_FIELDS: Fate(loss="resp.meta", place="choices[0].message.tool_calls"),
-    PART_FIELDS: Fate(loss="resp.meta", place="choices[0].message.content"),
     # Encoders write it, or declare it.
     "moderation": SILENT,
     # Gemini's signature of a call, which goes to other protocols as reasoning before it.

@@ -34,7 +34,7 @@ from trilogue.protocols.messages.decode_content import FLOWING, begin_block, dec
 from trilogue.protocols.messages.decode_response import decode_response, has_calls, is_direct
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.usage import decode_stop, decode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS, BlockDelta, BlockDeltaEvent
+from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
 from trilogue.sse import SseEvent
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode
@@ -107,9 +107,12 @@ class MessagesStreamDecoder(StreamDecoder):
         if type(kind) is not str or kind not in self._EVENTS or "error" in data or "object" in data:
             kind = self._odd_kind(event, data)
             if kind not in self._EVENTS:
+                self.note("", {kind: True} if kind else {})
                 return
         if self._started is None and kind not in _BEFORE_START:
             raise UpstreamProtocolError(f"{kind} before message_start")
+        if kind in _SAID and not data.keys() <= _SAID[kind]:
+            self.note(kind, {name: item for name, item in data.items() if name not in _SAID[kind] and item is not None})
         self._EVENTS[kind](self, data)
 
     def _handle_text(self, event: SseEvent) -> bool:
@@ -196,18 +199,20 @@ class MessagesStreamDecoder(StreamDecoder):
 
     def _block_delta(self, data: dict[str, Json]) -> None:
         index = _index(data)
-        delta = LooseFields(data.get("delta"))
-        kind = delta.text("type") or ""
+        known, rest = sort_fields(data.get("delta"), _DELTA)
+        kind = known.pop("type") or ""
+        citation = known.pop("citation")
         if kind in _TEXT_DELTAS:
-            values = {name: delta.text(name) or "" for name in _TEXT_FIELDS}
-            self._text_delta(index, BlockDelta(type=kind, **values))
+            self._text_delta(index, BlockDelta(type=kind, **_filled(known)))
         elif kind == "citations_delta":
             block = self._block_for(index, "text")
-            citation = decode_citation(delta.any("citation"), f"content[{index}]", LooseFields)
             if block.index is not None:
-                self.emit(CitationDelta(block.index, citation))
+                self.emit(CitationDelta(block.index, decode_citation(citation, f"content[{index}]", LooseFields)))
         elif index in self._open and self._open[index].index is None:
-            self._open[index].raw.update(delta.rest() or {})
+            self._open[index].raw |= _filled(known) | rest
+            return
+        if rest:
+            self.note("content_block_delta.delta", rest)
 
     def _text_delta(self, index: int, delta: BlockDelta) -> None:
         if self._started is None:
@@ -289,9 +294,6 @@ class MessagesStreamDecoder(StreamDecoder):
         self._extras |= rest
 
     def _message_stop(self, data: dict[str, Json]) -> None:
-        if len(data) > 1 and (rest := sort_fields(data, _MESSAGE_STOP)[1]):
-            # Bedrock tells here what an answer took.
-            self._extras[STOP_FIELDS] = rest
         self._finish()
 
     def _finish(self) -> None:
@@ -320,8 +322,16 @@ _STOP_FIELDS = ("stop_reason", "stop_sequence", "stop_details")
 _STOP: Kinds = dict.fromkeys(_STOP_FIELDS, object)
 _MESSAGE: Kinds = {"type": object, "role": object, "usage": object, **_STOP, "id": str, "content": list, "model": str}
 _MESSAGE_DELTA: Kinds = {"type": object, "delta": object, "usage": object}
-_MESSAGE_STOP: Kinds = {"type": object}
-_TEXT_FIELDS = ("text", "thinking", "partial_json", "signature")
+_DELTA: Kinds = {**dict.fromkeys(("type", "text", "thinking", "partial_json", "signature"), str), "citation": object}
+_SAID = {
+    "message_start": {"type", "message"},
+    "content_block_start": {"type", "index", "content_block"},
+    "content_block_delta": {"type", "index", "delta"},
+    "content_block_stop": {"type", "index"},
+    "message_stop": {"type"},
+}
+"""the fields of events whose others are none of the answer, as what Bedrock tells at the end; a `message_delta` is
+about all of it"""
 _TEXT_DELTAS = {
     "text_delta": "text",
     "thinking_delta": "thinking",

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import InternalError, Unsupported
 from trilogue.model import (
+    PART_BREAK,
     Audio,
     Block,
     CallKind,
@@ -141,7 +142,7 @@ class BlockWriter(Struct):
         if opaque is not None and opaque.kind is OpaqueKind.REDACTED:
             return {"type": "redacted_thinking", "data": opaque.value}
         if self.native or (opaque is not None and opaque.kind is OpaqueKind.SIGNATURE):
-            wire: Wire = {"type": "thinking", "thinking": "\n\n".join(block.summary + block.raw)}
+            wire: Wire = {"type": "thinking", "thinking": PART_BREAK.join(block.summary + block.raw)}
             return {**wire, "signature": opaque.value} if opaque is not None else wire
         self.ledger.add("reasoning.foreign_dropped", block.path)
         return None

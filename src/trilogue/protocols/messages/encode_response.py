@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trilogue.model import (
+    PART_BREAK,
     Audio,
     Block,
     CallKind,
@@ -35,10 +36,9 @@ from trilogue.protocols.jsonpieces import complete_object
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.usage import encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS, Wire
+from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply
 
-SEPARATOR = "\n\n"
 """between the parts of another protocol's reasoning, which is one text here"""
 
 
@@ -62,7 +62,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         "usage": encode_usage(response.usage, response.tier, answer.native, reply.ledger),
     }
     if answer.native and response.extras:
-        add_extras(body, {name: value for name, value in response.extras.items() if name != STOP_FIELDS})
+        add_extras(body, response.extras)
     elif response.extras:
         openai_moderation.declare(response.extras.get("moderation"), reply.ledger)
     return body
@@ -153,7 +153,7 @@ class AnswerWriter:
 
     def reasoning(self, block: Reasoning) -> Wire | None:
         """Thinking with its signature, or redacted thinking."""
-        text, opaque = SEPARATOR.join(block.summary + block.raw), block.opaque
+        text, opaque = PART_BREAK.join(block.summary + block.raw), block.opaque
         if not (self.shows_thinking if text else self._shows_redacted):
             return self.left_out(block, "reasoning.visibility", "the client did not ask for thinking")
         if opaque is None and not self.native:

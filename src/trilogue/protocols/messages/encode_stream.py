@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from trilogue.model import (
+    PART_BREAK,
     Block,
     BlockStart,
     BlockStop,
@@ -35,11 +36,12 @@ from trilogue.model import (
 from trilogue.protocols import openai_moderation
 from trilogue.protocols.encoding import State, StreamEncoder
 from trilogue.protocols.extras import add_extras
-from trilogue.protocols.jsontext import dump, dumps
-from trilogue.protocols.messages.encode_response import SEPARATOR, AnswerWriter
+from trilogue.protocols.jsonpieces import complete_object
+from trilogue.protocols.jsontext import dump, dumps, parse_object
+from trilogue.protocols.messages.encode_response import AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
-from trilogue.protocols.messages.wire import PROTOCOL, STOP_FIELDS, Wire
+from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply
 from trilogue.sse import COMMENT, frame
 
@@ -76,6 +78,10 @@ class MessagesStreamEncoder(StreamEncoder):
         """the open call has got some of its arguments"""
         self._closing = ""
         """what ends the JSON that free text is written into"""
+        self._pieces: list[str] | None = None
+        """the arguments of the open call, if they go out as they come"""
+        self._odd: list[tuple[str, str]] = []
+        """places of calls whose arguments were no JSON object after all, and what they were"""
         self._start_usage: Usage | None = None
         self._start_tier: Tier | None = None
 
@@ -136,6 +142,7 @@ class MessagesStreamEncoder(StreamEncoder):
         self._open(self._answer.opening(block), b"input_json_delta", b"partial_json")
         self._argued = self._answer.native
         self._closing = ""
+        self._pieces = None if self._answer.native else []
         if block.kind is CallKind.CUSTOM:
             self._wrap('{"input":"')
         if block.arguments:
@@ -183,12 +190,15 @@ class MessagesStreamEncoder(StreamEncoder):
         self._append(dumps(text)[1:-1].decode() if self._closing else text)
 
     def _wrap(self, opening: str) -> None:
+        self._pieces = None
         self._append(opening)
         self._argued = True
         self._closing = '"}'
 
     def more(self, text: str) -> bytes:
         """One delta of the open block."""
+        if self._pieces is not None:
+            self._pieces.append(text)
         return self._prefix + dumps(text) + _SUFFIX
 
     def on_reasoning(self, event: ReasoningDelta) -> None:
@@ -199,7 +209,7 @@ class MessagesStreamEncoder(StreamEncoder):
         if not self._is_open:
             self._open_thinking()
         elif part != self._part:
-            self._append(SEPARATOR)
+            self._append(PART_BREAK)
         self._part = part
         self._append(event.text)
 
@@ -222,9 +232,16 @@ class MessagesStreamEncoder(StreamEncoder):
             self._end_reasoning(block, event)
         elif type(block) is ToolCall:
             self._append(self._closing)
+            self._check_arguments(block)
         if self._is_open:
             self.out.append(_STOP % (self._next - 1))
         self._block, self._is_open, self._prefix = None, False, b""
+
+    def _check_arguments(self, call: ToolCall) -> None:
+        """What began as an object is with the client already. Official clients raise, or take a part for the whole."""
+        pieces, self._pieces = self._pieces, None
+        if pieces and parse_object(arguments := "".join(pieces)) is None:
+            self._odd.append((call.path, arguments))
 
     def _end_reasoning(self, block: Reasoning, event: BlockStop) -> None:
         final = event.block if isinstance(event.block, Reasoning) else block
@@ -262,12 +279,15 @@ class MessagesStreamEncoder(StreamEncoder):
             ledger.add("usage.estimated", "usage")
         if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not answer.native:
             ledger.add("tier", "service_tier", "not known when the stream began")
+        for path, arguments in self._odd:
+            if stop["stop_reason"] != "max_tokens" or complete_object(arguments) is None:
+                ledger.add("arguments.invalid_json", path)
         usage = encode_final_usage(event.usage, self._start_usage, answer.native, ledger)
         end: Wire = {"type": "message_delta", "delta": stop, "usage": usage}
         if answer.native and event.extras:
             # A field with the name of one of the event's own can only have come from inside the delta.
             inner = {name: event.extras[name] for name in (*_STOPS_WITH_DELTA, *end) if name in event.extras}
-            beside = {name: value for name, value in event.extras.items() if name not in (STOP_FIELDS, *inner)}
+            beside = {name: value for name, value in event.extras.items() if name not in inner}
             end |= {"delta": inner | stop, **beside}
         elif event.extras:
             openai_moderation.declare(event.extras.get("moderation"), ledger)

@@ -97,9 +97,6 @@ _NESTED: dict[str, Fate] = {
     "output_config.effort": Fate(loss="effort.clamped"),
 }
 
-STOP_FIELDS = "stop_fields"
-"""extra of a streamed answer: fields of its last event, which are none of a whole answer; they are not written again"""
-
 _BLOCKS: dict[str, Fate] = {
     "caller": Fate(loss="tool.option", harmless=({"type": "direct"},)),
     "toolset_name": Fate(loss="tool.option"),
@@ -113,7 +110,6 @@ _BLOCKS: dict[str, Fate] = {
 
 RESPONSE_FATES: Fates = {
     **_BLOCKS,
-    STOP_FIELDS: Fate(loss="resp.meta", place="message_stop"),
     # Figures of usage: what each step cost, some of it not in the totals.
     "iterations": Fate(loss="usage.detail", harmless=([],)),
     "fallback_credit": Fate(loss="usage.detail"),
@@ -243,7 +239,7 @@ TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 FAST_BETA = "fast-mode-2026-02-01"
 
 
-class BlockDelta(Struct, gc=False):
+class BlockDelta(Struct, gc=False, forbid_unknown_fields=True):
     """What a content_block_delta adds: one of the four that consist of text."""
 
     type: str
@@ -253,7 +249,7 @@ class BlockDelta(Struct, gc=False):
     signature: str = ""
 
 
-class BlockDeltaEvent(Struct, gc=False):
+class BlockDeltaEvent(Struct, gc=False, forbid_unknown_fields=True):
     """A content_block_delta event as most of them are. Anything else is read as a dict."""
 
     type: str

@@ -170,6 +170,8 @@ class Conversation:
             "output": self._output(block),
         }
         if self._native:
+            if not block.call_id:
+                del item["call_id"]
             if block.name is not None:
                 item["name"] = block.name
             return _with_marks(item, block.item_id, block.status, block)

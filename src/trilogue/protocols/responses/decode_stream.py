@@ -17,7 +17,6 @@ from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTrun
 from trilogue.model import (
     Block,
     Delta,
-    Extras,
     Finish,
     Json,
     LogprobsDelta,
@@ -54,6 +53,7 @@ _decode_delta = msgspec.json.Decoder(ItemDelta).decode
 _ENDED = frozenset({"completed", "incomplete", *FAILED})
 _COMPLAINTS = ("detail", "message", "errors")
 """what an event without a type says when it is an error of a proxy"""
+_SIGNS_OF_LIFE = frozenset({"ping", "keepalive"})
 _PART_TYPES = ("output_text", "refusal", "text")
 
 _Open = TypeVar("_Open", bound=OpenItem)
@@ -94,13 +94,19 @@ class ResponsesStreamDecoder(StreamDecoder):
         kind = body.get("type")
         kind = kind if type(kind) is str and kind else event.event
         if kind in _OF_ITEMS:
-            _OF_ITEMS[kind](self, sort_fields(body, ITEM_EVENT)[0])
+            known, rest = sort_fields(body, ITEM_EVENT)
+            if rest:
+                self.note(kind, rest)
+            _OF_ITEMS[kind](self, known)
         elif kind in _OF_RESPONSE:
             _OF_RESPONSE[kind](self, body)
         elif body.get("error") or (not kind and any(body.get(name) for name in _COMPLAINTS)):
             raise UpstreamFailure(decode_failure(body))
         elif "output" in body and LooseFields(body).text("status") in _ENDED:
             self._terminal(body, "")
+        elif kind and kind not in _SIGNS_OF_LIFE and "output_index" not in body:
+            # Those of items only tell how one proceeds: it comes whole when it is done.
+            self.note("", {kind: True})
 
     def flows(self, event: Delta | ReasoningDelta) -> bool:
         """If it is known which part they add to."""
@@ -176,8 +182,10 @@ class ResponsesStreamDecoder(StreamDecoder):
         )
         self._out.append(start)
 
-    def _lifecycle(self, body: dict[str, Json]) -> None:
+    def _lifecycle(self, body: dict[str, Json], name: str) -> None:
         response = _response_of(body)
+        if beside := _beside(body, response):
+            self.note(f"response.{name}", beside)
         if response.get("status") in FAILED:
             raise UpstreamFailure(failure_of_response(response))
         if not self._started:
@@ -197,7 +205,8 @@ class ResponsesStreamDecoder(StreamDecoder):
             stop=decode_stop(status or "", envelope.incomplete, self._calls),
             usage=envelope.usage,
             tier=envelope.tier,
-            extras=_with_beside(envelope.extras, body, response),
+            # What the last event says beside the response, as GitHub Copilot does, belongs to the answer too.
+            extras={**(envelope.extras or {}), **_beside(body, response)} or None,
         )
         self.end(finish)
 
@@ -363,25 +372,25 @@ def _response_of(body: dict[str, Json]) -> dict[str, Json]:
     return fields.rest() or {}
 
 
-def _with_beside(extras: Extras, body: dict[str, Json], response: dict[str, Json]) -> Extras:
-    """What the last event says beside the response, as GitHub Copilot does, belongs to the answer too."""
-    if body.keys() <= _TERMINAL or body.get("response") is not response:
-        return extras
-    known = _TERMINAL | response.keys()
-    return {**(extras or {}), **{name: item for name, item in body.items() if name not in known and item is not None}}
+def _beside(body: dict[str, Json], response: dict[str, Json]) -> dict[str, Json]:
+    """What an event says beside the response that it is about."""
+    if body.keys() <= _AROUND or body.get("response") is not response:
+        return {}
+    known = _AROUND | response.keys()
+    return {name: item for name, item in body.items() if name not in known and item is not None}
 
 
 def _ids(item: dict[str, Json]) -> list[str]:
     return [value for value in (item.get("id"), item.get("call_id")) if value and type(value) is str]
 
 
-_TERMINAL = frozenset({"type", "sequence_number", "response", "event_id"})
+_AROUND = frozenset({"type", "sequence_number", "response", "event_id"})
 
 _D = ResponsesStreamDecoder
 _OF_RESPONSE: dict[str, Callable[[ResponsesStreamDecoder, dict[str, Json]], None]] = {
-    "response.created": _D._lifecycle,
-    "response.queued": _D._lifecycle,
-    "response.in_progress": _D._lifecycle,
+    "response.created": partial(_D._lifecycle, name="created"),
+    "response.queued": partial(_D._lifecycle, name="queued"),
+    "response.in_progress": partial(_D._lifecycle, name="in_progress"),
     "response.completed": partial(_D._terminal, name="completed"),
     "response.incomplete": partial(_D._terminal, name="incomplete"),
     "response.failed": partial(_D._terminal, name="failed"),

@@ -106,7 +106,7 @@ def _output(fields: Fields, kind: CallKind) -> Block:
     plain = value is None or type(value) is str
     path = fields.at("output")
     return ToolResult(
-        call_id=fields.text("call_id") or item_id or mint("call_", fields.path),
+        call_id=fields.text("call_id") or item_id or "",
         content=(Text(text=value or "", path=path),)
         if plain
         else decode_parts(value, path, type(fields), "input_text"),

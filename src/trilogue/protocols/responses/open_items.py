@@ -19,6 +19,7 @@ from trilogue.model import (
     CitationDelta,
     Delta,
     Event,
+    Extras,
     Json,
     LogprobsDelta,
     Opaque,
@@ -35,6 +36,7 @@ from trilogue.protocols.responses.decode_response import decode_message, decode_
 from trilogue.protocols.responses.items import of_kind
 
 _CLOSED = -1
+_PART = {"type", "text", "refusal", "annotations", "logprobs", BREAKPOINT}
 
 
 class Sink(Interface):
@@ -58,6 +60,8 @@ class Part(Struct, eq=False):
     citations: int = 0
     logprobs: bool = False
     finished: bool = False
+    extras: dict[str, Json] = {}
+    """what its block has begun with; that counts, as where ids change with every event"""
 
     def text(self) -> str:
         """What came so far. A server repeats it in several events: it is put together once."""
@@ -106,10 +110,10 @@ class OpenMessage(OpenItem):
         """The server announces a part: a refusal, or else a text."""
         if index in self._parts:
             return
-        if value["type"] == "refusal":
-            self._open(index, Refusal)
-        else:
-            self._open(index, Text, read_breakpoint(LooseFields(value)) if BREAKPOINT in value else None)
+        kind = Refusal if value["type"] == "refusal" else Text
+        cache = read_breakpoint(LooseFields(value)) if BREAKPOINT in value else None
+        extras = None if value.keys() <= _PART else {name: item for name, item in value.items() if name not in _PART}
+        self._open(index, kind, cache, extras)
 
     def finish_part(self, index: int) -> None:
         """The server says that a part is complete."""
@@ -153,7 +157,7 @@ class OpenMessage(OpenItem):
             return False
         (part,) = self._parts.values()
         said = {"type": "output_text", "text": part.text(), "annotations": [], "logprobs": []}
-        return item.get("content") == [said]
+        return item.get("content") == [said] and item.keys() <= self.item.keys()
 
     def _add_missing(self, blocks: tuple[Block, ...]) -> None:
         keys = sorted(self._parts)
@@ -167,13 +171,20 @@ class OpenMessage(OpenItem):
                 self._open(keys[-1], type(block), block.cache)
             self._complete(self._parts[keys[n]], block)
 
-    def _open(self, index: int, kind: type[Text | Refusal], cache: CacheMark | None = None) -> Part:
+    def _open(
+        self,
+        index: int,
+        kind: type[Text | Refusal],
+        cache: CacheMark | None = None,
+        extras: Extras = None,
+    ) -> Part:
         for earlier in self._parts.values():
             if earlier.finished:
                 self._close(earlier)
         path = f"output[{self.position}].content[{len(self._parts)}]"
-        block = kind(text="", cache=cache, path=path, extras=message_marks(self.item) or None)
-        self._parts[index] = part = Part(self.sink.begin(block))
+        begun = {**(extras or {}), **message_marks(self.item)}
+        block = kind(text="", cache=cache, path=path, extras=begun or None)
+        self._parts[index] = part = Part(self.sink.begin(block), extras=begun)
         return part
 
     def _close(self, part: Part, block: Block | None = None) -> None:
@@ -190,8 +201,9 @@ class OpenMessage(OpenItem):
                 self.cite(part, citation)
             if not part.logprobs:
                 self.weigh(part, block.logprobs)
-        unusual = "item_status" in (block.extras or {}) and part.text() == block.text
-        self._close(part, block if unusual else None)
+        extras = {**(block.extras or {}), **part.extras}
+        says_more = extras != part.extras and part.text() == block.text
+        self._close(part, replace(block, extras=extras) if says_more else None)
 
 
 class OpenReasoning(OpenItem):
@@ -204,7 +216,8 @@ class OpenReasoning(OpenItem):
     def __post_init__(self) -> None:
         item_id = self.item.get("id")
         self._id = item_id if isinstance(item_id, str) else None
-        self._block = self.sink.begin(Reasoning(id=self._id, path=self.path))
+        begun = of_kind(self.decode(self.item)[0], Reasoning)
+        self._block = self.sink.begin(Reasoning(id=self._id, path=self.path, extras=begun.extras))
 
     def think(self, raw: bool, index: int, text: str) -> Part:
         """More of a part."""

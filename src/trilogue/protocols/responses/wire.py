@@ -251,6 +251,7 @@ FAILED = ("failed", "cancelled")
 """Statuses of responses that ended without an answer."""
 
 ITEM_EVENT: Kinds = {
+    **dict.fromkeys(("type", "sequence_number", "event_id", "obfuscation", "annotation_index"), object),
     "output_index": int,
     "content_index": int,
     "summary_index": int,
@@ -269,8 +270,8 @@ ITEM_EVENT: Kinds = {
 """What the events about items say, each some of it."""
 
 
-class ItemDelta(Struct, gc=False):
-    """A delta of text, reasoning or arguments, as far as it matters. The rest is skipped without being built."""
+class ItemDelta(Struct, gc=False, forbid_unknown_fields=True):
+    """A delta of text, reasoning or arguments; one with other fields is read as a dict."""
 
     type: str
     delta: str | None = None
@@ -278,3 +279,7 @@ class ItemDelta(Struct, gc=False):
     content_index: int = 0
     summary_index: int = 0
     logprobs: list[Json] | None = None
+    item_id: Json = None
+    sequence_number: Json = None
+    event_id: Json = None
+    obfuscation: Json = None
