@@ -40,6 +40,8 @@ from trilogue.sse import SseEvent, SseParser
 
 _LESSONS = 3
 """forms of the same event that are learnt one after the other: a server that has more is not worth the while"""
+_MOST_NOTED = 100
+"""fields that nobody knows, of one place; a server that makes up names must not fill the memory"""
 
 
 class StreamDecoder:
@@ -172,7 +174,9 @@ class StreamDecoder:
 
     def note(self, place: str, fields: dict[str, Json]) -> None:
         """Keep fields that nobody knows, and that belong to no block, until the answer ends."""
-        self._beside.setdefault(place, {}).update(fields)
+        noted = self._beside.setdefault(place, {})
+        if len(noted) < _MOST_NOTED:
+            noted.update(fields)
 
     def end(self, event: Event) -> None:
         """Give out the last event."""

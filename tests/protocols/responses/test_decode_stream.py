@@ -421,3 +421,11 @@ def test_a_call_at_a_wrong_index_is_one_call(wrong: str) -> None:
     blocks = collect(found).blocks
     assert [(block.id, block.arguments) for block in blocks if isinstance(block, ToolCall)] == [("call_1", '{"a":1}')]
     assert len(blocks) == 1
+
+
+def test_names_that_a_server_makes_up_do_not_pile_up() -> None:
+    """Some of them are told at the end; the memory for all of them would have no limit."""
+    found = events(created(), *(sse(f"response.novel_{number}") for number in range(1_000)), completed(DONE))
+    (finish,) = [event for event in found if isinstance(event, Finish)]
+    assert finish.beside is not None
+    assert len(finish.beside[""]) == 100
