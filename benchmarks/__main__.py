@@ -146,7 +146,7 @@ def order(options: argparse.Namespace, progress: Progress) -> Order:
     own = [trilogue(python.program)] if TRILOGUE in names else []
     return Order(
         gateways=sorted([*found, *own], key=lambda gateway: NAMES.index(gateway.name)),
-        notes=notes,
+        notes=[*filter(None, [python.notice]), *notes],
         pairs=frozenset(options.pairs),
         settings=settings,
         grow=not options.quick and not options.no_growth and TRILOGUE in names,

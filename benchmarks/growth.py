@@ -43,7 +43,7 @@ FILES_PER_STREAM = 2
 FILES_FOR_THE_REST = 500
 
 WORKER_CONNECTIONS = 64
-WORKER_REPEAT = 3
+WORKER_REPEAT = 7
 WORKER_SECONDS = 1.5
 CORES_FOR_TWO_WORKERS = 4
 
@@ -129,7 +129,7 @@ def steps(bench: Bench, files: int, into: Growth) -> Iterator[Step]:
     yield from _length_steps(bench, gateway, into)
     yield from _request_steps(bench, gateway, into)
     yield from _open_steps(bench, gateway, files, into)
-    yield Step("one and two workers", 20, lambda: measure_workers(bench, into))
+    yield Step("one and two workers", 45, lambda: measure_workers(bench, into))
 
 
 def _with_gateway(bench: Bench, gateway: Gateway, run: Callable[[Running], None], notes: list[str]) -> None:

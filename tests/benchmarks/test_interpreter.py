@@ -149,3 +149,11 @@ def test_imports_are_measured_under_the_interpreter_that_was_asked_for(tmp_path:
     program.chmod(0o755)
     assert import_seconds(1, "import json", str(program)) is not None
     assert log.read_text().count("run") == 3
+
+
+def test_figures_of_a_slow_build_are_marked() -> None:
+    """Nobody should take them for those of an installation."""
+    built = replace(PYTHON, path="/opt/python/bin/python3", optimized=False)
+    assert "--python /usr/bin/python3" in (built.notice or "")
+    assert replace(built, optimized=True).notice is None
+    assert replace(built, path="/usr/bin/python3.11").notice is None
