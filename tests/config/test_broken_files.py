@@ -166,9 +166,10 @@ BROKEN = {
         ["providers.a/b: a provider's name must be letters, digits, dots, dashes and underscores, at most 64 (line 1)"],
     ),
     "headers of the gateway": (
-        "providers: {a: {protocol: openai_responses, headers: {Host: x, 'a b': y}}}\n",
+        "providers: {a: {protocol: openai_responses, headers: {Host: x, Accept-Encoding: br, 'a b': y}}}\n",
         [
             "providers.a.headers.Host: is set by the gateway itself (line 1)",
+            "providers.a.headers.Accept-Encoding: is set by the gateway itself (line 1)",
             "providers.a.headers: the name of a header must be letters, digits and dashes (line 1)",
         ],
     ),

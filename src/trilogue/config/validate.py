@@ -19,7 +19,7 @@ MIN_SEAL_KEY = 32
 MIN_ADMIN_KEY = 16
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
-_SET_BY_GATEWAY = OF_CONNECTION | {"content-type"}
+_SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
 
 Found = Iterator[tuple[str, str]]
 

@@ -40,7 +40,3 @@ class ProxyRing:
         """Something came through it."""
         self._failures[index] = 0
         self._until[index] = 0.0
-
-    def resting(self, now: float) -> list[int]:
-        """Those that are skipped."""
-        return [index for index, until in enumerate(self._until) if until > now]
