@@ -100,9 +100,10 @@ def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path)
     if not running:
         keeper = Keeper(book(), path, START)
     assert attempt(keeper, START + 2, None) is not None
+    until(lambda: len(list(tmp_path.glob("pool.db.broken-*"))) == 1)
+    until(lambda: not keeper._writer.failing and keeper._writer._queue.empty() and not keeper._writer._pending)
     assert attempt(keeper, START + 4, RATE_LIMITED) is not None
     keeper.close(START + 4)
-    assert len(list(tmp_path.glob("pool.db.broken-*"))) == 1
     fresh = book()
     load_into(fresh, path, START + 4)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 4)]

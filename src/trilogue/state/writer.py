@@ -64,6 +64,7 @@ class Writer:
             self._collect()
             if self._pending and not self._write():
                 if self._closing:
+                    self._write()  # a file that was found broken just now is a new one by now
                     break
                 time.sleep(RETRY_SECONDS)
         if self._connection is not None:
