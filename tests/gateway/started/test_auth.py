@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started
+from tests.gateway.process import Started
 from tests.gateway.running import CLIENT_KEY
 from tests.gateway.wire import Answer, exchange, payload
-from tests.scripted.server import ScriptedUpstream
 from trilogue.gateway.auth import ClientKey, KeyRing, is_local_host, is_local_origin
 from trilogue.model import Protocol
 
@@ -30,22 +28,6 @@ ENDPOINTS = [
     ("GET", "/v1/no/such/path"),
     ("DELETE", "/v1/responses/resp_1"),
 ]
-
-KEYLESS = QUICK.replace("keys: [env:TRILOGUE_KEY]\n", "")
-
-
-@pytest.fixture(scope="module")
-def locked(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """A gateway that asks for a key."""
-    with started(tmp_path_factory.mktemp("locked"), QUICK, up.url) as gateway:
-        yield gateway
-
-
-@pytest.fixture(scope="module")
-def local(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """A gateway without keys."""
-    with started(tmp_path_factory.mktemp("local"), KEYLESS, up.url) as gateway:
-        yield gateway
 
 
 Headers = tuple[tuple[str, str], ...]

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.gateway.process import QUICK, Started, started
+from tests.gateway.process import Started
 from tests.gateway.running import CLIENT_KEY
-from tests.gateway.started.test_auth import KEYLESS, ask
+from tests.gateway.started.test_auth import ask
 from tests.gateway.wire import payload
-from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
 
 PAGE = ("origin", "https://app.example")
 LOCAL_PAGE = ("origin", "http://localhost:5173")
 KEY = ("authorization", f"Bearer {CLIENT_KEY}")
 PATHS = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/models", "/", "/no/such/path"]
-
-
-@pytest.fixture(scope="module")
-def locked(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    with started(tmp_path_factory.mktemp("locked"), QUICK, up.url) as gateway:
-        yield gateway
-
-
-@pytest.fixture(scope="module")
-def local(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    with started(tmp_path_factory.mktemp("local"), KEYLESS, up.url) as gateway:
-        yield gateway
 
 
 @pytest.mark.parametrize("path", PATHS)
