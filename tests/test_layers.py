@@ -22,6 +22,7 @@ LAYERS = {
     "headers": 1,
     "cipher": 1,
     "model": 1,
+    "profiles": 1.5,
     "protocols": 2,
     "translate": 3,
     "lint": 3,

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
         UpstreamTruncated,
     )
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
+    from trilogue.profiles import Profile, profile_for
     from trilogue.protocols.codec import Codec, ErrorReply, Target
     from trilogue.protocols.jsontext import dump
-    from trilogue.protocols.profile import Profile, profile_for
     from trilogue.protocols.registry import codec
     from trilogue.translate.exchange import Exchange
     from trilogue.translate.requests import RequestTranslation, translate_request
@@ -98,7 +98,7 @@ _HOMES = {
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
     "trilogue.protocols.jsontext": "dump",
-    "trilogue.protocols.profile": "Profile profile_for",
+    "trilogue.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
     "trilogue.translate.exchange": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",

@@ -82,5 +82,5 @@ def test_bad_variables_are_named_without_their_value() -> None:
 def test_without_a_file() -> None:
     """Keys and proxies both come from the environment; a file without providers takes the keys only."""
     environ = {**KEYS, "HTTPS_PROXY": PROXY, "NO_PROXY": "api.anthropic.com"}
-    assert proxies(zero_config(environ)) == {"openai": [PROXY], "openai-chat": [PROXY]}
+    assert proxies(zero_config(environ)) == {"openai": [PROXY]}
     assert proxies(parse(b"mode: strict\n", environ, Path())) == {}

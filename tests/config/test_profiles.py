@@ -6,7 +6,7 @@ from msgspec.structs import fields
 
 from trilogue.config.profiles import PROFILES, ProfileName, ProfileSettings
 from trilogue.model import Protocol
-from trilogue.protocols.profile import Profile, profile_for
+from trilogue.profiles import Profile, profile_for
 
 
 def test_names_are_the_same_in_type_and_table() -> None:

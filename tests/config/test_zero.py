@@ -33,23 +33,20 @@ def test_both_vendors() -> None:
     config = zero_config({"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"})
     assert urls(config) == {
         "openai": "https://api.openai.com/v1",
-        "openai-chat": "https://api.openai.com/v1",
         "anthropic": "https://api.anthropic.com",
         "demo": "demo:",
     }
     keys = {name: [a.key.reveal() for a in one.accounts if a.key] for name, one in config.providers.items()}
-    assert keys == {"openai": ["o"], "openai-chat": ["o"], "anthropic": ["a"], "demo": []}
+    assert keys == {"openai": ["o"], "anthropic": ["a"], "demo": []}
     assert config.providers["anthropic"].auth == "x-api-key"
 
 
-@pytest.mark.parametrize(
-    ("client", "provider"),
-    [(Protocol.CHAT, "openai-chat"), (Protocol.RESPONSES, "openai"), (Protocol.MESSAGES, "openai")],
-)
-def test_chat_clients_are_passed_through(client: Protocol, provider: str) -> None:
-    """The same model in the client's own protocol needs no translation."""
-    router = zero_config({"OPENAI_API_KEY": "o"}).router()
-    assert router.resolve("gpt-5", client).targets == ((provider, "gpt-5"),)
+def test_openai_speaks_both_of_its_protocols() -> None:
+    """Chat clients are passed through where the model takes their request in Chat."""
+    config = zero_config({"OPENAI_API_KEY": "o"})
+    assert config.providers["openai"].protocols == (Protocol.RESPONSES, Protocol.CHAT)
+    for client in Protocol:
+        assert config.router().resolve("gpt-5", client).targets == (("openai", "gpt-5"),)
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "chatgpt-4o-latest", "codex-mini", "o3"])
@@ -77,7 +74,7 @@ def test_base_urls() -> None:
             "ANTHROPIC_BASE_URL": "http://localhost:2",
         }
     )
-    assert urls(config)["openai-chat"] == "http://localhost:1/v1"
+    assert urls(config)["openai"] == "http://localhost:1/v1"
     assert urls(config)["anthropic"] == "http://localhost:2"
 
 

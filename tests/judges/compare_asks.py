@@ -14,7 +14,15 @@ CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
 # A loss that explains a difference in a field. Text may only be added by these, never be missing.
 EXCUSES: dict[str, frozenset[str]] = {
-    "system": frozenset({"format.json_object", "format.details", "system.position"}),
+    "system": frozenset(
+        {
+            "format.json_object",
+            "format.json_word",
+            "format.schema_in_words",
+            "format.details",
+            "system.position",
+        }
+    ),
     "text": frozenset(
         {
             "document.as_text",
@@ -55,7 +63,7 @@ EXCUSES: dict[str, frozenset[str]] = {
         {"tool_choice.dropped", "tool_choice.allowed_filtered", "tool.name_mangled", "tool.custom_emulated"}
     ),
     "parallel": frozenset({"tool_choice.dropped"}),
-    "max_tokens": frozenset({"max_tokens.defaulted", "max_tokens.raised"}),
+    "max_tokens": frozenset({"max_tokens.defaulted", "max_tokens.raised", "max_tokens.lowered"}),
     "temperature": frozenset({"temperature.clamped", "sampling.dropped"}),
     "top_p": frozenset({"sampling.dropped"}),
     "top_k": frozenset({"sampling.dropped"}),
@@ -69,10 +77,12 @@ EXCUSES: dict[str, frozenset[str]] = {
             "thinking.no_room",
             "thinking.mode",
             "thinking.dropped_forced_tool",
+            "thinking.dropped_tools",
+            "thinking.unavailable",
             "thinking.replay_missing",
         }
     ),
-    "format": frozenset({"format.json_object", "schema.transformed"}),
+    "format": frozenset({"format.json_object", "format.schema_in_words", "schema.transformed"}),
     "user": frozenset({"user.hashed"}),
     "metadata": frozenset({"metadata.kept"}),
     "arguments": frozenset({"arguments.invalid_json"}),
@@ -338,9 +348,15 @@ def _parallel(pair: Pair) -> list[str]:
     return [f"parallel {wanted} became {found}"]
 
 
+_NOT_REASONING = re.compile(r"gpt-4|llama")
+"""Models that do not reason: nobody has to tell them so."""
+
+
 def _effort(pair: Pair) -> list[str]:
     wanted, found = pair.before.effort, pair.after.effort
     if wanted == found or pair.excused("effort"):
+        return []
+    if wanted == "none" and found is None and _NOT_REASONING.match(pair.translated["model"]):
         return []
     if wanted is None and found == "medium" and (pair.body.get("reasoning") or {}).get("enabled"):
         # Routers say only that there shall be reasoning; medium is what they mean.

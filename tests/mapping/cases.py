@@ -17,8 +17,13 @@ Body = dict[str, Any]
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 PROTOCOLS = {"C": C, "M": M, "R": R}
 CROSS = ("C>M", "C>R", "M>C", "M>R", "R>C", "R>M")
-MODELS = {C: "gpt-5.6", M: "claude-opus-5", R: "gpt-5.6"}
+MODELS = {C: "gpt-5.2", M: "claude-opus-5", R: "gpt-5.6"}
+"""the models of rows that name none: newer ones on Chat take tools only with a word about reasoning"""
 OLD, NEW, COMPAT = "claude-sonnet-4-5", "claude-opus-5", "llama-3.3-70b"
+NEWEST = "gpt-5.6"
+"""of OpenAI's: reasons unless told not to, and takes cache marks"""
+PLAIN = "gpt-4.1"
+"""of OpenAI's: does not reason"""
 
 Test = Callable[[Any], bool]
 
@@ -137,6 +142,7 @@ class Ask:
     refused: str | None = None
     declared: str | None = None
     model: str = ""
+    vendor: str = ""
     repair: bool = False
 
     @property
@@ -148,7 +154,7 @@ class Ask:
     def target(self) -> Target:
         """Where it goes."""
         protocol = pair(self.pair)[1]
-        return Target.of(protocol, self.model or MODELS[protocol])
+        return Target.of(protocol, self.model or MODELS[protocol], vendor=self.vendor)
 
     @property
     def body(self) -> Body:

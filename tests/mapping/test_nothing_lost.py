@@ -230,7 +230,12 @@ def _carried(value: Any, body: Body) -> bool:
     return all(word in text for word in words)
 
 
-TARGETS = {C: ("gpt-5.6", "llama-3.3-70b"), M: ("claude-opus-5", "claude-sonnet-4-5"), R: ("gpt-5.6",)}
+TARGETS = {
+    C: ("gpt-5.6", "gpt-4o", "llama-3.3-70b"),
+    M: ("claude-opus-5", "claude-sonnet-4-5", "claude-3-5-haiku-20241022"),
+    R: ("gpt-5.6", "gpt-4.1"),
+}
+"""models that take much, and such as do not reason"""
 DIRECTIONS = [
     pytest.param(source, target, model, id=f"{source.short}-{target.short}-{model}")
     for source in (C, M, R)

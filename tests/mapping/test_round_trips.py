@@ -17,7 +17,7 @@ from trilogue.lint import lint_request, lint_response
 
 CROSS = [pytest.param(a, b, id=f"{a.short}-{b.short}") for a in (C, M, R) for b in (C, M, R) if a is not b]
 pairs = pytest.mark.parametrize(("source", "over"), CROSS)
-MODELS = {C: "gpt-5.6", M: "claude-opus-5", R: "gpt-5.6"}
+MODELS = {C: "gpt-5.2", M: "claude-opus-5", R: "gpt-5.6"}
 SEEDS = 60
 SEALER = Sealer([bytes(range(32))])
 

@@ -281,10 +281,12 @@ BLOCKS = (
         },
         {
             "messages[1].content[0]": like(type="text", text="before"),
-            "messages[1].content[1]": like(type="tool_use", id="call_1"),
-            "messages[1].content[2]": like(type="text", text="after"),
+            "messages[1].content[1]": like(type="text", text="after"),
+            "messages[1].content[2]": like(type="tool_use", id="call_1"),
+            "messages[1].content[3]": ABSENT,
             "messages[2].content[0].type": "tool_result",
         },
+        lost="order.flattened",
     ),
     Ask(
         "content then calls",

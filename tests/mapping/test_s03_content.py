@@ -268,7 +268,48 @@ REFUSED = (
     *(Ask("generated image", f"R>{p}", {"input": [SAID, PICTURE, SAID]}, declared="input[1]") for p in "CM"),
 )
 
-CASES = (*EXACT, *LIMITS, *EMPTIES, *REFUSED)
+TEXT_ONLY = (("deepseek-chat", "C"), ("o3-mini", "C"), ("o3-mini", "R"), ("gpt-3.5-turbo", "R"))
+SOURCES = {"C": "MR", "R": "CM"}
+SEEN = {"role": "assistant", "content": "Seen."}
+
+
+def earlier(protocol: str, shown: Body) -> Body:
+    """A request with a picture in its first turn, and another turn since."""
+    turns = [{"role": "user", "content": [TEXT[protocol], shown]}, SEEN, SAID]
+    return {"input" if protocol == "R" else "messages": turns}
+
+
+BY_MODEL = (
+    *(
+        Ask(f"an image for {model}", f"{p}>{q}", user(p, TEXT[p], IMAGE_DATA[p]), refused=part(p, 1), model=model)
+        for model, q in TEXT_ONLY
+        for p in SOURCES[q]
+    ),
+    *(
+        Ask(
+            f"an earlier image for {model}",
+            f"{p}>{q}",
+            earlier(p, IMAGE_DATA[p]),
+            {turn(q): lambda content: "image" in str(content) and DATA not in str(content)},
+            lost="media.dropped",
+            may="text.blocks_joined",
+            model=model,
+        )
+        for model, q in TEXT_ONLY
+        for p in SOURCES[q]
+    ),
+    *(
+        Ask(
+            "an image of a type that Claude does not take",
+            f"{p}>M",
+            user(p, {**IMAGE_DATA[p], "image_url": made("data:image/bmp;base64,Qk0=")}),
+            refused=part(p),
+        )
+        for p, made in (("C", lambda url: {"url": url}), ("R", str))
+    ),
+)
+
+CASES = (*EXACT, *LIMITS, *EMPTIES, *REFUSED, *BY_MODEL)
 
 
 @rows(CASES)

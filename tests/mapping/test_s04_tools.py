@@ -129,6 +129,66 @@ DOWNGRADED = (
     ),
 )
 
+ALTERNATIVES: Body = {
+    "anyOf": [
+        {"type": "object", "properties": {"city": {"type": "string"}, "n": {"type": "integer"}}, "required": ["city"]},
+        {"type": "object", "properties": {"city": {"type": "string"}, "at": EMPTY}, "required": ["city", "at"]},
+    ]
+}
+MERGED: Body = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "n": {"type": "integer"}, "at": EMPTY},
+    "required": ["city"],
+}
+POINTED: Body = {"$ref": "#/$defs/Place", "$defs": {"Place": SCHEMA}}
+MADE: dict[str, Any] = {
+    "C": lambda schema: chat(parameters=schema),
+    "M": lambda schema: messages(schema=schema),
+    "R": lambda schema: responses(parameters=schema),
+}
+MANY = [f"look_{number}" for number in range(21)]
+OF_THE_TARGET = (
+    *(
+        Ask(
+            name,
+            pair,
+            {"tools": [MADE[pair[0]](schema)]},
+            {"tools[0]": tool(name="look", **{SCHEMA_KEY[pair[-1]]: like(**wanted)})},
+            lost="schema.transformed",
+        )
+        for name, schema, wanted in (
+            ("alternatives at the top", ALTERNATIVES, {**MERGED, "anyOf": ABSENT}),
+            ("one of several at the top", {"oneOf": ALTERNATIVES["anyOf"]}, {**MERGED, "oneOf": ABSENT}),
+            (
+                "all at the top",
+                {"allOf": ALTERNATIVES["anyOf"]},
+                {**MERGED, "required": ["city", "at"], "allOf": ABSENT},
+            ),
+            ("a reference at the top", POINTED, {**SCHEMA, "$ref": ABSENT}),
+        )
+        for pair in PAIRS
+    ),
+    *(
+        Ask(
+            "alternatives inside",
+            pair,
+            {"tools": [MADE[pair[0]]({**SCHEMA, "properties": {"city": ALTERNATIVES}})]},
+            {"tools[0]": tool(**{SCHEMA_KEY[pair[-1]]: {**SCHEMA, "properties": {"city": ALTERNATIVES}}})},
+        )
+        for pair in PAIRS
+    ),
+    *(
+        Ask(
+            "more strict tools than Claude takes",
+            f"{p}>M",
+            {"tools": [made(name, strict=True) for name in MANY]},
+            {"tools[19].strict": True, "tools[20].strict": one_of(False, ABSENT)},
+            lost="tool.strict_downgraded",
+        )
+        for p, made in (("C", chat), ("R", responses))
+    ),
+)
+
 LARK = 'start: "x"'
 CUSTOM = {
     "C": {
@@ -314,6 +374,7 @@ CALLERS = tuple(
 CASES = (
     *FUNCTIONS,
     *DOWNGRADED,
+    *OF_THE_TARGET,
     *CUSTOMS,
     *NAMESPACES,
     *DEFERRED,

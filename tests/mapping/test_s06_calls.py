@@ -8,6 +8,7 @@ import pytest
 from tests.mapping.cases import (
     ABSENT,
     COMPAT,
+    NEWEST,
     USER,
     Answer,
     Ask,
@@ -261,8 +262,9 @@ MARKS = (
         Ask(
             "cache mark on a result",
             f"M>{p}",
-            results(content, **MARKED)["M"],
+            {**results(content, **MARKED)["M"], "thinking": {"type": "disabled"}},
             {f"{RESULT[p]}[-1]": like(text="look", prompt_cache_breakpoint={"mode": "explicit"})},
+            model=NEWEST,
         )
         for p in "CR"
         for content in ("look", [TEXT["M"]])
@@ -303,7 +305,7 @@ SCANS = tuple(
         lost="tool_result.media_moved document.as_text",
         model=model,
     )
-    for model in ("gpt-5.6", COMPAT)
+    for model in ("gpt-5.2", COMPAT)
 )
 
 ERRORS = (

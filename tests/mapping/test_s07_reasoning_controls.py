@@ -4,7 +4,23 @@ from typing import Any
 
 import pytest
 
-from tests.mapping.cases import ABSENT, COMPAT, OLD, Ask, Body, Test, at, check_ask, codes, like, one_of, rows
+from tests.mapping.cases import (
+    ABSENT,
+    COMPAT,
+    NEWEST,
+    OLD,
+    PLAIN,
+    Ask,
+    Body,
+    Test,
+    at,
+    check_ask,
+    codes,
+    like,
+    one_of,
+    rows,
+)
+from tests.mapping.test_s02_turns import TOOLS
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 OPUS_45, OPUS_46, FABLE = "claude-opus-4-5", "claude-opus-4-6", "claude-fable-5"
@@ -111,10 +127,17 @@ TO_BUDGET = (
 )
 
 SAID = {"C": "reasoning_effort", "R": "reasoning.effort"}
+
+
+def model_with(level: str) -> str:
+    """A model of OpenAI's that has this level: no model has all of them."""
+    return "gpt-5" if level == "minimal" else NEWEST
+
+
 LEVELS = ((1024, "minimal"), (1536, "minimal"), (4096, "low"), (16384, "medium"), (28672, "high"), (49152, "xhigh"))
 FROM_MESSAGES = (
     *(
-        Ask(f"effort {level}", f"M>{p}", {"output_config": {"effort": level}}, {SAID[p]: level})
+        Ask(f"effort {level}", f"M>{p}", {"output_config": {"effort": level}}, {SAID[p]: level}, model=NEWEST)
         for level in ("low", "medium", "high", "xhigh", "max")
         for p in "CR"
     ),
@@ -126,6 +149,7 @@ FROM_MESSAGES = (
             {SAID[p]: level},
             lost="thinking.budget",
             may="reasoning.visibility",
+            model=model_with(level),
         )
         for budget, level in (*LEVELS, (49153, "max"))
         for p in "CR"
@@ -168,8 +192,165 @@ FROM_MESSAGES = (
         )
         for p in "CR"
     ),
-    Ask("effort is exact", "C>R", effort("C", "minimal"), {"reasoning.effort": "minimal"}),
-    Ask("effort is exact", "R>C", effort("R", "minimal"), {"reasoning_effort": "minimal"}),
+    Ask("effort is exact", "C>R", effort("C", "minimal"), {"reasoning.effort": "minimal"}, model="gpt-5"),
+    Ask("effort is exact", "R>C", effort("R", "minimal"), {"reasoning_effort": "minimal"}, model="gpt-5"),
+)
+
+NEAREST = (
+    ("gpt-5", "none", "minimal", "effort.none"),
+    ("gpt-5", "xhigh", "high", "effort.clamped"),
+    ("gpt-5.2", "none", "none", ""),
+    ("gpt-5.2", "max", "xhigh", "effort.clamped"),
+    ("gpt-5.6", "minimal", "low", "effort.minimal"),
+    ("gpt-6", "none", "low", "effort.none"),
+    ("o3", "max", "high", "effort.clamped"),
+    ("gpt-5-pro", "low", "high", "effort.clamped"),
+    ("some-model", "max", "high", "effort.clamped"),
+    ("some-model", "none", "low", "effort.none"),
+)
+WITHOUT = ("claude-3-5-haiku-20241022", "claude-3-opus-20240229")
+TOLD_TO: tuple[tuple[str, Body], ...] = (
+    ("C>R", {"reasoning_effort": "high"}),
+    ("R>C", {"reasoning": {"effort": "high", "summary": "auto"}}),
+    *((f"M>{p}", {"output_config": {"effort": "high"}}) for p in "CR"),
+    *((f"M>{p}", {"thinking": {"type": "adaptive"}}) for p in "CR"),
+    *((f"M>{p}", {"thinking": {"type": "enabled", "budget_tokens": 2048}}) for p in "CR"),
+)
+TOLD_NOT_TO: tuple[tuple[str, Body], ...] = (
+    ("C>R", {"reasoning_effort": "none"}),
+    ("R>C", {"reasoning": {"effort": "none"}}),
+    *((f"M>{p}", {"thinking": {"type": "disabled"}}) for p in "CR"),
+)
+BY_MODEL = (
+    *(
+        Ask(f"{level} on {model}", pair, effort(pair[0], level), {SAID[pair[-1]]: got}, lost=lost, model=model)
+        for model, level, got, lost in NEAREST
+        for pair in ("C>R", "R>C")
+    ),
+    *(
+        Ask(f"{level} on {model}", f"M>{p}", {"output_config": {"effort": level}}, {SAID[p]: got}, lost, model=model)
+        for model, level, got, lost in NEAREST
+        if level in ("low", "xhigh", "max")
+        for p in "CR"
+    ),
+    *(
+        Ask(
+            "a model that does not reason",
+            pair,
+            fields,
+            {"reasoning_effort": ABSENT, "reasoning": ABSENT, "include": ABSENT},
+            lost="thinking.unavailable",
+            may="reasoning.visibility",
+            model=PLAIN,
+        )
+        for pair, fields in TOLD_TO
+    ),
+    *(
+        Ask(
+            "a model that does not reason is told not to",
+            pair,
+            fields,
+            {"reasoning_effort": ABSENT, "reasoning": ABSENT, "include": ABSENT},
+            model=PLAIN,
+        )
+        for pair, fields in TOLD_NOT_TO
+    ),
+    *(
+        Ask(
+            f"effort on {model}",
+            f"{p}>M",
+            effort(p, "high", 4000),
+            {"thinking": ABSENT, "output_config": ABSENT},
+            lost="thinking.unavailable",
+            model=model,
+        )
+        for model in WITHOUT
+        for p in "CR"
+    ),
+    Ask(
+        "a switch",
+        "M>C",
+        {"thinking": {"type": "disabled"}},
+        {"thinking": {"type": "disabled"}, "reasoning_effort": ABSENT},
+        model="deepseek-v4-flash",
+    ),
+    Ask(
+        "a switch that does nothing",
+        "M>C",
+        {"thinking": {"type": "disabled"}},
+        {"thinking": ABSENT, "reasoning_effort": ABSENT},
+        lost="effort.none",
+        model="deepseek-reasoner",
+    ),
+)
+
+BESIDE_TOOLS = (
+    *(
+        Ask(
+            "tools beside reasoning",
+            f"{p}>C",
+            {"tools": TOOLS[p], **fields},
+            {"reasoning_effort": "none", "tools": lambda tools: len(tools) == 1},
+            lost="thinking.dropped_tools",
+            model=NEWEST,
+        )
+        for p, fields in (
+            ("M", {}),
+            ("M", {"output_config": {"effort": "high"}}),
+            ("M", {"thinking": {"type": "adaptive"}}),
+            ("R", {}),
+            ("R", {"reasoning": {"effort": "high"}}),
+        )
+    ),
+    *(
+        Ask(
+            "tools without reasoning",
+            f"{p}>C",
+            {"tools": TOOLS[p], **fields},
+            {"reasoning_effort": "none"},
+            model=NEWEST,
+        )
+        for p, fields in (("M", {"thinking": {"type": "disabled"}}), ("R", {"reasoning": {"effort": "none"}}))
+    ),
+    *(
+        Ask(
+            "tools beside reasoning",
+            pair,
+            {"tools": TOOLS[pair[0]], **fields},
+            {"reasoning.effort": "high"},
+            model=NEWEST,
+        )
+        for pair, fields in (("C>R", {"reasoning_effort": "high"}), ("M>R", {"output_config": {"effort": "high"}}))
+    ),
+    *(
+        Ask(
+            "tools of a model that always reasons",
+            f"{p}>C",
+            {"tools": TOOLS[p]},
+            refused="tools",
+            model="gpt-5.4-pro",
+        )
+        for p in "MR"
+    ),
+    *(
+        Ask(
+            f"a forced tool on {model}",
+            "M>C",
+            {"tools": TOOLS["M"], "tool_choice": {"type": "any"}, "thinking": {"type": "adaptive"}},
+            {"thinking": {"type": "disabled"}, "tool_choice": "required"},
+            lost="thinking.dropped_forced_tool",
+            model=model,
+        )
+        for model in ("deepseek-v4-flash", "kimi-k2.5")
+    ),
+    Ask(
+        "a forced tool on a model that always reasons",
+        "M>C",
+        {"tools": TOOLS["M"], "tool_choice": {"type": "any"}, "output_config": {"effort": "high"}},
+        {"reasoning_effort": "high", "tool_choice": ABSENT},
+        lost="tool_choice.dropped",
+        model="kimi-k2-thinking",
+    ),
 )
 
 SHOWN: tuple[tuple[str, Test | object], ...] = (
@@ -199,6 +380,7 @@ VISIBLE = (
         for summary in ("auto", "concise", "detailed")
     ),
     Ask("summary", "R>C", {"reasoning": {"summary": "auto"}}, lost="reasoning.visibility"),
+    Ask("shown by default", "M>R", {"thinking": {"type": "adaptive"}}, {"reasoning.summary": "auto"}, model="gpt-5"),
     *(
         Ask(
             "context",
@@ -216,6 +398,15 @@ VISIBLE = (
     Ask("verbosity", "C>R", {"verbosity": "low"}, {"text.verbosity": "low"}),
     Ask("verbosity", "R>C", {"text": {"verbosity": "low"}}, {"verbosity": "low"}),
     *(
+        Ask(f"verbosity of {model}", pair, fields, {"verbosity": ABSENT, "text": ABSENT}, lost="verbosity", model=model)
+        for pair, fields in (("C>R", {"verbosity": "low"}), ("R>C", {"text": {"verbosity": "low"}}))
+        for model in (PLAIN, "o3", "gpt-5-codex")
+    ),
+    *(
+        Ask("usual verbosity", pair, fields, {"verbosity": ABSENT, "text": ABSENT}, model=PLAIN)
+        for pair, fields in (("C>R", {"verbosity": "medium"}), ("R>C", {"text": {"verbosity": "medium"}}))
+    ),
+    *(
         Ask(
             "task budget",
             f"M>{p}",
@@ -227,7 +418,7 @@ VISIBLE = (
     *(Ask("tool calls at most", f"R>{p}", {"max_tool_calls": 3}, declared="max_tool_calls") for p in "CM"),
 )
 
-CASES = (*TO_ADAPTIVE, *TO_BUDGET, *FROM_MESSAGES, *VISIBLE)
+CASES = (*TO_ADAPTIVE, *TO_BUDGET, *FROM_MESSAGES, *BY_MODEL, *BESIDE_TOOLS, *VISIBLE)
 
 
 @rows(CASES)
@@ -241,7 +432,8 @@ def test_row(case: Ask) -> None:
 def test_effort_to_budget_and_back_is_the_same_effort(protocol: str, level: str) -> None:
     """The table is its own inverse (E04), so a second hop does not drift."""
     there = Ask("there", f"{protocol}>M", effort(protocol, level), model=OLD).run().body
-    back = Ask("back", f"M>{protocol}", {"thinking": there["thinking"], "max_tokens": ROOM}).run()
+    said = {"thinking": there["thinking"], "max_tokens": ROOM}
+    back = Ask("back", f"M>{protocol}", said, model=model_with(level)).run()
     assert at(back.body, SAID[protocol]) == level
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.mapping.cases import ABSENT, USER, Ask, Body, check_ask, like, one_of, rows
+from tests.mapping.cases import ABSENT, COMPAT, USER, Ask, Body, check_ask, holds, like, one_of, rows
 
 SCHEMA = {
     "type": "object",
@@ -30,8 +30,11 @@ def responses(schema: Body = SCHEMA, **fields: Any) -> Body:
 
 
 FORMAT = {"type": "json_schema", "schema": SCHEMA}
+SENT = {"C": "response_format.json_schema.schema", "M": "output_config.format.schema", "R": "text.format.schema"}
 FULL: Body = {"strict": True, "description": "A place."}
 NAMED = {"name": "structured_output", "schema": SCHEMA, "strict": True}
+CLOSED = {**LOOSE, "additionalProperties": False}
+WITH_WORD = {"role": "user", "content": "Hi, in json"}
 CASES = (
     Ask(
         "schema",
@@ -80,17 +83,84 @@ CASES = (
         {"system": lambda system: "JSON" in str(system), "output_config": ABSENT},
         lost="format.json_object",
     ),
+    *(
+        Ask(f"an open schema from {p}", f"{p}>M", given(LOOSE), {SENT["M"]: CLOSED}, lost="schema.transformed")
+        for p, given in (("C", chat), ("R", responses))
+    ),
+    *(
+        Ask(
+            f"limits from {p}",
+            f"{p}>M",
+            given(LIMITS),
+            {f"{SENT['M']}.properties.city": like(minLength=ABSENT, description=holds("minLength", "2"))},
+            lost="schema.transformed",
+        )
+        for p, given in (("C", chat), ("R", responses))
+    ),
+    *(
+        Ask(
+            "a strict schema outside the subset",
+            pair,
+            given(LOOSE, strict=True),
+            {SENT[pair[-1]]: LOOSE, f"{SENT[pair[-1]].removesuffix('.schema')}.strict": False},
+            lost="format.details",
+        )
+        for pair, given in (("C>R", chat), ("R>C", responses))
+    ),
+    *(
+        Ask(
+            "a schema in words",
+            f"{p}>M",
+            given(),
+            {"output_config": ABSENT, "system": holds("JSON", "city", "required")},
+            lost="format.schema_in_words",
+            model="claude-sonnet-4-20250514",
+        )
+        for p, given in (("C", chat), ("R", responses))
+    ),
+    *(
+        Ask(
+            "a schema in words",
+            f"{p}>C",
+            given(),
+            {"response_format": {"type": "json_object"}, "messages[0]": holds("system", "JSON", "city")},
+            lost="format.schema_in_words",
+            model="deepseek-chat",
+        )
+        for p, given in (("M", messages), ("R", responses))
+    ),
     Ask(
         "any JSON",
         "C>R",
-        {"response_format": {"type": "json_object"}},
-        {"text.format": {"type": "json_object"}},
+        {"response_format": {"type": "json_object"}, "messages": [WITH_WORD]},
+        {"text.format": {"type": "json_object"}, "input": lambda items: len(items) == 1, "instructions": ABSENT},
     ),
     Ask(
         "any JSON",
         "R>C",
-        {"text": {"format": {"type": "json_object"}}},
+        {"text": {"format": {"type": "json_object"}}, "input": "Hi, in json"},
+        {"response_format": {"type": "json_object"}, "messages": lambda turns: len(turns) == 1},
+    ),
+    Ask(
+        "any JSON without the word",
+        "C>R",
         {"response_format": {"type": "json_object"}},
+        {"text.format": {"type": "json_object"}, "input": holds("JSON", "Hi")},
+        lost="format.json_word",
+    ),
+    Ask(
+        "any JSON without the word",
+        "R>C",
+        {"text": {"format": {"type": "json_object"}}},
+        {"response_format": {"type": "json_object"}, "messages": holds("JSON", "Hi")},
+        lost="format.json_word",
+    ),
+    Ask(
+        "any JSON without the word, of a server that does not ask for it",
+        "R>C",
+        {"text": {"format": {"type": "json_object"}}},
+        {"response_format": {"type": "json_object"}, "messages": lambda turns: len(turns) == 1},
+        model=COMPAT,
     ),
     *(Ask("plain text", f"C>{p}", {"response_format": {"type": "text"}}, {"output_config": ABSENT}) for p in "MR"),
     *(Ask("plain text", f"R>{p}", {"text": {"format": {"type": "text"}}}, {"output_config": ABSENT}) for p in "CM"),

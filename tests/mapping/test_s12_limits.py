@@ -7,11 +7,29 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 import trilogue
-from tests.mapping.cases import ABSENT, COMPAT, OLD, Ask, Body, C, M, R, answer, check_ask, choice, codes, request, rows
+from tests.mapping.cases import (
+    ABSENT,
+    COMPAT,
+    NEWEST,
+    OLD,
+    PLAIN,
+    Ask,
+    Body,
+    C,
+    M,
+    R,
+    answer,
+    check_ask,
+    choice,
+    codes,
+    request,
+    rows,
+)
 from trilogue import Protocol, Target
 from trilogue.lint import lint_stream
 
 STOPS = ["END", "STOP"]
+LIMIT = {"C": "max_completion_tokens", "M": "max_tokens", "R": "max_output_tokens"}
 TOKENS = (
     Ask("limit", "C>M", {"max_completion_tokens": 500}, {"max_tokens": 500}),
     Ask("old limit", "C>M", {"max_completion_tokens": ABSENT, "max_tokens": 500}, {"max_tokens": 500}),
@@ -43,6 +61,7 @@ TOKENS = (
     ),
     Ask("no limit", "C>R", {"max_completion_tokens": ABSENT}, {"max_output_tokens": ABSENT}),
     Ask("small limit", "C>R", {"max_completion_tokens": 5}, {"max_output_tokens": 16}, lost="max_tokens.raised"),
+    Ask("least limit", "C>R", {"max_completion_tokens": 0}, {"max_output_tokens": 16}, lost="max_tokens.raised"),
     Ask("small limit", "M>R", {"max_tokens": 5}, {"max_output_tokens": 16}, lost="max_tokens.raised"),
     Ask("small limit", "R>C", {"max_output_tokens": 16}, {"max_completion_tokens": 16}),
     Ask(
@@ -53,6 +72,29 @@ TOKENS = (
         may="max_tokens.raised",
     ),
     Ask("warm the cache", "M>C", {"max_tokens": 0}, refused="max_tokens"),
+    Ask("warm the cache of an older model", "M>R", {"max_tokens": 0}, refused="max_tokens", model="gpt-5.2"),
+    *(
+        Ask(
+            f"limit above that of {model}",
+            pair,
+            {LIMIT[pair[0]]: 200_000},
+            {LIMIT[pair[-1]]: most},
+            lost="max_tokens.lowered",
+            model=model,
+        )
+        for pairs, model, most in (
+            (("C>M", "R>M"), "claude-opus-5", 128_000),
+            (("C>M", "R>M"), "claude-sonnet-4-5", 64_000),
+            (("C>M", "R>M"), "claude-opus-4-1", 32_000),
+            (("C>M", "R>M"), "claude-3-haiku-20240307", 4_096),
+            (("M>C", "M>R", "C>R", "R>C"), "gpt-5.6", 128_000),
+            (("M>C", "M>R", "C>R", "R>C"), "o3", 100_000),
+            (("M>C", "M>R", "C>R", "R>C"), "gpt-4o", 16_384),
+            (("M>C", "M>R", "C>R", "R>C"), PLAIN, 32_768),
+        )
+        for pair in pairs
+    ),
+    Ask("limit of a server that nobody knows", "M>C", {"max_tokens": 200_000}, {"max_tokens": 200_000}, model=COMPAT),
 )
 
 SAMPLING = (
@@ -81,11 +123,62 @@ SAMPLING = (
         for name in ("temperature", "top_p")
         for p, model in (("C", "gpt-4o"), ("R", "gpt-4o"))
     ),
-    Ask("temperature", "C>R", {"temperature": 0.5}, {"temperature": 0.5}),
-    Ask("temperature", "R>C", {"temperature": 0.5}, {"temperature": 0.5}),
-    Ask("top_p", "C>R", {"top_p": 0.5}, {"top_p": 0.5}),
-    Ask("top_k", "M>C", {"top_k": 5}, {"top_k": 5}, model=COMPAT),
-    Ask("top_k", "M>C", {"top_k": 5}, {"top_k": ABSENT}, declared="top_k"),
+    *(
+        Ask(f"{name} on {model}", pair, {name: 0.5}, {name: 0.5}, model=model)
+        for name in ("temperature", "top_p")
+        for pair in ("C>R", "R>C")
+        for model in (PLAIN, "gpt-5.2")
+    ),
+    *(
+        Ask(f"{name} while {model} reasons", pair, {name: 0.5}, {name: ABSENT}, lost="sampling.dropped", model=model)
+        for name in ("temperature", "top_p")
+        for pair in ("C>R", "M>R", "M>C", "R>C")
+        for model in (NEWEST, "gpt-5", "o3")
+    ),
+    *(
+        Ask(
+            "temperature while a model reasons that was asked to",
+            pair,
+            {"temperature": 0.5, **fields},
+            {"temperature": ABSENT},
+            lost="sampling.dropped",
+            model="gpt-5.2",
+        )
+        for pair, fields in (
+            ("C>R", {"reasoning_effort": "low"}),
+            ("R>C", {"reasoning": {"effort": "low"}}),
+            ("M>C", {"output_config": {"effort": "low"}}),
+        )
+    ),
+    *(
+        Ask(
+            "temperature while a model does not reason",
+            pair,
+            {"temperature": 0.5, **fields},
+            {"temperature": 0.5},
+            model=NEWEST,
+        )
+        for pair, fields in (
+            ("C>R", {"reasoning_effort": "none"}),
+            ("R>C", {"reasoning": {"effort": "none"}}),
+            ("M>C", {"thinking": {"type": "disabled"}}),
+        )
+    ),
+    *(
+        Ask(f"usual {name}", pair, {name: 1}, {name: ABSENT}, model=NEWEST)
+        for name in ("temperature", "top_p")
+        for pair in ("C>R", "M>R", "M>C", "R>C")
+    ),
+    Ask(
+        "hot",
+        "R>C",
+        {"temperature": 1.8},
+        {"temperature": 1.5},
+        lost="temperature.clamped",
+        model="mistral-large-latest",
+    ),
+    Ask("top_k", "M>C", {"top_k": 5}, {"top_k": 5}, model="qwen/qwen3-32b", vendor="openrouter"),
+    *(Ask("top_k", "M>C", {"top_k": 5}, {"top_k": ABSENT}, declared="top_k", model=model) for model in ("", COMPAT)),
     Ask("top_k", "M>R", {"top_k": 5}, {"top_k": ABSENT}, declared="top_k"),
     *(
         Ask(name, f"C>{p}", {name: value}, declared=name)
@@ -108,13 +201,25 @@ SAMPLING = (
         "C>R",
         {"logprobs": True, "top_logprobs": 3},
         {"top_logprobs": 3, "include": lambda i: "message.output_text.logprobs" in i},
+        model=PLAIN,
     ),
     Ask(
         "logprobs",
         "R>C",
         {"top_logprobs": 3, "include": ["message.output_text.logprobs"]},
         {"logprobs": True, "top_logprobs": 3},
+        model=PLAIN,
     ),
+    *(
+        Ask("logprobs of a model that reasons", pair, fields, refused=path, model=model)
+        for model in (NEWEST, "gpt-5.2", "o3")
+        for pair, fields, path in (
+            ("C>R", {"logprobs": True}, "logprobs"),
+            ("R>C", {"top_logprobs": 3}, "top_logprobs"),
+            ("R>C", {"include": ["message.output_text.logprobs"]}, "include"),
+        )
+    ),
+    *(Ask("no logprobs of a model that reasons", "C>R", {"logprobs": False}, model=model) for model in (NEWEST, "o3")),
     Ask("logprobs", "C>M", {"logprobs": True}, declared="logprobs"),
     Ask("logprobs", "R>M", {"top_logprobs": 3}, declared="top_logprobs"),
 )
@@ -123,7 +228,16 @@ STOP = (
     Ask("stop", "C>M", {"stop": STOPS}, {"stop_sequences": STOPS}),
     Ask("one stop", "C>M", {"stop": "END"}, {"stop_sequences": ["END"]}),
     Ask("stop", "M>C", {"stop_sequences": STOPS}, {"stop": STOPS}, model="gpt-4o"),
-    Ask("five stops", "M>C", {"stop_sequences": list("abcde")}, refused="stop_sequences"),
+    *(
+        Ask(
+            "five stops", "M>C", {"stop_sequences": list("abcde")}, {"stop": list("abcd")}, "stop.emulated", model=model
+        )
+        for model in ("gpt-4o", COMPAT)
+    ),
+    *(
+        Ask(f"stop on {model}", "M>C", {"stop_sequences": STOPS}, {"stop": ABSENT}, lost="stop.emulated", model=model)
+        for model in (NEWEST, "gpt-5", "o3", "o4-mini", "grok-4")
+    ),
     Ask("stop", "C>R", {"stop": STOPS}, {"stop": ABSENT}, lost="stop.emulated"),
     Ask("stop", "M>R", {"stop_sequences": STOPS}, {"stop": ABSENT}, lost="stop.emulated"),
 )
@@ -174,17 +288,19 @@ UPSTREAM: dict[Protocol, Any] = {
 }
 
 
-@pytest.mark.parametrize("client", [C, M], ids=["C", "M"])
+@pytest.mark.parametrize(("client", "over"), [(C, R), (M, R), (M, C)], ids=["C>R", "M>R", "M>C"])
 @pytest.mark.parametrize(
     ("text", "left", "sequence"),
     [("one END two", "one ", "END"), ("none", "none", None), ("STOP", "", "STOP"), ("EN STO", "EN STO", None)],
 )
-def test_stop_sequences_cut_the_answer(client: Protocol, text: str, left: str, sequence: str | None) -> None:
-    """Responses has no stop sequences, so the text is cut on its way to the client."""
+def test_stop_sequences_cut_the_answer(
+    client: Protocol, over: Protocol, text: str, left: str, sequence: str | None
+) -> None:
+    """Responses and newer models on Chat have no stop sequences, so the text is cut on its way to the client."""
     fields: Body = {"stop": STOPS} if client is C else {"stop_sequences": STOPS}
-    up = trilogue.translate_request(request(client, **fields), source=client, target=Target.of(R, "gpt-5.6"))
+    up = trilogue.translate_request(request(client, **fields), source=client, target=Target.of(over, NEWEST))
     assert codes(up.losses) == {"stop.emulated"}
-    down = trilogue.translate_response(UPSTREAM[R](text), source=R, target=client, exchange=up.exchange).body
+    down = trilogue.translate_response(UPSTREAM[over](text), source=over, target=client, exchange=up.exchange).body
     if client is C:
         assert down["choices"][0]["message"]["content"] == left
         assert down["choices"][0]["finish_reason"] == "stop"
@@ -192,6 +308,16 @@ def test_stop_sequences_cut_the_answer(client: Protocol, text: str, left: str, s
         assert "".join(block["text"] for block in down["content"]) == left
         assert down["stop_sequence"] == sequence
         assert down["stop_reason"] == ("stop_sequence" if sequence else "end_turn")
+
+
+def test_a_fifth_stop_sequence_cuts_the_answer() -> None:
+    """The server knows the first four, and stops there by itself."""
+    stops = ["a1", "b2", "c3", "d4", "e5"]
+    up = trilogue.translate_request(request(M, stop_sequences=stops), source=M, target=Target.of(C, "gpt-4o"))
+    assert up.body["stop"] == stops[:4]
+    down = trilogue.translate_response(UPSTREAM[C]("one e5 two"), source=C, target=M, exchange=up.exchange).body
+    assert [block["text"] for block in down["content"]] == ["one "]
+    assert (down["stop_reason"], down["stop_sequence"]) == ("stop_sequence", "e5")
 
 
 def judged(flagged: bool) -> Body:

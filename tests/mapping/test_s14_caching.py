@@ -8,6 +8,7 @@ import pytest
 from tests.mapping.cases import (
     ABSENT,
     COMPAT,
+    NEWEST,
     Answer,
     Ask,
     Body,
@@ -47,6 +48,7 @@ MARKS = (
             marked("M", ttl),
             {MARK[p]: like(mode="explicit", ttl=one_of("30m", ABSENT))},
             lost="cache.ttl",
+            model=NEWEST,
         )
         for ttl in ("5m", "1h")
         for p in "CR"
@@ -58,6 +60,7 @@ MARKS = (
             marked("M", None),
             {MARK[p]: like(mode="explicit", ttl=one_of("30m", ABSENT))},
             may="cache.ttl",
+            model=NEWEST,
         )
         for p in "CR"
     ),
@@ -75,8 +78,12 @@ MARKS = (
         )
         for p in "CR"
     ),
-    Ask("mark 12h", "C>R", marked("C", "12h"), {MARK["R"]: {"mode": "explicit", "ttl": "12h"}}),
-    Ask("mark 12h", "R>C", marked("R", "12h"), {MARK["C"]: {"mode": "explicit", "ttl": "12h"}}),
+    *(
+        Ask(
+            "mark 12h", pair, marked(pair[0], "12h"), {MARK[pair[-1]]: {"mode": "explicit", "ttl": "12h"}}, model=NEWEST
+        )
+        for pair in ("C>R", "R>C")
+    ),
     Ask(
         "mark on a server without them", "M>C", marked("M", "5m"), {MARK["C"]: ABSENT}, lost="cache.mark", model=COMPAT
     ),
@@ -109,17 +116,69 @@ MARKS = (
     Ask("key", "C>R", {"prompt_cache_key": "k"}, {"prompt_cache_key": "k"}),
     Ask("key", "R>C", {"prompt_cache_key": "k"}, {"prompt_cache_key": "k"}),
     *(
+        Ask(
+            "long key",
+            pair,
+            {"prompt_cache_key": "k" * 65},
+            {"prompt_cache_key": lambda key: 32 <= len(key) <= 64},
+            lost="cache.key_hashed",
+        )
+        for pair in ("C>R", "R>C")
+    ),
+    *(
+        Ask("longest key", pair, {"prompt_cache_key": "k" * 64}, {"prompt_cache_key": "k" * 64})
+        for pair in ("C>R", "R>C")
+    ),
+    *(
         Ask("options", f"{p}>M", {"prompt_cache_options": {"mode": "explicit"}}, declared="prompt_cache_options")
         for p in "CR"
     ),
     *(
-        Ask("options", pair, {"prompt_cache_options": {"ttl": "30m"}}, {"prompt_cache_options": {"ttl": "30m"}})
+        Ask(
+            "options",
+            pair,
+            {"prompt_cache_options": {"ttl": "30m"}},
+            {"prompt_cache_options": {"ttl": "30m"}},
+            model=NEWEST,
+        )
         for pair in ("C>R", "R>C")
+    ),
+    *(
+        Ask(
+            f"options on {model}",
+            pair,
+            {"prompt_cache_options": {"ttl": "30m"}},
+            {"prompt_cache_options": ABSENT},
+            lost="cache.options",
+            model=model,
+        )
+        for pair in ("C>R", "R>C")
+        for model in ("gpt-5.2", "gpt-4o", "o3", COMPAT)
     ),
     *(Ask("retention", f"{p}>M", {"prompt_cache_retention": "24h"}, declared="prompt_cache_retention") for p in "CR"),
     *(
-        Ask("retention", pair, {"prompt_cache_retention": "24h"}, {"prompt_cache_retention": "24h"})
+        Ask(
+            f"retention on {model}",
+            pair,
+            {"prompt_cache_retention": "24h"},
+            {"prompt_cache_retention": "24h"},
+            model=model,
+        )
         for pair in ("C>R", "R>C")
+        for model in ("gpt-5.2", "gpt-5", "gpt-4.1")
+    ),
+    *(
+        Ask(
+            f"retention on {model}",
+            pair,
+            {"prompt_cache_retention": "24h"},
+            {"prompt_cache_retention": ABSENT},
+            lost="cache.options",
+            model=model,
+            vendor=vendor,
+        )
+        for pair in ("C>R", "R>C")
+        for model, vendor in ((NEWEST, ""), ("gpt-4o", ""), ("o3", ""), (COMPAT, ""), ("gpt-5.2", "azure"))
     ),
     *(
         Ask("diagnosis", f"M>{p}", {"diagnostics": {"previous_message_id": "msg_1"}}, declared="diagnostics")
@@ -205,6 +264,17 @@ TIERS = (
         Ask(f"tier {tier}", pair, {"service_tier": tier}, {"service_tier": tier})
         for tier in ("auto", "default", "flex", "scale", "priority", "fast")
         for pair in ("C>R", "R>C")
+    ),
+    *(
+        Ask(
+            "tier flex on gpt-4o", pair, {"service_tier": "flex"}, {"service_tier": ABSENT}, lost="tier", model="gpt-4o"
+        )
+        for pair in ("C>R", "R>C")
+    ),
+    *(
+        Ask("fast on a model without it", f"{p}>M", {"service_tier": "fast"}, {"speed": ABSENT}, "tier", model=model)
+        for p in "CR"
+        for model in ("claude-sonnet-5", "claude-sonnet-4-5")
     ),
     *(Ask("stored", f"{p}>M", {"store": True}, {"store": ABSENT}, lost="store.ignored") for p in "CR"),
     *(Ask("not stored", f"{p}>M", {"store": False}, {"store": ABSENT}) for p in "CR"),

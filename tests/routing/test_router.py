@@ -9,9 +9,9 @@ from trilogue.routing import NoRoute, Provider, Resolution, Route, Router, Route
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
 PROVIDERS = (
-    Provider("chat", CHAT, ("llama", "claude-listed")),
-    Provider("messages", MESSAGES),
-    Provider("responses", RESPONSES, ("llama",)),
+    Provider("chat", (CHAT,), ("llama", "claude-listed")),
+    Provider("messages", (MESSAGES,)),
+    Provider("responses", (RESPONSES,), ("llama",)),
 )
 ALIASES = {
     "fast": "chat/small",
@@ -136,7 +136,7 @@ def test_vendors_go_by_name_then_by_protocol(
     providers: tuple[tuple[str, Protocol], ...], client: Protocol, model: str, chosen: str
 ) -> None:
     """With several providers of one vendor, the one that needs no translation is taken."""
-    router = Router([Provider(name, protocol) for name, protocol in providers])
+    router = Router([Provider(name, (protocol,)) for name, protocol in providers])
     assert router.resolve(model, client).targets == ((chosen, model),)
 
 

@@ -5,7 +5,7 @@ import pytest
 from trilogue.model import Protocol
 from trilogue.routing import Provider, Route, RouteTarget, find_problems
 
-PROVIDERS = (Provider("chat", Protocol.CHAT), Provider("messages", Protocol.MESSAGES))
+PROVIDERS = (Provider("chat", (Protocol.CHAT,)), Provider("messages", (Protocol.MESSAGES,)))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 import trilogue
 from trilogue import Protocol, Target
-from trilogue.protocols.profile import Profile
+from trilogue.profiles import Profile
 from trilogue.translate.billing import strip_billing
 
 LINE = "x-anthropic-billing-header: cc_version=2.1.325.abc; cc_entrypoint=cli; cch=0f1e2;"

@@ -21,6 +21,7 @@ COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
     "accounts": ("trilogue.cli.accounts", "Show the accounts and their state; enable, disable, add."),
     "check": ("trilogue.cli.check", "Check a configuration file, or print its JSON Schema."),
+    "models": ("trilogue.cli.models", "Show what a model takes, with sources, and what is sent instead."),
     "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),
     "collect": ("trilogue.cli.convert", "Turn a recorded stream into the whole response it stands for."),
     "lint": ("trilogue.cli.lint", "Report every broken rule of a protocol in a stream or body."),

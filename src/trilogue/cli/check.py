@@ -86,7 +86,7 @@ def _provider_line(provider: Provider) -> str:
     names = ", ".join(account.name for account in provider.accounts)
     accounts = f"{counted(len(provider.accounts), 'account')} ({names})" if names else "no account"
     models = f", {counted(len(provider.models), 'model')} listed" if provider.models else ""
-    return f"{provider.protocol.value} at {provider.base_url}, {accounts}{models}"
+    return f"{' and '.join(one.value for one in provider.protocols)} at {provider.base_url}, {accounts}{models}"
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:

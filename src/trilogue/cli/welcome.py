@@ -13,7 +13,10 @@ def welcome(config: Config, port: int, file: Path | None = None) -> str:
     url = f"http://{_reachable(config.server.host)}:{port}"
     key = "$TRILOGUE_KEY" if config.keys else "none-needed"
     auth = f' -H "authorization: Bearer {key}"' if config.keys else ""
-    providers = ", ".join(f"{name} ({provider.protocol.short})" for name, provider in config.providers.items())
+    providers = ", ".join(
+        f"{name} ({' and '.join(one.short for one in provider.protocols)})"
+        for name, provider in config.providers.items()
+    )
     model = "demo" if any(provider.is_demo for provider in config.providers.values()) else "MODEL"
     return "\n".join(
         [

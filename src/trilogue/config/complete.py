@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 from msgspec.structs import replace
 
 from trilogue.config.endpoint import OFFICIAL, is_azure
-from trilogue.config.types import Auth, Config, Provider
+from trilogue.config.types import Auth, Config, Provider, VendorName
+from trilogue.config.vendor import vendor_of
 from trilogue.model import Protocol
 
 
@@ -24,7 +26,13 @@ def _complete(name: str, provider: Provider) -> Provider:
         replace(account, name=account.name or f"{name}-{number}") for number, account in enumerate(provider.accounts, 1)
     )
     auth = _auth(provider.protocol, base_url) if provider.auth == "auto" else provider.auth
-    return replace(provider, accounts=accounts, base_url=base_url, auth=auth)
+    vendor = provider.vendor or _vendor(base_url, name)
+    return replace(provider, accounts=accounts, base_url=base_url, auth=auth, vendor=vendor)
+
+
+def _vendor(base_url: str, name: str) -> VendorName | None:
+    found = vendor_of(base_url, name)
+    return next((vendor for vendor in get_args(VendorName) if vendor == found), None)
 
 
 def _auth(protocol: Protocol, base_url: str) -> Auth:

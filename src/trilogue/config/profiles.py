@@ -11,25 +11,29 @@ from msgspec import Struct, defstruct
 from msgspec.structs import asdict, replace
 
 from trilogue.model import Protocol
-from trilogue.protocols.profile import COMPATIBLE, Profile, profile_for
+from trilogue.profiles import CORE, NOBODY, Profile, profile_for
+from trilogue.protocols.fit import FITTED
 
 ProfileName = Literal["auto", "openai", "compatible", "deepseek", "reasoning", "think-tags"]
 
 PROFILES: dict[str, dict[str, Any]] = {
     # By the model's name alone.
     "auto": {},
-    # OpenAI itself, or Azure, whatever the deployment is called; but only a model's name tells if it takes cache marks.
-    "openai": {name: getattr(Profile(), name) for name in COMPATIBLE if name != "cache_marks"}
-    | {"raw_reasoning": False},
+    # OpenAI itself, or Azure, whatever the deployment is called: by the rows of that vendor.
+    "openai": {},
     # A server that takes the common core of Chat Completions: vLLM, llama.cpp, LM Studio, most vendors.
-    "compatible": COMPATIBLE,
+    "compatible": CORE,
     # The same, and wants earlier reasoning back as reasoning_content: DeepSeek, Moonshot.
-    "deepseek": {**COMPATIBLE, "reasoning_field": "reasoning_content"},
+    "deepseek": {**CORE, "reasoning_field": "reasoning_content"},
     # The same, and takes earlier reasoning as `reasoning`: OpenRouter, Ollama, Groq.
-    "reasoning": {**COMPATIBLE, "reasoning_field": "reasoning"},
+    "reasoning": {**CORE, "reasoning_field": "reasoning"},
     # The same, and writes its reasoning as <think>…</think> into the text.
-    "think-tags": {**COMPATIBLE, "think_tags": True},
+    "think-tags": {**CORE, "think_tags": True},
 }
+
+
+_VENDORS = {"openai": "openai", "compatible": NOBODY}
+"""whose rows count for a named dialect, where the provider's address and name tell no vendor"""
 
 
 class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,10 +42,20 @@ class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     name: ProfileName = "auto"
     """a known dialect; auto: by the model's name"""
 
-    def over(self, protocol: Protocol, model: str) -> Profile:
-        """The profile of a model with these settings."""
-        given = {name: value for name, value in asdict(self).items() if name != "name" and value is not None}
-        return replace(profile_for(protocol, model), **(PROFILES[self.name] | given))
+    def over(self, protocol: Protocol, model: str, vendor: str = "") -> Profile:
+        """Return the profile of a vendor's model with these settings."""
+        vendor = vendor or _VENDORS.get(self.name, "")
+        return replace(profile_for(protocol, model, vendor), **(PROFILES[self.name] | self.given()))
+
+    def alone(self) -> Profile | None:
+        """Return a profile that takes everything but what single fields say; None if they say nothing of requests."""
+        given = {name: value for name, value in self.given().items() if name in FITTED}
+        as_it_came = {"max_tokens_field": "", "reasoning_field": ""}
+        return Profile(**(as_it_came | given)) if given else None
+
+    def given(self) -> dict[str, Any]:
+        """Return the single fields that are set, by name."""
+        return {name: value for name, value in asdict(self).items() if name != "name" and value is not None}
 
 
 if TYPE_CHECKING:

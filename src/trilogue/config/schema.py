@@ -15,7 +15,7 @@ from trilogue.config.profiles import ProfileBase, ProfileSettings
 from trilogue.config.reader import SHORT_FORMS
 from trilogue.config.secret import Secret
 from trilogue.config.types import Config
-from trilogue.protocols.profile import Profile
+from trilogue.profiles import Profile
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

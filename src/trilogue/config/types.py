@@ -16,7 +16,7 @@ from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import Secret
 from trilogue.model import Protocol
 from trilogue.pool import AccountSpec, Limits, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
-from trilogue.protocols.profile import Profile
+from trilogue.profiles import Profile
 from trilogue.routing import Provider as RoutingProvider
 from trilogue.routing import Route, Router
 
@@ -27,6 +27,20 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
 Priority = Annotated[int, Meta(ge=1, le=1_000)]
 Mode = Literal["declare", "strict"]
+VendorName = Literal[
+    "openai",
+    "azure",
+    "anthropic",
+    "deepseek",
+    "mistral",
+    "moonshot",
+    "groq",
+    "xai",
+    "gemini",
+    "openrouter",
+    "ollama",
+    "none",
+]
 Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
 
 DEMO_URL = "demo:"
@@ -132,14 +146,21 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     protocol: Protocol
     """what it speaks"""
+    also_speaks: tuple[Protocol, ...] = ()
+    """further protocols at the same address: each request goes in the one that carries it best"""
     base_url: str = ""
     """its address, with or without /v1; by default the official one of the protocol; `demo:` is the built-in model"""
     accounts: tuple[Account, ...] = ()
     """its credentials; none for servers that want none"""
+    vendor: VendorName | None = None
+    """whose API it is, which tells what its models take; by default from the address, this provider's name, or the
+    model's"""
     auth: Auth = "auto"
     """the header that carries the key; auto: x-api-key for Messages, api-key for Azure, else a bearer token"""
     profile: ProfileSettings = ProfileSettings()
     """its dialect: a name, or single capabilities"""
+    fit_requests: bool = False
+    """make requests that are passed through fit what the model takes, too; by default only fields of `profile` do"""
     headers: dict[str, Secret] = field(default_factory=dict)
     """headers to add to every request; values may be `env:NAME` or `file:path`"""
     timeouts: TimeoutSettings = TimeoutSettings()
@@ -160,9 +181,20 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The built-in model instead of a server."""
         return self.base_url == DEMO_URL
 
-    def profile_for(self, model: str) -> Profile:
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """All that it speaks, in order of preference."""
+        return self.protocol, *(one for one in self.also_speaks if one is not self.protocol)
+
+    def profile_for(self, model: str, protocol: Protocol | None = None) -> Profile:
         """The profile of one of its models."""
-        return self.profile.over(self.protocol, model)
+        return self.profile.over(protocol or self.protocol, model, self.vendor or "")
+
+    def own_profile(self, model: str, protocol: Protocol) -> Profile | None:
+        """What requests of its own protocol are made to fit; None: they are passed through as they are."""
+        if self.fit_requests:
+            return self.profile_for(model, protocol)
+        return self.profile.alone()
 
 
 class Admin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -207,7 +239,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def router(self) -> Router:
         """The routes of this configuration, ready to use."""
         providers = [
-            RoutingProvider(name, one.protocol, one.models, one.is_demo) for name, one in self.providers.items()
+            RoutingProvider(name, one.protocols, one.models, one.is_demo) for name, one in self.providers.items()
         ]
         return Router(providers, self.aliases, self.routes, self.default_provider)
 

@@ -34,7 +34,7 @@ def check(config: Config, *, providers_known: bool = True) -> Found:
     for name, provider in config.providers.items():
         yield from _check_provider(f"providers.{name}", name, provider)
     if providers_known:
-        known = [RoutingProvider(name, one.protocol) for name, one in config.providers.items()]
+        known = [RoutingProvider(name, one.protocols) for name, one in config.providers.items()]
         yield from find_problems(known, config.aliases, config.routes, config.default_provider)
     for index, key in enumerate(config.seal_keys):
         if len(key.reveal()) < MIN_SEAL_KEY:

@@ -13,11 +13,11 @@ from trilogue.config.secret import BadReference, Secret, resolve
 from trilogue.config.types import DEMO_URL, Account, Config, Provider
 from trilogue.model import Protocol
 
-_VENDORS = (
+_VENDORS: dict[str, tuple[Protocol, ...]] = {
     # One vendor, two protocols: a Chat client is passed through to the second one.
-    ("OPENAI", {"openai": Protocol.RESPONSES, "openai-chat": Protocol.CHAT}),
-    ("ANTHROPIC", {"anthropic": Protocol.MESSAGES}),
-)
+    "openai": (Protocol.RESPONSES, Protocol.CHAT),
+    "anthropic": (Protocol.MESSAGES,),
+}
 
 
 def zero_config(environ: Mapping[str, str]) -> Config:
@@ -35,7 +35,8 @@ def zero_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Provider]]:
-    for vendor, names in _VENDORS:
+    for name, (first, *others) in _VENDORS.items():
+        vendor = name.upper()
         if not environ.get(f"{vendor}_API_KEY", "").strip():
             continue
         key = _key(f"{vendor}_API_KEY", environ)
@@ -43,8 +44,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Provide
         fault = url_fault(base_url) if base_url else None
         if fault:
             raise ConfigError([Problem(f"{vendor}_BASE_URL", fault)])
-        for name, protocol in names.items():
-            yield name, Provider(protocol=protocol, base_url=base_url, accounts=(Account(key=key),))
+        yield name, Provider(protocol=first, also_speaks=tuple(others), base_url=base_url, accounts=(Account(key=key),))
 
 
 def _key(variable: str, environ: Mapping[str, str]) -> Secret:

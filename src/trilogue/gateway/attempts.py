@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.call import Call
 from trilogue.gateway.clocks import Clocks
-from trilogue.gateway.outbound import Outbound, outbound, stripped
+from trilogue.gateway.lessons import read_lesson, remember
+from trilogue.gateway.outbound import Place, outbound, stripped
 from trilogue.gateway.relay import Answered, Relay
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
 from trilogue.model import Protocol
 from trilogue.pool import Attempt, Journey, sticky_key
+from trilogue.pool.classify import as_failure
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
 
@@ -43,6 +47,9 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
                 failed = _upstream_error(caught, relay, clocks)
                 if failed is None:
                     raise
+                if _learned(relay, journey, services, failed):
+                    now = steady_time()
+                    continue
                 if not journey.failed(steady_time(), failed, committed=relay.spoken):
                     raise failed from None
             else:
@@ -112,16 +119,35 @@ def _upstream_error(
     return clocks.taken(caught)
 
 
+def _learned(relay: Relay, journey: Journey, services: Services, error: UpstreamError) -> bool:
+    """Whether the attempt failed for a parameter that can be left out: then the next one is the same without it."""
+    attempt, step = relay.attempt, journey.decision.attempts[-1]
+    if relay.spoken or journey.adjusted or attempt is None or not attempt.adjustable:
+        return False
+    failure = as_failure(error)
+    remedies = read_lesson(failure, attempt.request.body, relay.call.strict)
+    if not remedies:
+        return False
+    relay.remedies = remedies
+    remember(services.pools.pools[step.provider], step.model, remedies)
+    journey.adjust(steady_time(), failure.status)
+    return True
+
+
 async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) -> Answered:
     services, record = visit.entry.services, visit.record
     provider = services.providers[step.provider]
     account = provider.accounts[step.account]
     record.provider, record.account = provider.name, account.name
-    record.upstream, record.upstream_model = provider.protocol.short, step.model
+    record.upstream_model = step.model
     call, losses = stripped(relay.call) if step.strip else (relay.call, [])
-    attempt = outbound(call, provider, account, step.model, services)
+    known = services.pools.pools[step.provider].lessons.of(step.model)
+    remedies = (*known, *relay.remedies) if relay.remedies else known
+    attempt = outbound(call, Place(provider, account, step.model, remedies), services)
     if losses:
-        attempt = Outbound(attempt.request, attempt.exchange, [*losses, *attempt.losses])
+        attempt = replace(attempt, losses=[*losses, *attempt.losses])
+    record.upstream = attempt.protocol.short
+    relay.attempt = attempt
     relay.request_losses = attempt.losses
     relay.blank = account.blank
     clocks.limit(provider.clocks.total)
@@ -129,7 +155,7 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) ->
     if call.stream and response.status < 300:
         relay.progress = clocks.streaming(provider.clocks.first_event, provider.clocks.between_events)
     try:
-        return await relay.answer(response, provider.protocol, attempt)
+        return await relay.answer(response, attempt.protocol, attempt)
     finally:
         if call.stream:
             clocks.attempted()

@@ -117,8 +117,8 @@ def _request(provider: Provider, account: Account) -> UpstreamRequest:
     headers = {"accept": "application/json", **account.headers}
     if not account.official:
         headers[HOPS] = "1"
-    url = provider.url("/models")
+    url = provider.url(provider.protocol, "/models")
     if provider.protocol is Protocol.MESSAGES:
-        headers["anthropic-version"] = provider.profile("").version
+        headers["anthropic-version"] = provider.profile("", provider.protocol).version
         url += ("&" if "?" in url else "?") + "limit=1000"
     return UpstreamRequest(method="GET", url=url, headers=tuple(headers.items()), body=b"", timeouts=_CLOCKS)

@@ -13,9 +13,9 @@ from trilogue.config.endpoint import OFFICIAL
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.forwarding import HOPS
 from trilogue.gateway.redact import Blank
-from trilogue.model import Failure, FailureKind
+from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool import Ask, Pool
-from trilogue.protocols.profile import Profile
+from trilogue.profiles import Profile
 from trilogue.state import steady_time
 from trilogue.upstream import HeaderPairs, Timeouts, Transport
 
@@ -72,6 +72,8 @@ class Provider:
     ) -> None:
         self.name = name
         self.protocol = config.protocol
+        self.protocols = config.protocols
+        """all that it speaks; `protocol` is the first"""
         self.models = config.models
         self.clocks = clocks
         waits = max(clocks.first_event, clocks.between_events) + GRACE_SECONDS
@@ -79,9 +81,11 @@ class Provider:
         self.stream_timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
         """of streams, whose events have a clock of their own"""
         self.is_demo = config.is_demo
-        self.profile: Callable[[str], Profile] = lru_cache(KNOWN_MODELS)(config.profile_for)
-        """what one of its models can do"""
-        self.url: Callable[[str], str] = lru_cache(partial(endpoint, config.base_url, self.protocol))
+        self.profile: Callable[[str, Protocol], Profile] = lru_cache(KNOWN_MODELS)(config.profile_for)
+        """what one of its models takes in a protocol"""
+        self.own_profile: Callable[[str, Protocol], Profile | None] = lru_cache(KNOWN_MODELS)(config.own_profile)
+        """what requests are made to fit that are passed through; None: nothing"""
+        self.url: Callable[[Protocol, str], str] = lru_cache(partial(endpoint, config.base_url))
         """the address of one of its endpoints"""
         self._pool = pool
 

@@ -33,6 +33,7 @@ from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
 from trilogue.serving import Headers, Responder
 from trilogue.state import steady_time
+from trilogue.translate.remedies import Remedy
 from trilogue.translate.responses import Stamp, StreamTranslator, collect_stream, translate_response
 from trilogue.upstream import UpstreamResponse
 
@@ -76,6 +77,10 @@ class Relay:
         """the clock on the events of a streaming upstream"""
         self.spoken = False
         """the client has got more of an answer than signs of life: nobody else can answer now"""
+        self.attempt: Outbound | None = None
+        """the attempt under way"""
+        self.remedies: tuple[Remedy, ...] = ()
+        """for what the upstream has refused in an attempt at this call"""
         self.request_losses: list[Loss] = []
         """what the request under way has lost"""
         self.blank = _BLANK

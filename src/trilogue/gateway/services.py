@@ -75,7 +75,7 @@ class Services:
         offering = await self.catalog.offering(model, self.providers.values())
         if not offering:
             return None
-        return Upstream(min(offering, key=lambda one: one.protocol is not client).name, model)
+        return Upstream(min(offering, key=lambda one: client not in one.protocols).name, model)
 
     async def aclose(self) -> None:
         """Close every connection of this configuration."""

@@ -7,6 +7,7 @@ estimate that says so in `trilogue-loss`.
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -63,12 +64,20 @@ async def handle(visit: Visit) -> None:
     provider = visit.entry.services.providers[target.provider]
     record = visit.record
     record.provider = provider.name
-    record.upstream, record.upstream_model = provider.protocol.short, target.model
+    protocol = visit.entry.client if visit.entry.client in provider.protocols else provider.protocol
+    record.upstream, record.upstream_model = protocol.short, target.model
     counted = None
-    if provider.protocol in PATHS and not provider.is_demo:
+    if protocol in PATHS and not provider.is_demo:
         with watching(visit):
-            counted = await _counted(visit, body, provider, target.model)
+            counted = await _counted(visit, body, provider, _Asked(protocol, target.model))
     await _reply(visit, counted or _estimated(visit, body))
+
+
+class _Asked(NamedTuple):
+    """In which protocol an upstream is asked for which of its models."""
+
+    protocol: Protocol
+    model: str
 
 
 def _estimated(visit: Visit, body: bytes) -> Count:
@@ -104,27 +113,28 @@ def _weight(value: Json) -> int:
     return len(value.encode("utf-8", "replace")) + 2
 
 
-async def _counted(visit: Visit, body: bytes, provider: Provider, model: str) -> Count | None:
+async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked) -> Count | None:
     """What the upstream counts; None if it cannot."""
-    if provider.protocol is visit.entry.client:
+    protocol, model = asked
+    if protocol is visit.entry.client:
         own, losses = own_body(body, visit.entry.client, visit.strict, visit.entry.services.sealer)
         wire = own if model == visit.record.model else with_model(own, visit.record.model, model)
     else:
-        wire, losses = _translated(visit, body, provider, model)
+        wire, losses = _translated(visit, body, provider, asked)
     with provider.borrow(model) as (account, transport):
         visit.record.account = account.name
-        request = _request(visit, provider, account, wire, model)
+        request = _request(visit, provider, account, wire, asked)
         response, answer = await _answered(transport, request, provider.clocks.total)
     if response.status >= 400:
         answer = account.blank.body(answer)
-        failure = codec(provider.protocol).decode_error(response.status, dict(response.headers), answer)
+        failure = codec(protocol).decode_error(response.status, dict(response.headers), answer)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)
     count = parse_upstream(answer).get("input_tokens")
     if not isinstance(count, int):
         return None
-    return Count(count, losses, answer if provider.protocol is visit.entry.client else None)
+    return Count(count, losses, answer if protocol is visit.entry.client else None)
 
 
 async def _answered(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:
@@ -141,25 +151,27 @@ async def _answered(transport: Transport, request: UpstreamRequest, seconds: flo
         raise UpstreamTimeout(f"there was no complete answer within {seconds:g} s (timeouts.total)") from None
 
 
-def _translated(visit: Visit, body: bytes, provider: Provider, model: str) -> tuple[bytes, list[Loss]]:
+def _translated(visit: Visit, body: bytes, provider: Provider, asked: _Asked) -> tuple[bytes, list[Loss]]:
+    protocol, model = asked
     wire = parse_request(body)
     if visit.entry.client is Protocol.MESSAGES:
         wire = {"max_tokens": 1024, **wire}
-    where = Target(protocol=provider.protocol, model=model, profile=provider.profile(model), provider=provider.name)
+    where = Target(protocol=protocol, model=model, profile=provider.profile(model, protocol), provider=provider.name)
     up = translate_request(
         wire, source=visit.entry.client, target=where, strict=visit.strict, sealer=visit.entry.services.sealer
     )
-    counted = {name: value for name, value in up.body.items() if name not in _NOT_COUNTED[provider.protocol]}
+    counted = {name: value for name, value in up.body.items() if name not in _NOT_COUNTED[protocol]}
     return dump(counted), up.losses
 
 
-def _request(visit: Visit, provider: Provider, account: Account, body: bytes, model: str) -> UpstreamRequest:
-    url = provider.url(PATHS[provider.protocol])
+def _request(visit: Visit, provider: Provider, account: Account, body: bytes, asked: _Asked) -> UpstreamRequest:
+    protocol, model = asked
+    url = provider.url(protocol, PATHS[protocol])
     headers = visit.entry.hop
-    if provider.protocol is visit.entry.client:
+    if protocol is visit.entry.client:
         headers = visit.entry.forwarded
         url = with_query(url, visit.entry.query)
-    version = provider.profile(model).version if provider.protocol is Protocol.MESSAGES else ""
+    version = provider.profile(model, protocol).version if protocol is Protocol.MESSAGES else ""
     complete = account.posting(headers, False, version)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
 

@@ -46,6 +46,9 @@ LOSSES: dict[str, LossRule] = {
     "order.flattened": LossRule("text between or after tool calls goes to Chat", "text first, then the calls"),
     "text.blocks_joined": LossRule("several text blocks of one answer go to Chat", "joined into one string"),
     "phase": LossRule("commentary / final answer mark of Responses", "dropped"),
+    "media.dropped": LossRule(
+        "image, sound or file in earlier turns or tool results, for a model that cannot take it", "a note in its place"
+    ),
     "image.detail": LossRule("image resolution hint", "dropped"),
     "document.as_text": LossRule(
         "a plain-text document goes to a protocol without them", "sent as text with its title"
@@ -69,6 +72,10 @@ LOSSES: dict[str, LossRule] = {
     "tool_search.algorithm": LossRule("provider-side tool search", "the target's own search is used"),
     "tool_choice.allowed_filtered": LossRule("choice limited to some tools", "only those tools are offered"),
     "tool_choice.dropped": LossRule("choice of a tool that was not carried", "the model chooses freely"),
+    "thinking.unavailable": LossRule("thinking asked of a model that does not think", "answered without"),
+    "thinking.dropped_tools": LossRule(
+        "thinking together with tools, on a model that takes one of them", "thinking off"
+    ),
     "thinking.dropped_forced_tool": LossRule("thinking together with a forced tool choice", "thinking off"),
     "arguments.invalid_json": LossRule(
         "tool arguments that are not a JSON object",
@@ -105,13 +112,26 @@ LOSSES: dict[str, LossRule] = {
     "citation.span": LossRule("which words of an answer's text a citation is for", "it is for the whole text"),
     "citation.document": LossRule("citation into a document", "dropped"),
     "citation.dropped": LossRule("citation in the history", "dropped"),
+    "schema.transformed": LossRule(
+        "schema of a tool or an output outside the target's subset",
+        "objects closed, limits told in descriptions, alternatives at the top merged",
+    ),
+    "format.schema_in_words": LossRule("output schema for a model that takes none", "asked for in words"),
+    "format.json_word": LossRule(
+        "any-JSON output mode for an API that wants the word JSON in the conversation", "a prompt asks for JSON"
+    ),
     "format.json_object": LossRule("any-JSON output mode", "asked for in words"),
     "format.details": LossRule("name, description or strictness of an output schema", "dropped"),
     "max_tokens.defaulted": LossRule("no output limit given, and the target demands one", "the model's default limit"),
     "max_tokens.raised": LossRule("output limit below the target's minimum", "raised to the minimum"),
-    "temperature.clamped": LossRule("temperature above the target's range", "the target's maximum"),
+    "max_tokens.lowered": LossRule("output limit above what the model can give", "lowered to the model's maximum"),
+    "temperature.clamped": LossRule("temperature outside the target's range", "the nearest one inside"),
     "sampling.dropped": LossRule("sampling parameter the model no longer takes", "dropped"),
     "param.dropped": LossRule("request parameter with no equivalent", "dropped"),
+    "param.refused": LossRule(
+        "parameter that the upstream refused for this model, named as in the request it got",
+        "left out, or the nearest that it takes",
+    ),
     "stop.emulated": LossRule("stop sequences for a protocol without them", "cut while relaying"),
     "stop.which": LossRule("which stop sequence ended the answer", "reported as a natural end"),
     "stop.detail": LossRule("finer stop reason of one protocol", "the nearest stop reason"),
@@ -119,6 +139,7 @@ LOSSES: dict[str, LossRule] = {
     "cache.mark": LossRule("cache mark where the target has none", "dropped"),
     "cache.tool_mark": LossRule("cache mark on a tool", "dropped"),
     "cache.key": LossRule("cache key", "used for routing only"),
+    "cache.key_hashed": LossRule("cache key longer than the target allows", "replaced by its hash"),
     "cache.options": LossRule("cache settings", "dropped"),
     "tier": LossRule("service tier the target does not have", "the nearest one"),
     "user.hashed": LossRule("end-user id longer than the target allows", "replaced by its hash"),

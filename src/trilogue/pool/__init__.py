@@ -35,7 +35,7 @@ retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balanc
 
 from trilogue.pool.account import Account, Ask, Lease
 from trilogue.pool.budget import Budget
-from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Switched, Tally
+from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.pool.classify import ROWS, classify
 from trilogue.pool.conversation import response_key, sticky_key
 from trilogue.pool.cooling import growing_delay, named_delay, reset_delay
@@ -72,6 +72,7 @@ __all__ = [
     "Decision",
     "Erred",
     "Journey",
+    "Learned",
     "Lease",
     "Limits",
     "Pool",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from trilogue.translate.remedies import Remedy
+
 
 class Cooled(Struct, frozen=True, tag=True):
     """Something rests until a time (0 = no longer). `account` empty: the provider. `model` empty: all models.
@@ -63,6 +65,14 @@ class Bound(Struct, frozen=True, tag=True):
     at: float
 
 
+class Learned(Struct, frozen=True, tag=True):
+    """What a provider has refused in requests to a model, and what is sent instead. Always all of it."""
+
+    provider: str
+    model: str
+    remedies: tuple[Remedy, ...]
+
+
 class Tally(Struct, frozen=True, tag=True):
     """What one process has counted for an account since it began, and what it has under way."""
 
@@ -74,4 +84,4 @@ class Tally(Struct, frozen=True, tag=True):
     in_flight: int = 0
 
 
-Change = Cooled | Switched | Erred | Adjusted | Bound | Tally
+Change = Cooled | Switched | Erred | Adjusted | Bound | Learned | Tally

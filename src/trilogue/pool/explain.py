@@ -15,13 +15,15 @@ from msgspec import Struct
 from trilogue.pool.ready import Skipped
 
 STRIPPED = "stripped"
+ADJUSTED = "adjusted"
 
 
 class Attempt(Struct, kw_only=True, gc=False):
     """One attempt, to make or made. Times in seconds since the request began; `rests`: how long someone rests for it.
 
-    `how`: sticky, strategy, last_resort or stripped (the same account again, without reasoning). `action`: what the
-    failure meant, or `answered`, `released` (the client left), or empty while it is under way.
+    `how`: sticky, strategy, last_resort, stripped (the same account again, without reasoning) or adjusted (the same
+    account again, without the parameter that it refused). `action`: what the failure meant, or `answered`, `released`
+    (the client left), or empty while it is under way.
     """
 
     provider: str

@@ -18,7 +18,7 @@ from trilogue.pool.account import Ask, Lease
 from trilogue.pool.budget import Budget
 from trilogue.pool.classify import as_failure, classify
 from trilogue.pool.conversation import response_key
-from trilogue.pool.explain import STRIPPED, Attempt, Decision
+from trilogue.pool.explain import ADJUSTED, STRIPPED, Attempt, Decision
 from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.settings import Rule
 from trilogue.pool.verdict import Action, Scope, Verdict
@@ -29,6 +29,8 @@ FIRST_WAIT = 0.05
 LONGEST_WAIT = 1.0
 SOON = 60.0
 """seconds that a client may be asked to wait for an account"""
+ADJUST = "adjust"
+"""what becomes of an attempt whose parameter was refused"""
 CREDENTIAL = "upstream_credential"
 QUOTA = "upstream_quota"
 """codes of failures that only who runs the gateway can mend: keys, and money"""
@@ -69,6 +71,10 @@ class Journey(Struct, eq=False):
     _faults: int = 0
     """of all legs"""
     _stripped: bool = False
+    _adjusts: bool = False
+    """the next attempt is the same again, without what was refused"""
+    adjusted: bool = False
+    """that was done: it is done once"""
     _surveys: list[Survey] = []
     failure: Failure | None = None
     """what the last attempt ended with"""
@@ -77,8 +83,12 @@ class Journey(Struct, eq=False):
 
     def next(self, now: float) -> Attempt | None:
         """The next attempt to make, or None: then `ending` says what the client gets."""
+        if self._adjusts:
+            self._adjusts = False
+            return self._again(now, ADJUSTED)
         if self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped:
-            return self._strip(now)
+            self._stripped = True
+            return self._again(now, STRIPPED)
         made = len(self.decision.attempts)
         for desperate in (False, True):
             for leg in self._in_order() if self._faults else self._legs:
@@ -124,9 +134,17 @@ class Journey(Struct, eq=False):
             self.wait = self._rest()
         return self._attempt(lease, proxy)
 
-    def _strip(self, now: float) -> Attempt | None:
-        """The same account, once more. Always allowed: it is the conversation that needs it, not a bad upstream."""
-        self._stripped = True
+    def adjust(self, now: float, status: int) -> None:
+        """Ask for the same attempt once more, without a parameter that was refused. The account is not to blame."""
+        self._adjusts = self.adjusted = True
+        if self._lease is not None:
+            self._leg.pool.released(self._lease)
+            self._lease = None
+        verdict = Verdict(action=Action.NEXT, scope=Scope.NOBODY, why="parameter_refused", status=status)
+        self._end(now, ADJUST, verdict)
+
+    def _again(self, now: float, how: str) -> Attempt | None:
+        """The same account, once more. Always allowed: it is the request that needs it, not a bad upstream."""
         self._book.budget.take(now, forced=True)
         leg = self._leg
         last = self.decision.attempts[-1]
@@ -134,7 +152,7 @@ class Journey(Struct, eq=False):
         self.wait = 0.0
         if account is None:
             return None
-        return self._attempt(leg.pool.take(account, now, leg, STRIPPED), last.proxy)
+        return self._attempt(leg.pool.take(account, now, leg, how), last.proxy)
 
     def _attempt(self, lease: Lease, proxy: int | None) -> Attempt:
         self._lease, leg, decision = lease, self._leg, self.decision

@@ -16,6 +16,7 @@ from trilogue.pool.account import Account, Ask, Lease, rank_by_balance
 from trilogue.pool.changes import Bound, Change, Cooled, Tally
 from trilogue.pool.explain import Considered
 from trilogue.pool.health import Health
+from trilogue.pool.lessons import Lessons
 from trilogue.pool.prices import cost, price_of
 from trilogue.pool.proxies import ProxyRing
 from trilogue.pool.ready import Ready
@@ -56,6 +57,7 @@ class Pool:
         self.ready = Ready(self.accounts)
         self.health = Health(self.name, self.settings, self.ready, self.changes)
         self.sticky = Stickiness()
+        self.lessons = Lessons(self.name, self.changes)
         self._spec = spec
         self._quiet = len(self.accounts) == 1
         self._by_name = {account.name: account for account in self.accounts}
@@ -234,7 +236,7 @@ class Pool:
 
     def snapshot(self, now: float) -> list[Change]:
         """Everything that a successor of this pool should know."""
-        return self.health.snapshot(self.accounts, now) + self._bound(now)
+        return [*self.health.snapshot(self.accounts, now), *self._bound(now), *self.lessons.snapshot()]
 
     def _bound(self, now: float) -> list[Change]:
         return [Bound(self.name, key, account, now) for key, account in self.sticky.items()]

@@ -9,7 +9,7 @@ from typing import Any
 
 from trilogue.pool.account import Account, Ask
 from trilogue.pool.budget import Budget
-from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Switched, Tally
+from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.pool.explain import Decision, Recent
 from trilogue.pool.journey import Journey, Leg
 from trilogue.pool.pool import MAX_CHANGES, Pool
@@ -134,6 +134,9 @@ class Pools:
 def _apply(pool: Pool, change: Change, now: float) -> None:
     if isinstance(change, Cooled):
         pool.cooled(change, now)
+        return
+    if isinstance(change, Learned):
+        pool.lessons.take_over(change)
         return
     account = pool.account(change.account)
     if account is None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 
 from trilogue.model import Failure, HostedKind, Json, Ledger, Protocol, Request, Response, Usage, protocol_of
+from trilogue.profiles import Profile, profile_for, vendor_named
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.fate import Fates
-from trilogue.protocols.profile import Profile, profile_for
 from trilogue.protocols.reply import Reply
 
 
@@ -24,10 +24,15 @@ class Target(Struct, frozen=True, kw_only=True):
     account: str = ""
 
     @classmethod
-    def of(cls, protocol: Protocol | str, model: str, *, provider: str = "", account: str = "") -> Target:
-        """A target with the built-in profile of its model."""
+    def of(
+        cls, protocol: Protocol | str, model: str, *, provider: str = "", account: str = "", vendor: str = ""
+    ) -> Target:
+        """A target with the built-in profile of its model.
+
+        `vendor`: whose API it is; by default whoever the provider is named after, or makes the model.
+        """
         protocol = protocol_of(protocol)
-        profile = profile_for(protocol, model)
+        profile = profile_for(protocol, model, vendor or vendor_named(provider))
         return cls(protocol=protocol, model=model, profile=profile, provider=provider, account=account)
 
 
@@ -72,5 +77,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     """has free-text tools"""
     name_limit: int
     """longest tool name"""
+    stop_sequences: bool = True
+    """has stop sequences; where not, the response is cut on its way back"""
     response_fates: Fates = field(default_factory=dict)
     """what becomes of an answer's extras in another protocol; those not named are declared as resp.meta"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trilogue.model import Ledger, Protocol
-from trilogue.protocols.profile import Profile
+from trilogue.profiles import Profile
 
 
 class Outgoing(Struct, frozen=True):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from trilogue.model import Json
 
-_CHILDREN = ("items", "additionalProperties", "not")
-_LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "$defs", "definitions", "patternProperties")
+CHILDREN = ("items", "additionalProperties", "not")
+LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
+NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 
 def nodes(schema: Json) -> Iterator[dict[str, Json]]:
@@ -22,9 +22,9 @@ def nodes(schema: Json) -> Iterator[dict[str, Json]]:
         if not isinstance(node, dict):
             continue
         yield node
-        waiting += [node[name] for name in _CHILDREN if name in node]
-        waiting += [child for name in _LISTS if isinstance(node.get(name), list) for child in node[name]]
-        waiting += [child for name in _NAMED if isinstance(node.get(name), dict) for child in node[name].values()]
+        waiting += [node[name] for name in CHILDREN if name in node]
+        waiting += [child for name in LISTS if isinstance(node.get(name), list) for child in node[name]]
+        waiting += [child for name in NAMED if isinstance(node.get(name), dict) for child in node[name].values()]
 
 
 def is_object(node: dict[str, Json]) -> bool:

@@ -14,7 +14,7 @@ class Provider(Struct, frozen=True):
     """What routing knows about a provider. `models`: the ids that it is known to serve."""
 
     name: str
-    protocol: Protocol
+    protocols: tuple[Protocol, ...]
     models: tuple[str, ...] = ()
     is_demo: bool = False
     """it knows its own names only, whatever it speaks"""
@@ -36,8 +36,8 @@ class Family(Struct, frozen=True):
         """The provider for this family, or None."""
         named = [provider for name in self.names for provider in providers if _belongs(provider.name, name)]
         if named:
-            return min(named, key=lambda one: (one.protocol is not client, one.name not in self.names))
-        return next((one for one in providers if one.protocol is self.protocol and not one.is_demo), None)
+            return min(named, key=lambda one: (client not in one.protocols, one.name not in self.names))
+        return next((one for one in providers if self.protocol in one.protocols and not one.is_demo), None)
 
 
 def _belongs(name: str, vendor: str) -> bool:

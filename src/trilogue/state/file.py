@@ -27,7 +27,10 @@ CREATE TABLE IF NOT EXISTS note (
 CREATE INDEX IF NOT EXISTS note_rev ON note (rev);
 """
 KEPT_BINDINGS = 10_000
+KEPT_LESSONS = 1_000
 KEPT_SECONDS = 7 * 86_400
+LESSON_SECONDS = 30 * 86_400
+"""how long it is remembered what a model has refused: vendors change their models"""
 LOCK_SECONDS = 0.05
 LAST_REVISION = 2**62
 """more than all gateways of the world will write"""
@@ -37,9 +40,10 @@ _WRITE = (
     "SET data = excluded.data, at = excluded.at, worker = excluded.worker, rev = excluded.rev"
 )
 _OLD = "DELETE FROM note WHERE kind IN ('Bound', 'Cooled') AND at < ?"
+_OLD_LESSONS = "DELETE FROM note WHERE kind = 'Learned' AND at < ?"
 _TOO_MANY = (
-    "DELETE FROM note WHERE kind = 'Bound' AND rev < (SELECT MIN(rev) FROM "
-    "(SELECT rev FROM note WHERE kind = 'Bound' ORDER BY rev DESC LIMIT ?))"
+    "DELETE FROM note WHERE kind = ?1 AND rev < (SELECT MIN(rev) FROM "
+    "(SELECT rev FROM note WHERE kind = ?1 ORDER BY rev DESC LIMIT ?2))"
 )
 _STRANGE = (
     "SELECT COUNT(*) FROM note WHERE typeof(id) <> 'text' OR typeof(data) NOT IN ('blob', 'text') "
@@ -205,6 +209,8 @@ def checked(notes: list[tuple[Any, Any, Any]]) -> list[tuple[str, str, bytes]]:
 
 
 def prune(connection: sqlite3.Connection, now: float) -> None:
-    """Forget conversations that are long over."""
+    """Forget conversations that are long over, and what models refused long ago."""
     connection.execute(_OLD, (now - KEPT_SECONDS,))
-    connection.execute(_TOO_MANY, (KEPT_BINDINGS,))
+    connection.execute(_OLD_LESSONS, (now - LESSON_SECONDS,))
+    connection.execute(_TOO_MANY, ("Bound", KEPT_BINDINGS))
+    connection.execute(_TOO_MANY, ("Learned", KEPT_LESSONS))

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from trilogue.pool import Adjusted, Bound, Change, Cooled, Erred, Switched, Tally
+from trilogue.pool import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.state.file import Note
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Cooled | Switched | Erred | Adjusted | Bound | Tally).decode
+_decode = msgspec.json.Decoder(Cooled | Switched | Erred | Adjusted | Bound | Learned | Tally).decode
 
 
 def to_notes(changes: Iterable[Change], worker: str, now: float) -> Iterator[Note]:
@@ -38,6 +38,8 @@ def worker_of(note_id: str) -> str:
 
 
 def _id(change: Change, worker: str) -> str:
+    if isinstance(change, Learned):
+        return f"{change.provider}\n{change.model}"
     parts = [change.provider, change.account]
     match change:
         case Cooled():

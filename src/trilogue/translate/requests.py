@@ -15,7 +15,9 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest
 from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
 from trilogue.protocols.codec import Target
+from trilogue.protocols.fit import emulated_stops, fit_request
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
+from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.billing import without_billing
 from trilogue.translate.callids import tell_apart
@@ -71,9 +73,8 @@ def translate_request(
                 request = without_billing(request, ledger)
             request, names, calls = _adapt(request, where, keeper, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
-            if where.protocol is Protocol.RESPONSES:
-                # It has no stop sequences: the answer is cut on its way back instead.
-                stop = request.sampling.stop
+            if request.sampling.stop:
+                stop = emulated_stops(request.sampling.stop, where.profile, CODECS[where.protocol].stop_sequences)
     except SUSPECT:
         blame(wire, BadRequest)
         raise
@@ -91,6 +92,18 @@ def translate_request(
         parsed=wire is not body,
     )
     return RequestTranslation(translated, ledger.losses, exchange)
+
+
+def fit_own(wire: dict[str, Json], target: Target, ledger: Ledger) -> dict[str, Json]:
+    """Make a request that stays in its protocol fit the target's profile.
+
+    Returns the same object if it fits as it is; it is written anew only if something has to change.
+    """
+    codec = CODECS[target.protocol]
+    request = codec.decode_request(wire)
+    out = Outgoing(target.protocol, target.profile, ledger, native=True)
+    fitted = fit_request(request, out, target.protocol)
+    return wire if fitted is request else codec.encode_request(fitted, target, ledger)
 
 
 def _kept(

@@ -43,11 +43,13 @@ from trilogue.model import (
     Turn,
     UserLocation,
 )
+from trilogue.profiles import Profile
 from trilogue.protocols.chat import CODEC
 from trilogue.protocols.codec import Target
-from trilogue.protocols.profile import Profile
 
 OPENAI = "gpt-5.6"
+FREE = "gpt-5.2"
+"""takes tools without a word about reasoning"""
 COMPATIBLE = "llama-3.3"
 PNG = Image(source=Source(SourceKind.DATA, "QUJD", "image/png"), path="i")
 
@@ -231,20 +233,50 @@ def test_documents() -> None:
 def test_limits_by_profile() -> None:
     """The name of the limit depends on the server."""
     limited = request(sampling=Sampling(max_tokens=9, top_k=3, temperature=0.5))
-    body, losses = write(limited)
-    assert (body["max_completion_tokens"], losses) == (9, ["param.dropped"])
+    body, losses = write(limited, "gpt-4o")
+    assert (body["max_completion_tokens"], body["temperature"], losses) == (9, 0.5, ["param.dropped"])
     body, losses = write(limited, COMPATIBLE)
+    assert (body["max_tokens"], body["temperature"], losses) == (9, 0.5, ["param.dropped"])
+    body, losses = write(limited, profile=Profile(max_tokens_field="max_tokens", top_k=True))
     assert (body["max_tokens"], body["top_k"], losses) == (9, 3, [])
     body, losses = write(limited, profile=Profile(sampling=False, top_k=True))
     assert "temperature" not in body
-    assert losses == ["sampling.dropped"]
+    assert "top_k" not in body
+    assert losses == ["sampling.dropped", "sampling.dropped"]
 
 
-@pytest.mark.parametrize("sampling", [Sampling(stop=("a", "b", "c", "d", "e")), Sampling(max_tokens=0)])
-def test_impossible_limits(sampling: Sampling) -> None:
+def test_sampling_of_models_that_reason() -> None:
+    """OpenAI's take a temperature only while they do not reason."""
+    warm = Sampling(temperature=0.5, top_p=0.9)
+    body, losses = write(request(sampling=warm))
+    assert not {"temperature", "top_p"} & set(body)
+    assert losses == ["sampling.dropped", "sampling.dropped"]
+    body, losses = write(request(sampling=warm, thinking=Thinking(effort=Effort.NONE)))
+    assert (body["temperature"], body["top_p"], losses) == (0.5, 0.9, [])
+
+
+@pytest.mark.parametrize(
+    ("model", "kept"), [("gpt-4o", ["a", "b", "c", "d"]), (COMPATIBLE, ["a", "b", "c", "d"]), (OPENAI, None)]
+)
+def test_stops_that_the_model_does_not_take(model: str, kept: list[str] | None) -> None:
+    """They are not sent: the response is cut at them on its way to the client."""
+    body, losses = write(request(sampling=Sampling(stop=("a", "b", "c", "d", "e"))), model)
+    assert (body.get("stop"), losses) == (kept, ["stop.emulated"])
+
+
+def test_impossible_limits() -> None:
     """What the user relies on is refused rather than dropped."""
     with pytest.raises(Unsupported):
-        write(request(sampling=sampling))
+        write(request(sampling=Sampling(max_tokens=0)))
+
+
+@pytest.mark.parametrize(("model", "most"), [("gpt-4o", 16_384), ("o3", 100_000), (OPENAI, 128_000)])
+def test_limits_above_what_the_model_gives(model: str, most: int) -> None:
+    """OpenAI answers 400 to them; a server that nobody knows is asked as the client asked."""
+    body, losses = write(request(sampling=Sampling(max_tokens=200_000)), model)
+    assert (body["max_completion_tokens"], losses) == (most, ["max_tokens.lowered"])
+    body, losses = write(request(sampling=Sampling(max_tokens=200_000)), COMPATIBLE)
+    assert (body["max_tokens"], losses) == (200_000, [])
 
 
 @pytest.mark.parametrize(
@@ -259,13 +291,39 @@ def test_impossible_limits(sampling: Sampling) -> None:
         (Thinking(mode=ThinkingMode.DISABLED), tuple(Effort), "none", []),
         (Thinking(mode=ThinkingMode.DISABLED), (Effort.LOW,), "low", ["effort.none"]),
         (Thinking(mode=ThinkingMode.DISABLED), (), None, []),
-        (Thinking(effort=Effort.LOW, visibility="auto"), (), None, ["reasoning.visibility", "param.dropped"]),
+        (Thinking(effort=Effort.LOW, visibility="auto"), (), None, ["param.dropped", "reasoning.visibility"]),
     ],
 )
 def test_effort(thinking: Thinking, efforts: tuple[Effort, ...], effort: str | None, losses: list[str]) -> None:
     """The nearest effort that the model takes, and never an accidental `none`."""
     body, found = write(request(thinking=thinking), profile=Profile(efforts=efforts))
     assert (body.get("reasoning_effort"), found) == (effort, losses)
+
+
+@pytest.mark.parametrize(
+    ("thinking", "losses"),
+    [
+        (Thinking(effort=Effort.HIGH), ["thinking.unavailable"]),
+        (Thinking(mode=ThinkingMode.BUDGET, budget=8192), ["thinking.unavailable"]),
+        (Thinking(effort=Effort.NONE), []),
+        (Thinking(mode=ThinkingMode.DISABLED), []),
+    ],
+)
+def test_models_that_do_not_reason_are_not_told_to(thinking: Thinking, losses: list[str]) -> None:
+    """Not to reason is what they do anyway."""
+    body, found = write(request(thinking=thinking), "gpt-4o")
+    assert (body.get("reasoning_effort"), found) == (None, losses)
+
+
+@pytest.mark.parametrize("thinking", [None, Thinking(effort=Effort.HIGH)])
+def test_tools_instead_of_reasoning(thinking: Thinking | None) -> None:
+    """Newer models take function tools on Chat only without reasoning, and reason unless told not to."""
+    body, losses = write(request(tools=(function(strict=False),), thinking=thinking))
+    assert (body["reasoning_effort"], losses) == ("none", ["thinking.dropped_tools"])
+    body, losses = write(request(tools=(function(strict=False),), thinking=Thinking(effort=Effort.NONE)))
+    assert (body["reasoning_effort"], losses) == ("none", [])
+    body, losses = write(request(tools=(function(strict=False),), thinking=thinking), FREE)
+    assert (body.get("reasoning_effort"), losses) == (thinking and "high", [])
 
 
 def test_stream_always_asks_for_usage() -> None:
@@ -330,7 +388,7 @@ def function(**fields: Any) -> FunctionTool:
 )
 def test_tool_marks(tool: FunctionTool, protocol: Protocol, losses: list[str]) -> None:
     """What Chat has no name for is declared; the tool itself is offered."""
-    body, found = write(request(protocol=protocol, tools=(tool,)))
+    body, found = write(request(protocol=protocol, tools=(tool,)), FREE)
     parameters = {"type": "object", "properties": {}}
     assert body["tools"] == [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
     assert found == losses
@@ -361,11 +419,11 @@ def test_web_search_by_profile() -> None:
         "user_location": {"type": "approximate", "approximate": {"city": "Bern"}},
     }
     assert losses == ["web_search.params"]
-    body, losses = write(request(tools=(tool, function(strict=False))))
+    body, losses = write(request(tools=(tool, function(strict=False))), FREE)
     assert "web_search_options" not in body
     assert losses == ["tool.hosted_dropped"]
     with pytest.raises(Unsupported):
-        write(request(tools=(tool,)))
+        write(request(tools=(tool,)), FREE)
 
 
 @pytest.mark.parametrize(
@@ -388,7 +446,7 @@ def test_web_search_by_profile() -> None:
 )
 def test_tool_choice(choice: ToolChoice, wire: Any) -> None:
     """All of them have a form."""
-    body, losses = write(request(tools=(function(strict=False),), tool_choice=choice, parallel_tools=False))
+    body, losses = write(request(tools=(function(strict=False),), tool_choice=choice, parallel_tools=False), FREE)
     assert (body["tool_choice"], body["parallel_tool_calls"], losses) == (wire, False, [])
 
 

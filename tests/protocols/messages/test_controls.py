@@ -95,13 +95,39 @@ def test_stop_sequences_of_white_space_are_not_taken() -> None:
 
 def test_output_schema() -> None:
     """The schema is carried; a description has no place."""
-    schema = {"type": "object"}
+    schema = {"type": "object", "additionalProperties": False}
     output = OutputFormat(kind=FormatKind.SCHEMA, name="n", schema=schema, strict=True, path="response_format")
     body, losses = encode(foreign(format=output))
     assert body["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
     assert not losses
     described = OutputFormat(kind=FormatKind.SCHEMA, schema=schema, description="d")
     assert encode(foreign(format=described))[1] == ["format.details"]
+
+
+def test_output_schema_outside_the_subset() -> None:
+    """Objects are closed at every depth, and limits are told where the model reads them."""
+    number = {"type": "integer", "minimum": 1, "description": "How many."}
+    schema = {"type": "object", "properties": {"a": {"type": "object", "properties": {"n": number}}}}
+    body, losses = encode(foreign(format=OutputFormat(kind=FormatKind.SCHEMA, schema=schema, path="response_format")))
+    told = {"type": "integer", "description": "How many. (minimum: 1)"}
+    inner = {"type": "object", "properties": {"n": told}, "additionalProperties": False}
+    assert body["output_config"]["format"]["schema"] == {
+        "type": "object",
+        "properties": {"a": inner},
+        "additionalProperties": False,
+    }
+    assert losses == ["schema.transformed"]
+
+
+def test_output_schema_for_a_model_without_them() -> None:
+    """It is asked for in words, behind the prompts that are there."""
+    system = turn(Role.SYSTEM, Text(text="s"), path="messages[0]")
+    output = OutputFormat(kind=FormatKind.SCHEMA, schema={"type": "object"}, path="response_format")
+    body, losses = encode(foreign(system, user(), format=output), "claude-sonnet-4-20250514")
+    assert "output_config" not in body
+    assert body["system"][0]["text"] == "s"
+    assert '{"type":"object"}' in body["system"][1]["text"]
+    assert losses == ["format.schema_in_words"]
 
 
 def test_any_json_is_asked_for_in_words() -> None:

@@ -21,12 +21,12 @@ from trilogue.model import (
     ToolChoice,
     ToolResult,
 )
+from trilogue.profiles import Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.effort import BUDGETS
 from trilogue.protocols.messages.encode_request import encode_request
-from trilogue.protocols.profile import Profile
 
-ROOM = Sampling(max_tokens=100_000)
+ROOM = Sampling(max_tokens=60_000)
 
 
 def thinks(effort: Effort, model: str, sampling: Sampling = ROOM) -> tuple[Any, Any, list[str]]:
@@ -63,8 +63,25 @@ def test_effort_as_budget_on_older_models(effort: Effort, budget: int) -> None:
 
 def test_most_effort_takes_all_there_is() -> None:
     """The budget must stay below the output limit."""
-    assert thinks(Effort.MAX, BUDGET)[0] == {"type": "enabled", "budget_tokens": 99_999}
+    assert thinks(Effort.MAX, BUDGET)[0] == {"type": "enabled", "budget_tokens": 59_999}
     assert thinks(Effort.HIGH, BUDGET, Sampling(max_tokens=5000))[0] == {"type": "enabled", "budget_tokens": 4999}
+
+
+def test_a_limit_above_what_the_model_gives() -> None:
+    """It is lowered, and the budget stays below the limit that is sent."""
+    body, losses = encode(foreign(thinking=Thinking(effort=Effort.MAX), sampling=Sampling(max_tokens=100_000)), BUDGET)
+    assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (64_000, 63_999)
+    assert losses == ["max_tokens.lowered"]
+
+
+def test_models_that_do_not_think() -> None:
+    """They refuse the field."""
+    assert thinks(Effort.HIGH, "claude-3-5-haiku-20241022", Sampling(max_tokens=5000)) == (
+        None,
+        None,
+        ["thinking.unavailable"],
+    )
+    assert thinks(Effort.NONE, "claude-3-5-haiku-20241022", Sampling(max_tokens=5000)) == (None, None, [])
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,15 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.profiles import Profile
 from trilogue.protocols.codec import Target
-from trilogue.protocols.profile import Profile
 from trilogue.protocols.responses import CODEC
 
 TARGET = Target.of(Protocol.RESPONSES, "gpt-6")
+SWITCHED = Target.of(Protocol.RESPONSES, "gpt-5.6")
+"""reasons unless told not to"""
+PLAIN = Target.of(Protocol.RESPONSES, "gpt-4.1")
+"""does not reason"""
 
 
 def encode(request: Request, target: Target = TARGET) -> tuple[dict[str, Any], list[str]]:
@@ -53,8 +57,10 @@ def encode(request: Request, target: Target = TARGET) -> tuple[dict[str, Any], l
     return CODEC.encode_request(request, target, ledger), [loss.code for loss in ledger.losses]
 
 
-def ask(*turns: Turn, source: Protocol = Protocol.MESSAGES, **more: Any) -> tuple[dict[str, Any], list[str]]:
-    return encode(Request(protocol=source, model="m", turns=turns, **more))
+def ask(
+    *turns: Turn, source: Protocol = Protocol.MESSAGES, target: Target = TARGET, **more: Any
+) -> tuple[dict[str, Any], list[str]]:
+    return encode(Request(protocol=source, model="m", turns=turns, **more), target)
 
 
 def user(*blocks: Block) -> Turn:
@@ -249,12 +255,40 @@ def test_sampling() -> None:
     sampling = Sampling(
         max_tokens=5, temperature=0.1, seed=1, frequency_penalty=0.5, presence_penalty=0, logit_bias={}, stop=("x",)
     )
-    body, losses = ask(HELLO, source=Protocol.CHAT, sampling=sampling)
+    body, losses = ask(HELLO, source=Protocol.CHAT, target=PLAIN, sampling=sampling)
     assert (body["max_output_tokens"], body["temperature"]) == (16, 0.1)
-    assert losses == ["param.dropped", "param.dropped", "stop.emulated", "max_tokens.raised"]
-    body, losses = ask(HELLO, source=Protocol.CHAT, sampling=Sampling(logprobs=True, top_logprobs=3))
-    assert "message.output_text.logprobs" in body["include"]
+    assert sorted(losses) == ["max_tokens.raised", "param.dropped", "param.dropped", "stop.emulated"]
+    probable = Sampling(logprobs=True, top_logprobs=3)
+    body, losses = ask(HELLO, source=Protocol.CHAT, target=PLAIN, sampling=probable)
+    assert body["include"] == ["message.output_text.logprobs"]
     assert (body["top_logprobs"], losses) == (3, [])
+
+
+def test_sampling_of_models_that_reason() -> None:
+    """They take a temperature only while they do not, and give no token probabilities."""
+    warm = Sampling(temperature=0.1)
+    assert ask(HELLO, sampling=warm)[1] == ["sampling.dropped"]
+    assert ask(HELLO, target=SWITCHED, sampling=warm)[1] == ["sampling.dropped"]
+    body, losses = ask(HELLO, target=SWITCHED, sampling=warm, thinking=Thinking(effort=Effort.NONE))
+    assert (body["temperature"], losses) == (0.1, [])
+    for asked in (Sampling(logprobs=True), Sampling(top_logprobs=3)):
+        with pytest.raises(Unsupported):
+            ask(HELLO, source=Protocol.CHAT, sampling=asked)
+
+
+def test_models_that_do_not_reason() -> None:
+    """They refuse an effort, a summary and the wish for encrypted reasoning."""
+    body, losses = ask(HELLO, target=PLAIN, thinking=Thinking(effort=Effort.HIGH, visibility="auto"))
+    assert not {"reasoning", "include"} & set(body)
+    assert losses == ["thinking.unavailable"]
+    body, losses = ask(HELLO, target=PLAIN, thinking=Thinking(mode=ThinkingMode.DISABLED))
+    assert (body.get("reasoning"), losses) == (None, [])
+
+
+def test_a_limit_above_what_the_model_gives() -> None:
+    """The API answers 400 to it."""
+    body, losses = ask(HELLO, target=PLAIN, sampling=Sampling(max_tokens=64_000))
+    assert (body["max_output_tokens"], losses) == (32_768, ["max_tokens.lowered"])
 
 
 def test_several_answers_are_refused() -> None:
@@ -296,9 +330,15 @@ def test_cache_warming_request() -> None:
 )
 def test_thinking(thinking: Thinking, reasoning: dict[str, str] | None, losses: list[str]) -> None:
     """Budgets become the effort they came from; modes that do not exist are declared."""
-    body, found = ask(HELLO, thinking=thinking)
+    body, found = ask(HELLO, target=SWITCHED, thinking=thinking)
     assert body.get("reasoning") == reasoning
     assert found == losses
+
+
+def test_a_model_that_cannot_be_told_not_to_reason() -> None:
+    """The least effort comes nearest."""
+    body, losses = ask(HELLO, thinking=Thinking(mode=ThinkingMode.DISABLED))
+    assert (body["reasoning"], losses) == ({"effort": "low"}, ["effort.none"])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from trilogue.model import (
     Sampling,
     Tier,
 )
-from trilogue.protocols.chat.wire import MAX_STOPS, MAX_USER_LENGTH, NEAREST_TIER, TIERS
+from trilogue.protocols.chat.wire import MAX_USER_LENGTH, NEAREST_TIER, TIERS
 from trilogue.protocols.fields import Fields, Readers
 from trilogue.protocols.ids import short_user
 from trilogue.protocols.openai_cache import lose_lifetime
@@ -25,8 +25,6 @@ from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS,
 from trilogue.protocols.outgoing import Outgoing
 
 Paths = dict[str, str]
-
-_RANDOMNESS = ("temperature", "top_p")
 
 
 def decode_sampling(fields: Fields, paths: Paths) -> Sampling:
@@ -91,7 +89,7 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
             body[name] = value
     if sampling.stop:
         body["stop"] = list(sampling.stop)
-    if sampling.top_k is not None and (out.native or out.profile.top_k):
+    if sampling.top_k is not None:
         body["top_k"] = sampling.top_k
     if not out.native:
         _fit_sampling(request, body, out)
@@ -103,17 +101,10 @@ def _fit_sampling(request: Request, body: dict[str, Json], out: Outgoing) -> Non
     sampling = request.sampling
     if sampling.max_tokens is not None and sampling.max_tokens < 1:
         raise Unsupported(request.where("max_tokens"), "Chat Completions cannot only warm a cache")
-    if sampling.stop and len(sampling.stop) > MAX_STOPS:
-        raise Unsupported(request.where("stop"), f"Chat Completions takes {MAX_STOPS} stop sequences")
     if sampling.top_logprobs is not None and sampling.logprobs is None:
         body["logprobs"] = True
-    if not out.profile.sampling:
-        for name in _RANDOMNESS:
-            if body.pop(name, None) is not None:
-                out.ledger.add("sampling.dropped", request.where(name))
-    for name, value in (("top_k", sampling.top_k), ("max_tool_calls", sampling.max_tool_calls)):
-        if value is not None and name not in body:
-            out.ledger.add("param.dropped", request.where(name))
+    if sampling.max_tool_calls is not None:
+        out.ledger.add("param.dropped", request.where("max_tool_calls"))
 
 
 def decode_format(fields: Fields, _: Paths) -> OutputFormat | None:
@@ -185,7 +176,7 @@ def encode_caching(caching: Caching, request: Request, out: Outgoing) -> dict[st
         set_or_lose(body, "prompt_cache_retention", caching.retention, known, out, "cache.options")
     if caching.options is not None:
         options = caching.options if out.native else _cache_options(caching.options, out)
-        set_or_lose(body, "prompt_cache_options", options, out.native or out.profile.cache_marks, out, "cache.options")
+        body["prompt_cache_options"] = options
     return body
 
 

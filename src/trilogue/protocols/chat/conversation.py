@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from msgspec import Struct
+
 from trilogue.errors import Unsupported
 from trilogue.model import (
     PART_BREAK,
@@ -273,41 +275,62 @@ def _text_content(parts: list[dict[str, Json]], out: Outgoing, separator: str) -
     return separator.join(part["text"] for part in parts)
 
 
+class _Said(Struct):
+    """What the assistant said in a row, by kind."""
+
+    texts: list[dict[str, Json]]
+    calls: list[dict[str, Json]]
+    refusals: list[str]
+    reasoning: list[Reasoning]
+    signatures: dict[int, str]
+    """of calls, by their place"""
+
+
 def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | None:
     """One message for all that the assistant said in a row; None if nothing of it can be said here."""
-    texts: list[dict[str, Json]] = []
-    calls: list[dict[str, Json]] = []
-    refusals: list[str] = []
-    reasoning: list[Reasoning] = []
-    signatures: dict[int, str] = {}
+    said = _by_kind(blocks, out)
+    if not (said.texts or said.refusals or said.calls):
+        _declare_lone(said.reasoning, out)
+        return None
+    message: dict[str, Json] = {"role": "assistant", "content": None}
+    if said.texts:
+        message["content"] = _assistant_text(said.texts, blocks, out)
+    if said.refusals:
+        message["refusal"] = "".join(said.refusals)
+    if said.calls:
+        message["tool_calls"] = said.calls
+        _sign(said.calls, said.signatures, out)
+    if said.reasoning or out.profile.reasoning_field is not None:
+        message.update(_reasoning(said.reasoning, bool(said.calls), out))
+    return message
+
+
+def _by_kind(blocks: list[Block], out: Outgoing) -> _Said:
+    said = _Said([], [], [], [], {})
     for block in blocks:
         if type(block) is ToolCall:
-            calls.append(_foreign_call(block, out))
+            said.calls.append(_foreign_call(block, out))
         elif type(block) is Reasoning and (signature := call_signature(block)) is not None:
             # It came as reasoning before its call.
-            signatures[len(calls)] = signature
+            said.signatures[len(said.calls)] = signature
         elif type(block) is Reasoning:
-            reasoning.append(block)
+            said.reasoning.append(block)
         elif type(block) is Refusal:
-            refusals.append(block.text)
+            said.refusals.append(block.text)
         elif type(block) is Text:
             parts = encode_block(block, out)
-            if parts and calls:
+            if parts and said.calls:
                 out.ledger.add("order.flattened", block.path)
-            texts += parts
+            said.texts += parts
         else:
             out.ledger.add("native.dropped", block.path, type(block).__name__)
-    message: dict[str, Json] = {"role": "assistant", "content": None}
-    if texts:
-        message["content"] = _assistant_text(texts, blocks, out)
-    if refusals:
-        message["refusal"] = "".join(refusals)
-    if calls:
-        message["tool_calls"] = calls
-        _sign(calls, signatures, out)
-    if reasoning or out.profile.reasoning_field is not None:
-        message.update(_reasoning(reasoning, bool(calls), out))
-    return message if texts or refusals or calls else None
+    return said
+
+
+def _declare_lone(reasoning: list[Reasoning], out: Outgoing) -> None:
+    """Declare reasoning that has no message to stand beside."""
+    for block in reasoning:
+        out.ledger.add("reasoning.foreign_dropped", block.path)
 
 
 def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: Outgoing) -> None:

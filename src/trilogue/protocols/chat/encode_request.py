@@ -21,12 +21,15 @@ from trilogue.protocols.chat.thinking import encode_thinking
 from trilogue.protocols.chat.wire import NESTED, PROTOCOL
 from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.fit import fit_request
 from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
     out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    if not out.native:
+        request = fit_request(request, out, PROTOCOL)
     body: dict[str, Json] = {"model": target.model, "messages": encode_turns(request, out)}
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         body |= encode_tools(request, out)

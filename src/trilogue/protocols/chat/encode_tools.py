@@ -87,7 +87,7 @@ def _strict(tool: FunctionTool, out: Outgoing) -> bool | None:
         out.ledger.add("tool.strict_default", tool.path)
     if not tool.strict:
         return None
-    if out.profile.strict_tools and (out.source is Protocol.RESPONSES or fits_strict(tool.parameters)):
+    if out.source is Protocol.RESPONSES or fits_strict(tool.parameters):
         return True
     out.ledger.add("tool.strict_downgraded", tool.path)
     return None

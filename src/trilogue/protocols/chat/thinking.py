@@ -14,7 +14,6 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.controls import Paths
 from trilogue.protocols.chat.wire import EFFORTS
-from trilogue.protocols.effort import effort_of_budget, lose_beside_effort, nearest_effort
 from trilogue.protocols.fields import Fields, LooseFields
 from trilogue.protocols.outgoing import Outgoing
 
@@ -102,51 +101,45 @@ THINKING_FIELDS = tuple(_THINKING_READERS)
 
 
 def encode_thinking(thinking: Thinking, request: Request, out: Outgoing) -> dict[str, Json]:
-    """Reasoning controls: in their own spelling, or as the nearest `reasoning_effort`."""
+    """Reasoning controls: in their own spelling, or as `reasoning_effort` and the switch that some servers have."""
     if out.native:
-        name = request.where("thinking")
+        # Settings that a request did not have itself have no name of their own in it.
+        name = (request.paths or {}).get("thinking")
+        if name is None:
+            name = "reasoning_effort" if thinking.effort else out.profile.thinking_switch or "reasoning_effort"
         return {name: _THINKING_WRITERS[name](thinking)}
-    path = request.where("thinking")
     if thinking.visibility not in (None, "omitted"):
-        out.ledger.add("reasoning.visibility", path)
-    wanted = _wanted(thinking, path, out)
-    effort = None if wanted is None else nearest_effort(wanted, out.profile.efforts, path, out.ledger)
-    return {} if effort is None else {"reasoning_effort": effort.value}
+        out.ledger.add("reasoning.visibility", request.where("thinking"))
+    body: dict[str, Json] = {}
+    if thinking.effort is not None:
+        body["reasoning_effort"] = thinking.effort.value
+    if thinking.mode is not None and out.profile.thinking_switch:
+        body[out.profile.thinking_switch] = _THINKING_WRITERS[out.profile.thinking_switch](thinking)
+    return body
+
+
+def _is_off(thinking: Thinking) -> bool:
+    return thinking.mode is ThinkingMode.DISABLED or thinking.effort is Effort.NONE
 
 
 def _write_reasoning(thinking: Thinking) -> dict[str, Json]:
     enabled = {ThinkingMode.ADAPTIVE: True, ThinkingMode.DISABLED: False}.get(thinking.mode or ThinkingMode.BUDGET)
-    body = {"effort": thinking.effort, "max_tokens": thinking.budget, "enabled": enabled}
+    body = {"effort": thinking.effort and thinking.effort.value, "max_tokens": thinking.budget, "enabled": enabled}
     if thinking.visibility == "omitted":
         body["exclude"] = True
     return {name: value for name, value in body.items() if value is not None}
 
 
 def _write_thinking(thinking: Thinking) -> dict[str, Json]:
-    body: dict[str, Json] = {"type": "disabled" if thinking.mode is ThinkingMode.DISABLED else "enabled"}
+    body: dict[str, Json] = {"type": "disabled" if _is_off(thinking) else "enabled"}
     if thinking.budget is not None:
         body["budget_tokens"] = thinking.budget
     return body
 
 
 _THINKING_WRITERS: dict[str, Callable[[Thinking], Json]] = {
-    "reasoning_effort": lambda thinking: thinking.effort,
+    "reasoning_effort": lambda thinking: thinking.effort and thinking.effort.value,
     "reasoning": _write_reasoning,
     "thinking": _write_thinking,
-    "enable_thinking": lambda thinking: thinking.mode is ThinkingMode.ADAPTIVE,
+    "enable_thinking": lambda thinking: not _is_off(thinking),
 }
-
-
-def _wanted(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
-    """The effort that these controls mean; None = the model's default."""
-    if thinking.effort is not None:
-        lose_beside_effort(thinking, path, out.ledger)
-        return thinking.effort
-    if thinking.mode is ThinkingMode.BUDGET and thinking.budget is not None:
-        return effort_of_budget(thinking.budget, path, out.ledger)
-    if thinking.mode is ThinkingMode.BETWEEN_TOOLS:
-        out.ledger.add("thinking.mode", path, thinking.mode.value)
-        return Effort.NONE
-    if thinking.mode is ThinkingMode.DISABLED:
-        return Effort.NONE
-    return None

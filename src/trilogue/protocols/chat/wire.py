@@ -146,7 +146,6 @@ NEAREST_TIER = {Tier.ULTRAFAST: Tier.FAST, Tier.BATCH: Tier.DEFAULT}
 CACHE_CONTROL_TTLS = {"5m": 300, "1h": 3600}
 """lifetimes of `cache_control`, which compatible servers take over from Messages"""
 
-MAX_STOPS = 4
 MAX_USER_LENGTH = 128
 MAX_CALL_ID = 64
 MAX_NAME = 64

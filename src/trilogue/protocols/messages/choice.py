@@ -13,6 +13,7 @@ from trilogue.model import (
     ToolRef,
 )
 from trilogue.protocols.fields import Fields
+from trilogue.protocols.fit.thinking import is_forced
 from trilogue.protocols.messages.wire import TOOL_TYPES, TOOL_VERSION
 from trilogue.protocols.outgoing import Outgoing
 
@@ -48,21 +49,12 @@ def _is_hosted(tool: HostedTool, name: str) -> bool:
     return tool.name == name and not tool.runs_on_client
 
 
-def is_forced(request: Request) -> bool:
-    """The model must call a tool."""
-    choice = request.tool_choice
-    if choice is None:
-        return False
-    mode = choice.allowed_mode if choice.mode is ChoiceMode.ALLOWED else choice.mode
-    return mode in (ChoiceMode.REQUIRED, ChoiceMode.NAMED, ChoiceMode.HOSTED)
-
-
 def encode_choice(request: Request, tools: list[Json], out: Outgoing) -> dict[str, Json] | None:
     """`tool_choice`; it may only be sent together with tools."""
     choice, native = request.tool_choice, out.native
     wire = _choice(choice, tools, out) if choice is not None else None
     if not tools and not native:
-        if is_forced(request) and choice is not None:
+        if choice is not None and is_forced(choice):
             out.ledger.add("tool_choice.dropped", choice.path or "tool_choice")
         return None
     if request.parallel_tools is False or (native and request.parallel_tools is not None):

@@ -156,15 +156,13 @@ def encode_format(request: Request, out: Outgoing) -> tuple[Wire | None, str | N
     return {"type": "json_schema", "schema": wanted.schema if wanted.schema is not None else {}}, None
 
 
-def encode_sampling(request: Request, thinks: bool, out: Outgoing) -> Wire:
-    """Sampling parameters and stop sequences. `thinks`: thinking is on, which fixes the temperature."""
+def encode_sampling(request: Request, out: Outgoing) -> Wire:
+    """Sampling parameters and stop sequences."""
     sampling = request.sampling
+    wire = _randomness(sampling)
     if out.native:
-        names = ("temperature", "top_p", "top_k")
-        given: Wire = {name: value for name in names if (value := getattr(sampling, name)) is not None}
-        return {**given, "stop_sequences": list(sampling.stop)} if sampling.stop else given
+        return {**wire, "stop_sequences": list(sampling.stop)} if sampling.stop else wire
     _declare_sampling(request, out)
-    wire = _randomness(request, thinks, out)
     return wire | _stops(request, out) if sampling.stop else wire
 
 
@@ -191,21 +189,9 @@ def _declare_sampling(request: Request, out: Outgoing) -> None:
             out.ledger.add("param.dropped", request.where(name))
 
 
-def _randomness(request: Request, thinks: bool, out: Outgoing) -> Wire:
-    sampling = request.sampling
-    wire: Wire = {}
-    for name, value in (("temperature", sampling.temperature), ("top_p", sampling.top_p), ("top_k", sampling.top_k)):
-        if value is None:
-            continue
-        fixed = thinks or (name == "top_p" and "temperature" in wire and not out.profile.temperature_with_top_p)
-        if out.profile.sampling and not fixed:
-            wire[name] = value
-        elif value != 1 or name == "top_k":  # 1 is the default of the other two
-            out.ledger.add("sampling.dropped", request.where(name))
-    if "temperature" in wire and wire["temperature"] > 1:
-        out.ledger.add("temperature.clamped", request.where("temperature"))
-        wire["temperature"] = 1
-    return wire
+def _randomness(sampling: Sampling) -> Wire:
+    names = ("temperature", "top_p", "top_k")
+    return {name: value for name in names if (value := getattr(sampling, name)) is not None}
 
 
 def _stops(request: Request, out: Outgoing) -> Wire:

@@ -29,6 +29,7 @@ from trilogue.protocols.outgoing import Outgoing
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """Hosted tools whose calls and results can stand in the history."""
 
+_CALL = "tool_use"
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -129,9 +130,22 @@ class Conversation:
             return
         self._close_user()
         if self._messages and self._messages[-1]["role"] == "assistant":
-            self._messages[-1]["content"].extend(content)
+            self._messages[-1]["content"] = self._calls_last(self._messages[-1]["content"] + content, turn)
         else:
-            self._messages.append({"role": "assistant", "content": content})
+            self._messages.append({"role": "assistant", "content": self._calls_last(content, turn)})
+
+    def _calls_last(self, content: list[Json], turn: Turn) -> list[Json]:
+        """What stands behind a call goes before it: the API wants results right after the last block of the turn."""
+        called = False
+        for block in content:
+            if called and block["type"] != _CALL:
+                self._ledger.add("order.flattened", turn.path)
+                break
+            called = called or block["type"] == _CALL
+        else:
+            return content
+        others = [block for block in content if block["type"] != _CALL]
+        return others + [block for block in content if block["type"] == _CALL]
 
     def _hosted(self, block: HostedCall | HostedResult, turn: Turn) -> list[Json]:
         if isinstance(block, HostedResult):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from trilogue.model import NO_SAMPLING, Json, Ledger, Request
 from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.fit import fit_request
 from trilogue.protocols.messages import controls
-from trilogue.protocols.messages.choice import is_forced
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.conversation import Conversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
@@ -32,6 +32,8 @@ from trilogue.protocols.outgoing import Outgoing
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
     out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    if not out.native:
+        request = fit_request(request, out, PROTOCOL)
     marks = Marks(out)
     body: Wire = {"model": target.model, **_limit(request, out)}
     offers = request.tools or request.tool_choice is not None or request.parallel_tools is not None
@@ -67,9 +69,8 @@ def _limit(request: Request, out: Outgoing) -> Wire:
 def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
     """Everything that is neither turns nor tools."""
     wire = _how(request, body, out) if request.thinking is not None or request.format is not None else {}
-    thinks = "thinking" in wire and wire["thinking"].get("type") != "disabled"
     if request.sampling is not NO_SAMPLING:
-        wire |= controls.encode_sampling(request, thinks, out)
+        wire |= controls.encode_sampling(request, out)
     if request.tier is not None:
         wire |= controls.encode_tier(request.tier, request, out)
     if request.user is not None:
@@ -80,7 +81,7 @@ def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
 def _how(request: Request, body: Wire, out: Outgoing) -> Wire:
     """How much to think, and the form of the answer."""
     wire: Wire = {}
-    thinking, config = encode_thinking(request, body.get("max_tokens", 0), out)
+    thinking, config = encode_thinking(request.thinking, request, out)
     if thinking is not None and not out.native:
         thinking = _possible(thinking, request, body["messages"], out)
     if thinking is not None:
@@ -96,12 +97,7 @@ def _how(request: Request, body: Wire, out: Outgoing) -> Wire:
 
 
 def _possible(thinking: Wire, request: Request, messages: list[Json], out: Outgoing) -> Wire | None:
-    """Thinking, unless the rest of the request rules it out."""
-    if thinking["type"] == "disabled":
-        return thinking
-    if is_forced(request) and not out.profile.forced_tool_thinking:
-        out.ledger.add("thinking.dropped_forced_tool", request.where("thinking"))
-        return None
+    """Thinking, unless the history rules it out."""
     if thinking["type"] == "enabled" and _replay_missing(messages):
         out.ledger.add("thinking.replay_missing", request.where("thinking"))
         return None

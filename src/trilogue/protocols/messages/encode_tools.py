@@ -15,22 +15,6 @@ from trilogue.protocols.messages.choice import encode_choice
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import MCP_SERVER
 from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.schema import is_object, nodes
-
-_LIMITS = frozenset(
-    {
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-    }
-)
-"""what a strict schema cannot say"""
 
 
 def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Json]:
@@ -130,14 +114,6 @@ def _schema(parameters: dict[str, Json] | None) -> dict[str, Json]:
     return parameters if "type" in parameters else {"type": "object", **parameters}
 
 
-def _fits_strict(schema: Json) -> bool:
-    """Whether strict mode takes a schema: no limits, and no object with properties that it does not name."""
-    return all(
-        _LIMITS.isdisjoint(node) and (node.get("additionalProperties") is False or not is_object(node))
-        for node in nodes(schema)
-    )
-
-
 def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, Json]:
     native = out.native
     wire: dict[str, Json] = {"name": tool.name}
@@ -147,10 +123,8 @@ def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, 
         wire["input_schema"] = tool.parameters if native else _schema(tool.parameters)
     if native and tool.strict is not None:
         wire["strict"] = tool.strict
-    elif tool.strict and _fits_strict(wire["input_schema"]):
-        wire["strict"] = True
     elif tool.strict:
-        out.ledger.add("tool.strict_downgraded", tool.path)
+        wire["strict"] = True
     if native and tool.deferred is not None:
         wire["defer_loading"] = tool.deferred
     return wire

@@ -30,5 +30,6 @@ CODEC = Codec(
     hosted_tools=OFFERED,
     custom_tools=True,
     name_limit=MAX_NAME,
+    stop_sequences=False,
     response_fates=RESPONSE_FATES,
 )

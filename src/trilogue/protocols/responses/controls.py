@@ -24,7 +24,7 @@ from trilogue.protocols.ids import short_user
 from trilogue.protocols.openai_cache import lose_lifetime
 from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.responses.wire import MAX_USER_LENGTH, MIN_OUTPUT_TOKENS, TIERS
+from trilogue.protocols.responses.wire import MAX_USER_LENGTH, TIERS
 
 
 def decode_sampling(fields: Fields) -> Sampling:
@@ -107,7 +107,7 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     if not out.native:
         _declare_sampling(request, out)
     settings = (
-        ("max_output_tokens", _limit(request, out)),
+        ("max_output_tokens", _limit(request)),
         ("temperature", sampling.temperature),
         ("top_p", sampling.top_p),
         ("top_logprobs", sampling.top_logprobs),
@@ -117,21 +117,13 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     for name, value in settings:
         if value is not None:
             body[name] = value
-    if not out.profile.sampling:
-        for name in ("temperature", "top_p"):
-            if body.pop(name, None) is not None:
-                out.ledger.add("sampling.dropped", request.where(name))
     return body
 
 
-def _limit(request: Request, out: Outgoing) -> int | None:
+def _limit(request: Request) -> int | None:
+    """The output limit. A Messages request for no output is one that warms the cache."""
     limit = request.sampling.max_tokens
-    if limit is None or limit >= MIN_OUTPUT_TOKENS or out.native:
-        return limit
-    if limit == 0 and request.protocol is Protocol.MESSAGES:
-        return None
-    out.ledger.add("max_tokens.raised", request.where("max_tokens"), f"{limit} to {MIN_OUTPUT_TOKENS}")
-    return MIN_OUTPUT_TOKENS
+    return None if limit == 0 and request.protocol is Protocol.MESSAGES else limit
 
 
 def _declare_sampling(request: Request, out: Outgoing) -> None:

@@ -10,6 +10,7 @@ from trilogue.errors import Unsupported
 from trilogue.model import NO_SAMPLING, Json, Ledger, Protocol, Request, Role
 from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.fit import fit_request
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.controls import encode_caching, encode_sampling, encode_text, encode_tier, encode_user
 from trilogue.protocols.responses.conversation import encode_turns
@@ -22,6 +23,8 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     """The body for the upstream."""
     out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     _refuse_prefill(request)
+    if not out.native:
+        request = fit_request(request, out, PROTOCOL)
     body: dict[str, Json] = {"model": target.model} if target.model else {}
     body |= encode_turns(request, out)
     if request.sampling is not NO_SAMPLING:
@@ -29,7 +32,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         body |= encode_tools(request, out)
     if request.thinking is not None:
-        body |= encode_thinking(request.thinking, request, out)
+        body |= encode_thinking(request.thinking, out)
     if request.format is not None or request.verbosity is not None:
         body |= encode_text(request, out)
     if request.caching is not None or request.protocol is Protocol.MESSAGES:
@@ -72,7 +75,9 @@ def _state(request: Request, out: Outgoing) -> dict[str, Json]:
 def _include(request: Request, out: Outgoing) -> dict[str, Json]:
     include = list(request.include)
     if not out.native:
-        include = [ENCRYPTED_REASONING, *([LOGPROBS] if request.sampling.logprobs else [])]
+        # Models that do not reason refuse to be asked for it.
+        encrypted = out.profile.encrypted_reasoning and out.profile.reasons != "never"
+        include = [*([ENCRYPTED_REASONING] if encrypted else []), *([LOGPROBS] if request.sampling.logprobs else [])]
     return {"include": include} if include else {}
 
 

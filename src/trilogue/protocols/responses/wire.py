@@ -199,7 +199,6 @@ HOSTED_TOOLS: dict[str, HostedKind] = {
 EFFORTS = {effort.value: effort for effort in Effort}
 TIERS = {tier.value: tier for tier in Tier if tier is not Tier.BATCH}
 
-MIN_OUTPUT_TOKENS = 16
 MAX_USER_LENGTH = 128
 MAX_NAME = 64
 

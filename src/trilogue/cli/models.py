@@ -1,0 +1,217 @@
+"""`trilogue models`: what a model takes, how we know, what is configured, and what a gateway has learned."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import SystemRandom
+from typing import Any
+
+import click
+import msgspec
+from msgspec import Struct
+
+from trilogue.cli.model_docs import models_table
+from trilogue.config import Config, ConfigError, find, load, state_directory
+from trilogue.errors import ClientError
+from trilogue.model import Protocol
+from trilogue.pool import Pools
+from trilogue.profiles import CORE_ROWS, ROWS, VENDORS, Profile, profile_for, rows_for, vendor_for, vendor_named
+from trilogue.state import FILE_NAME, load_into, write_now
+from trilogue.translate.remedies import Remedy
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[PROVIDER/]NAME")
+@click.option("--config", "path", metavar="FILE", help="Configuration; by default ./trilogue.yaml, then the user's.")
+@click.option("--vendor", type=click.Choice(VENDORS), help="Whose API it is asked at; by default the configured one.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per protocol.")
+@click.option("--forget", is_flag=True, help="Forget what a running gateway has learned about the model.")
+@click.option("--markdown", is_flag=True, help="The whole table, as in the documentation.")
+def models(name: str | None, path: str | None, vendor: str | None, as_json: bool, forget: bool, markdown: bool) -> None:
+    """Show what a model takes, with sources, and what is sent instead.
+
+    \b
+    trilogue models gpt-5.4
+    trilogue models azure/my-deployment
+    trilogue models --vendor groq llama-3.3-70b-versatile
+    trilogue models                      # the providers, and whose API each one is
+    """
+    if markdown:
+        click.echo(models_table())
+        return
+    known = _Known.read(path)
+    if name is None:
+        click.echo("\n".join(known.overview()))
+        return
+    if forget:
+        click.echo(known.forget(name))
+        return
+    found = list(known.laws(name, vendor))
+    if as_json:
+        click.echo("\n".join(json.dumps(law.as_dict()) for law in found))
+    else:
+        click.echo("\n\n".join("\n".join(law.lines()) for law in found))
+
+
+class Law(Struct, kw_only=True):
+    """What one model takes in one protocol."""
+
+    model: str
+    provider: str
+    vendor: str
+    protocol: Protocol
+    profile: Profile
+    configured: dict[str, Any]
+    learned: tuple[Remedy, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        rows = rows_for(self.protocol, self.model, self.vendor)
+        return {
+            "model": self.model,
+            "provider": self.provider or None,
+            "vendor": self.vendor,
+            "protocol": self.protocol.value,
+            "takes": msgspec.to_builtins(self.profile),
+            "because": [
+                {"fields": msgspec.to_builtins(own), "what": row.what, "sure": row.sure, "sources": row.sources}
+                for row, own in rows
+            ],
+            "configured": msgspec.to_builtins(self.configured),
+            "learned": msgspec.to_builtins(self.learned),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Return the law for a terminal."""
+        where = f"provider {self.provider}, " if self.provider else ""
+        whose = self.vendor if self.vendor != "none" else "nobody's that we know: the common core"
+        yield f"{self.model} in {self.protocol.value} ({where}vendor {whose})"
+        for row, own in rows_for(self.protocol, self.model, self.vendor):
+            yield f"  {row.what}"
+            yield from (f"    {field}: {shown(value)}{self._changed(field)}" for field, value in own.items())
+            sources = ", ".join(row.sources)
+            yield f"    {row.sure}, {row.seen}{': ' + sources if sources else ''}"
+        yield "  everything else is taken"
+        if self.configured:
+            yield "  the configuration says"
+            yield from (f"    {field}: {shown(value)}" for field, value in self.configured.items())
+        if self.learned:
+            yield "  the upstream has refused (forget it with --forget)"
+            yield from (f"    {remedy.path}: {_instead(remedy)}" for remedy in self.learned)
+
+    def _changed(self, field: str) -> str:
+        return "  (configured otherwise, see below)" if field in self.configured else ""
+
+
+class _Known(Struct):
+    """The configuration, if there is one, and what gateways have learned."""
+
+    config: Config
+    pools: Pools | None
+
+    @classmethod
+    def read(cls, path: str | None) -> _Known:
+        file = find(Path(path) if path else None)
+        try:
+            config = load(file, os.environ, secrets=False)
+        except ConfigError as error:
+            raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
+        if not config.pool.persist:
+            return cls(config, None)
+        pools = config.pools(SystemRandom())
+        load_into(pools, _state_file(), time.time())
+        return cls(config, pools)
+
+    def overview(self) -> Iterator[str]:
+        """Return a line per provider, and what their models have refused."""
+        for name, provider in self.config.providers.items():
+            protocols = " and ".join(one.short for one in provider.protocols)
+            yield f"{name} ({protocols}): {provider.vendor or 'by the name of the model'}"
+            for model, remedies in self.pools.pools[name].lessons.items() if self.pools else ():
+                yield from (f"  {model} has refused {remedy.path}: {_instead(remedy)}" for remedy in remedies)
+        yield f"{len(ROWS)} rows; `trilogue models NAME` shows those of a model, docs/models.md all of them"
+
+    def laws(self, name: str, vendor: str | None) -> Iterator[Law]:
+        """Return what a model takes in every protocol that it can be asked in."""
+        try:
+            target = None if vendor else self.config.router().resolve(name).targets[0]
+        except ClientError:
+            target = None
+        if target is None:
+            yield from _by_name(name, vendor or "")
+            return
+        provider = self.config.providers[target.provider]
+        learned = self.pools.pools[target.provider].lessons.of(target.model) if self.pools else ()
+        for protocol in provider.protocols:
+            yield Law(
+                model=target.model,
+                provider=target.provider,
+                vendor=vendor_for(protocol, target.model, provider.vendor or ""),
+                protocol=protocol,
+                profile=provider.profile_for(target.model, protocol),
+                configured=provider.profile.given(),
+                learned=learned,
+            )
+
+    def forget(self, name: str) -> str:
+        """Forget what a model has refused; running gateways take that over."""
+        try:
+            target = self.config.router().resolve(name).targets[0]
+        except ClientError as error:
+            raise click.UsageError(str(error)) from None
+        if self.pools is None or not self.pools.pools[target.provider].lessons.forget(target.model):
+            raise click.UsageError(f"nothing was learned about {target.provider}/{target.model}")
+        write_now(_state_file(), self.pools.drain(), time.time())
+        return f"{target.provider}/{target.model} starts anew"
+
+
+def _by_name(name: str, vendor: str) -> Iterator[Law]:
+    """Return what the name alone tells: in the protocols in which its vendor has rows, or else in all."""
+    provider, slash, rest = name.partition("/")
+    whose = vendor or (vendor_named(provider) if slash else "")
+    model = rest if slash and whose and not vendor else name
+    places = [(protocol, vendor_for(protocol, model, whose)) for protocol in Protocol]
+    own = [one for one in places if any(row not in CORE_ROWS for row, _ in rows_for(one[0], model, one[1]))]
+    for protocol, counts in own or places:
+        yield Law(
+            model=model,
+            provider="",
+            vendor=counts,
+            protocol=protocol,
+            profile=profile_for(protocol, model, counts),
+            configured={},
+            learned=(),
+        )
+
+
+def shown(value: Any) -> str:
+    """Return the value of a field for people."""
+    match msgspec.to_builtins(value):
+        case bool(flag):
+            return "yes" if flag else "no"
+        case int(number):
+            return f"{number:,}"
+        case list(items) | tuple(items):
+            return ", ".join(map(str, items)) or "none"
+        case None:
+            return "none"
+        case other:
+            return str(other) or "none"
+
+
+def _instead(remedy: Remedy) -> str:
+    if remedy.action == "rename":
+        return f"sent as {remedy.name}"
+    if remedy.action == "drop":
+        return "left out"
+    if remedy.limit is None:
+        return f"one of {', '.join(remedy.allowed)}"
+    return f"at {'least' if remedy.least else 'most'} {remedy.limit:g}"
+
+
+def _state_file() -> Path:
+    return state_directory(os.environ) / FILE_NAME

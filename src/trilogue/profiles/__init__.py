@@ -1,0 +1,26 @@
+"""What each model takes: one table of rows with sources, and the lookup by vendor, protocol and name.
+
+Data only. How a request is made to fit a profile is `translate.fit`; nothing here knows requests.
+"""
+
+from trilogue.profiles.core import CORE
+from trilogue.profiles.core import ROWS as CORE_ROWS
+from trilogue.profiles.lookup import NOBODY, ROWS, profile_for, rows_for, vendor_for
+from trilogue.profiles.profile import Profile
+from trilogue.profiles.row import Row
+from trilogue.profiles.vendors import VENDORS, plain_name, vendor_named
+
+__all__ = [
+    "CORE",
+    "CORE_ROWS",
+    "NOBODY",
+    "ROWS",
+    "VENDORS",
+    "Profile",
+    "Row",
+    "plain_name",
+    "profile_for",
+    "rows_for",
+    "vendor_for",
+    "vendor_named",
+]

@@ -1,0 +1,98 @@
+"""What is left for models that no other row knows, and for servers that nobody knows: the common core of a protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trilogue.model import Tier
+from trilogue.profiles.levels import levels
+from trilogue.profiles.profile import FIRST_VERSION
+from trilogue.profiles.row import ANY_VENDOR, Row
+
+_ALL = ""
+_OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
+_NO_REASONING = r"llama|meta-llama|codellama|gemma|mi[sx]tral|ministral|codestral|phi-?[34]|qwen-?2|command|granite"
+
+CORE: dict[str, Any] = {
+    "developer_role": False,
+    "max_tokens_field": "max_tokens",
+    "custom_tools": False,
+    "cache_marks": False,
+    "cache_retention": False,
+    "top_k": False,
+    "openai_fields": False,
+}
+"""what servers differ in that take no more than the common core of Chat Completions"""
+
+ROWS = (
+    Row(
+        vendors=ANY_VENDOR,
+        protocols="chat responses",
+        models=_NO_REASONING,
+        takes={"efforts": ()},
+        what="families of models that do not reason get no effort",
+        sure="choice",
+        example="llama-3.1-8b",
+    ),
+    Row(
+        vendors=ANY_VENDOR,
+        protocols="chat responses",
+        models=_ALL,
+        takes={"efforts": levels("low medium high")},
+        what="the effort levels that every server knows that has any",
+        sure="choice",
+        example="some-model",
+    ),
+    Row(
+        vendors=_OTHERS,
+        protocols="chat",
+        models=_ALL,
+        takes=CORE,
+        what="the common core of Chat Completions: no developer role, and nothing that only OpenAI's servers know",
+        sure="several",
+        sources=("earendil-works/pi#1048", "eclipse-theia/theia#15144", "OpenCoworkAI/open-codesign#316"),
+        example="some-model",
+    ),
+    Row(
+        vendors=ANY_VENDOR,
+        protocols="chat",
+        models=_ALL,
+        takes={"max_stops": 4, "plain_tool_schemas": True},
+        what="at most four stop sequences, and tools whose schema is a plain object",
+        sure="choice",
+        example="some-model",
+    ),
+    Row(
+        vendors=ANY_VENDOR,
+        protocols="responses",
+        models=_ALL,
+        takes={"least_output": 16, "plain_tool_schemas": True},
+        what="at least 16 output tokens, and tools whose schema is a plain object",
+        sure="choice",
+        example="some-model",
+    ),
+    Row(
+        vendors=_OTHERS,
+        protocols="responses",
+        models=_ALL,
+        takes={"cache_marks": False, "cache_retention": False, "prewarm": False},
+        what="no cache settings of OpenAI's own",
+        sure="choice",
+        example="some-model",
+    ),
+    Row(
+        vendors=f"openai azure {_OTHERS}".replace("anthropic ", ""),
+        protocols="messages",
+        models=_ALL,
+        takes={
+            "efforts": levels("low medium high xhigh max"),
+            "mid_system": False,
+            "version": FIRST_VERSION,
+            "keeps_state": False,
+            "tiers": (Tier.AUTO, Tier.DEFAULT),
+        },
+        what="servers that only speak like Anthropic's: the first API version, and no memory",
+        sure="choice",
+        example="some-model",
+    ),
+)

@@ -1,0 +1,94 @@
+"""Prompt caching, service tier and end user, as the model takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from trilogue.model import Caching, Protocol, Request, Tier
+from trilogue.protocols.ids import digest
+from trilogue.protocols.outgoing import Outgoing
+
+MAX_KEY = 64
+
+
+def fit_caching(request: Request, out: Outgoing, target: Protocol) -> Request:
+    """Return the request with the cache settings and the tier that the model takes. Marks are part of the content."""
+    changes: dict[str, Any] = {}
+    if request.caching is not None:
+        keyed = out.profile.openai_fields and target is not Protocol.MESSAGES
+        caching = _with_short_key(request.caching, request, out) if keyed else request.caching
+        caching = _fitted(caching, request, out)
+        if caching is not request.caching:
+            changes["caching"] = None if caching == Caching() else caching
+    if request.tier is not None and request.tier not in out.profile.tiers:
+        if request.tier not in (Tier.AUTO, Tier.DEFAULT):
+            out.ledger.add("tier", request.where("tier"), request.tier.value)
+        changes["tier"] = None
+    return replace(request, **changes) if changes else request
+
+
+def _with_short_key(caching: Caching, request: Request, out: Outgoing) -> Caching:
+    if caching.key is None or len(caching.key) <= MAX_KEY:
+        return caching
+    out.ledger.add("cache.key_hashed", request.where("cache_key"))
+    return replace(caching, key=digest(caching.key, MAX_KEY // 2))
+
+
+def _fitted(caching: Caching, request: Request, out: Outgoing) -> Caching:
+    if caching.retention is not None and not out.profile.cache_retention:
+        out.ledger.add("cache.options", request.where("cache_retention"))
+        caching = replace(caching, retention=None)
+    if caching.options is not None and not out.profile.cache_marks:
+        out.ledger.add("cache.options", request.where("cache_options"))
+        caching = replace(caching, options=None)
+    if caching.automatic is not None and out.native and not out.profile.cache_marks:
+        out.ledger.add("cache.mark", request.where("caching"))
+        caching = replace(caching, automatic=None)
+    return caching
+
+
+def fit_identity(request: Request, out: Outgoing) -> Request:
+    """Return the request without an end user where the model takes none."""
+    if out.profile.user:
+        return request
+    out.ledger.add("param.dropped", request.where("user"))
+    return replace(request, user=None)
+
+
+_ENCRYPTED = "reasoning.encrypted_content"
+
+
+def fit_include(request: Request, out: Outgoing) -> Request:
+    """Return a Responses request that is passed through, without asking for reasoning that the model does not give."""
+    profile = out.profile
+    if _ENCRYPTED not in request.include or (profile.encrypted_reasoning and profile.reasons != "never"):
+        return request
+    out.ledger.add("param.dropped", "include", _ENCRYPTED)
+    return replace(request, include=tuple(one for one in request.include if one != _ENCRYPTED))
+
+
+_ONLY_OPENAI = {
+    "metadata": "metadata.kept",
+    "store": "store.ignored",
+    "verbosity": "verbosity",
+    "moderation": "param.dropped",
+    "tier": "tier",
+    "caching": "cache.options",
+    "obfuscation": "param.dropped",
+}
+"""settings that compatible servers do not know, and what leaving them out is called"""
+
+
+def fit_compatible(request: Request, out: Outgoing) -> Request:
+    """Return a Chat request that is passed through, without what only OpenAI's servers and some others know."""
+    changes: dict[str, Any] = {}
+    if not out.profile.openai_fields:
+        changes = dict.fromkeys(name for name in _ONLY_OPENAI if getattr(request, name) is not None)
+        for name in changes:
+            out.ledger.add(_ONLY_OPENAI[name], request.where(name))
+    if request.include_usage is not None and not out.profile.stream_usage:
+        out.ledger.add("param.dropped", "stream_options.include_usage")
+        changes["include_usage"] = None
+    return replace(request, **changes) if changes else request

@@ -1,0 +1,103 @@
+"""How long the response may be, and its form, as the model takes them."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from trilogue.errors import Unsupported
+from trilogue.model import FormatKind, OutputFormat, Protocol, Request, Role, Text, Turn
+from trilogue.protocols.fit.schemas import close_objects, fits_strict
+from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.outgoing import Outgoing
+
+_LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
+"""what servers of Chat Completions call the output limit"""
+_PROMPTS = (Role.SYSTEM, Role.DEVELOPER)
+_JSON = "Answer with one JSON object and nothing else."
+_BY_SCHEMA = "Answer with JSON that follows this JSON Schema, and nothing else:\n"
+
+
+def fit_limit(request: Request, out: Outgoing) -> Request:
+    """Return the request with an output limit that the model can be given."""
+    limit, profile = request.sampling.max_tokens, out.profile
+    if limit is None:
+        return request
+    path = request.where("max_tokens")
+    if out.native and path in _LIMIT_NAMES and profile.max_tokens_field not in ("", path):
+        # The encoder writes a request of its own protocol under the names that it came with.
+        request = replace(request, paths={**(request.paths or {}), "max_tokens": profile.max_tokens_field})
+    if limit == 0 and request.protocol is Protocol.MESSAGES:
+        if not profile.prewarm:
+            raise Unsupported(path, "the model cannot only warm its cache")
+        return request
+    fitted = max(limit, profile.least_output)
+    if profile.output_limit is not None:
+        fitted = min(fitted, profile.output_limit)
+    if fitted == limit:
+        return request
+    out.ledger.add("max_tokens.raised" if fitted > limit else "max_tokens.lowered", path, f"{limit} to {fitted}")
+    return replace(request, sampling=replace(request.sampling, max_tokens=fitted))
+
+
+def fit_verbosity(request: Request, out: Outgoing) -> Request:
+    """Return the request without a verbosity that the model does not take."""
+    if out.profile.verbosity:
+        return request
+    if request.verbosity != "medium":
+        out.ledger.add("verbosity", request.where("verbosity"))
+    return replace(request, verbosity=None)
+
+
+def fit_format(request: Request, out: Outgoing, target: Protocol) -> Request:
+    """Return the request with an output format that the model takes; what it does not take is asked for in words."""
+    form, profile = request.format, out.profile
+    if form is None or form.kind is FormatKind.TEXT:
+        return request
+    if form.kind is FormatKind.SCHEMA:
+        if profile.json_schema:
+            fitted = _fit_schema(form, request, out)
+            return request if fitted is form else replace(request, format=fitted)
+        out.ledger.add("format.schema_in_words", form.path or request.where("format"))
+        kept = replace(form, kind=FormatKind.JSON, schema=None, strict=None) if profile.json_mode else None
+        # Messages has no mode for any JSON: its encoder would ask for it in words once more.
+        kept = None if target is Protocol.MESSAGES else kept
+        return _with_prompt(replace(request, format=kept), _BY_SCHEMA + dump_text(form.schema))
+    if not profile.json_mode:
+        out.ledger.add("format.json_object", form.path or request.where("format"))
+        return _with_prompt(replace(request, format=None), _JSON)
+    if profile.json_word and not _says_json(request, target):
+        out.ledger.add("format.json_word", form.path or request.where("format"))
+        return _with_prompt(request, _JSON)
+    return request
+
+
+def _fit_schema(form: OutputFormat, request: Request, out: Outgoing) -> OutputFormat:
+    path = form.path or request.where("format")
+    if out.profile.closed_schemas and form.schema is not None:
+        closed = close_objects(form.schema)
+        if closed is not form.schema:
+            out.ledger.add("schema.transformed", path)
+            form = replace(form, schema=closed)
+    if form.strict and out.profile.strict_schemas and not fits_strict(form.schema):
+        out.ledger.add("format.details", path, "sent as not strict")
+        form = replace(form, strict=False)
+    return form
+
+
+def _says_json(request: Request, target: Protocol) -> bool:
+    """Tell whether the messages, or the items of the input, have the word. `instructions` do not count."""
+    return any(
+        type(block) is Text and "json" in block.text.lower()
+        for turn in request.turns
+        if not (turn.leading and target is Protocol.RESPONSES)
+        for block in turn.blocks
+    )
+
+
+def _with_prompt(request: Request, text: str) -> Request:
+    """Put a prompt behind those at the beginning, where it stays from turn to turn."""
+    turns = request.turns
+    place = next((place for place, turn in enumerate(turns) if turn.role not in _PROMPTS), len(turns))
+    path = request.where("format")
+    prompt = Turn(role=Role.SYSTEM, blocks=(Text(text=text, path=path),), path=path, plain=True)
+    return replace(request, turns=(*turns[:place], prompt, *turns[place:]))

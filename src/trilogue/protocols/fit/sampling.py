@@ -1,0 +1,103 @@
+"""Randomness, token probabilities and stop sequences, as the model takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from trilogue.errors import Unsupported
+from trilogue.model import Protocol, Request, Sampling
+from trilogue.profiles import Profile
+from trilogue.protocols.fit.thinking import will_reason
+from trilogue.protocols.outgoing import Outgoing
+
+_RANDOMNESS = ("temperature", "top_p", "top_k")
+_PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
+
+
+def fit_sampling(request: Request, out: Outgoing, target: Protocol) -> Request:
+    """Return the request with the sampling settings that the model takes."""
+    sampling, profile = request.sampling, out.profile
+    changes: dict[str, Any] = {}
+    if sampling.temperature is not None or sampling.top_p is not None or sampling.top_k is not None:
+        _fit_randomness(request, changes, out, target)
+    if sampling.logprobs is not None or sampling.top_logprobs is not None:
+        _fit_logprobs(request, changes, profile)
+    if sampling.choices is not None and sampling.choices > 1 and not profile.several_choices:
+        raise Unsupported(request.where("choices"), "the model gives one choice")
+    if not profile.penalties and request.protocol is Protocol.CHAT:  # others have none
+        _drop(_PENALTIES, "param.dropped", request, changes, out)
+    if sampling.seed is not None and not profile.seed:
+        _drop(("seed",), "param.dropped", request, changes, out)
+    return replace(request, sampling=replace(sampling, **changes)) if changes else request
+
+
+def _fit_randomness(request: Request, changes: dict[str, Any], out: Outgoing, target: Protocol) -> None:
+    sampling, profile = request.sampling, out.profile
+    free = profile.sampling
+    if free and not profile.sampling_with_reasoning:
+        free = not will_reason(request.thinking, profile, target)
+    if not free:
+        _drop(_RANDOMNESS, "sampling.dropped", request, changes, out)
+        return
+    if sampling.temperature is not None:
+        _fit_temperature(sampling, request, changes, out)
+    if sampling.top_k is not None and not profile.top_k:
+        _drop(("top_k",), "param.dropped", request, changes, out)
+
+
+def _fit_logprobs(request: Request, changes: dict[str, Any], profile: Profile) -> None:
+    """What the client reads in the response cannot be left out of the request."""
+    if profile.logprobs:
+        return
+    for name in ("logprobs", "top_logprobs"):
+        if getattr(request.sampling, name):
+            raise Unsupported(request.where(name), "the model gives no token probabilities")
+    changes |= {"logprobs": None, "top_logprobs": None}
+
+
+def _drop(names: tuple[str, ...], loss: str, request: Request, changes: dict[str, Any], out: Outgoing) -> None:
+    for name in names:
+        value = getattr(request.sampling, name)
+        if value is None or name in changes:
+            continue
+        changes[name] = None
+        if value != _DEFAULTS.get(name):
+            out.ledger.add(loss, request.where(name))
+
+
+_DEFAULTS = {"temperature": 1, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}}
+"""values that say nothing: leaving them out loses nothing"""
+
+
+def _fit_temperature(sampling: Sampling, request: Request, changes: dict[str, Any], out: Outgoing) -> None:
+    most, given = out.profile.max_temperature, sampling.temperature
+    if given is not None and not 0 <= given <= most:
+        out.ledger.add("temperature.clamped", request.where("temperature"))
+        most = int(most) if float(most).is_integer() else most  # written as clients write it
+        changes["temperature"] = min(max(given, 0), most)
+    if sampling.top_p is not None and not out.profile.temperature_with_top_p:
+        _drop(("top_p",), "sampling.dropped", request, changes, out)
+
+
+def emulated_stops(stops: tuple[str, ...], profile: Profile, has_stops: bool) -> tuple[str, ...]:
+    """Return the stop sequences that the upstream is not told, and at which we cut its response ourselves."""
+    most = profile.max_stops if has_stops else 0
+    return () if most is None else tuple(stop for stop in stops if stop)[most:]
+
+
+def fit_stops(request: Request, out: Outgoing) -> Request:
+    """Return the request with as many stop sequences as the model takes. An empty one says nothing."""
+    stops = request.sampling.stop
+    if not stops:
+        return request
+    path = request.where("stop")
+    kept = tuple(stop for stop in stops if stop)
+    if len(kept) < len(stops):
+        out.ledger.add("param.dropped", path, "empty stop sequences")
+    most = out.profile.max_stops
+    if most is not None and len(kept) > most:
+        out.ledger.add("param.dropped" if out.native else "stop.emulated", path)
+        kept = kept[:most]
+    return request if kept == stops else replace(request, sampling=replace(request.sampling, stop=kept))

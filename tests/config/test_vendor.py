@@ -1,0 +1,58 @@
+"""Whose API a provider is: what the file says, else its address, else its name."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.each import each
+from trilogue.config import ConfigError, parse
+from trilogue.config.vendor import vendor_of
+from trilogue.model import Effort, Protocol
+
+
+@each(
+    ("url", "name", "vendor"),
+    [
+        ("https://api.openai.com/v1", "x", "openai"),
+        ("https://my.openai.azure.com/openai/v1", "openai", "azure"),
+        ("https://api.anthropic.com", "x", "anthropic"),
+        ("https://api.mistral.ai/v1", "x", "mistral"),
+        ("https://api.groq.com/openai/v1", "openai", "groq"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", "x", "gemini"),
+        ("https://openrouter.ai/api/v1", "x", "openrouter"),
+        ("http://127.0.0.1:11434/v1", "local", "ollama"),
+        ("http://127.0.0.1:8000/v1", "azure-eu", "azure"),
+        ("http://127.0.0.1:8000/v1", "my_mistral", "mistral"),
+        ("http://127.0.0.1:8000/v1", "google", "gemini"),
+        ("http://127.0.0.1:8000/v1", "local", ""),
+        ("https://openai.example.com/v1", "proxy", ""),
+    ],
+)
+def test_by_address_then_by_name(url: str, name: str, vendor: str) -> None:
+    """A company's own proxy is nobody's that we know, unless its name says more."""
+    assert vendor_of(url, name) == vendor
+
+
+def profile_of(line: str, model: str) -> tuple[Effort, ...]:
+    config = parse(f"providers: {{up: {{protocol: openai_chat_completions, {line}}}}}".encode(), {}, Path())
+    return config.providers["up"].profile_for(model, Protocol.CHAT).efforts
+
+
+def test_the_vendor_decides_about_a_model() -> None:
+    """The same name at another vendor takes other things."""
+    url = "base_url: http://127.0.0.1:8000"
+    assert profile_of(f"{url}, vendor: groq", "openai/gpt-oss-120b") == (Effort.LOW, Effort.MEDIUM, Effort.HIGH)
+    assert profile_of(f"{url}, vendor: groq", "llama-3.3-70b") == ()
+    assert Effort.NONE in profile_of(f"{url}, vendor: ollama", "gpt-oss:20b")
+
+
+def test_a_field_of_the_profile_wins() -> None:
+    """Whoever runs the gateway knows best."""
+    line = "base_url: http://127.0.0.1:8000, vendor: openai, profile: {efforts: [low]}"
+    assert profile_of(line, "gpt-5.2") == (Effort.LOW,)
+
+
+def test_an_unknown_vendor_is_an_error() -> None:
+    """With the path, as for every setting."""
+    with pytest.raises(ConfigError, match=r"providers\.up\.vendor"):
+        profile_of("base_url: http://127.0.0.1:8000, vendor: acme", "m")

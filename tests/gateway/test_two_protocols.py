@@ -1,0 +1,74 @@
+"""A provider with several protocols at one address is asked in the one that takes the request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.gateway.pairs import PATHS
+from tests.gateway.running import Gateway, running
+from tests.scripted.ask import body
+from tests.scripted.server import ScriptedUpstream
+from trilogue.model import Protocol
+
+CONFIG = """\
+keys: [env:TRILOGUE_KEY]
+providers:
+  openai:
+    protocol: openai_responses
+    also_speaks: [openai_chat_completions]
+    base_url: UPSTREAM/v1
+    accounts: [{key: env:UP_KEY}]
+"""
+NEW, OLD = "gpt-5.4", "gpt-4.1"
+
+
+@pytest.fixture(scope="module")
+def both(_upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway whose only provider speaks Responses and Chat."""
+    _upstream.aliases |= {NEW: "text", OLD: "text"}
+    with running(tmp_path_factory.mktemp("both"), CONFIG, _upstream.url) as gateway:
+        yield gateway
+
+
+def ask(gateway: Gateway, client: Protocol, model: str, **settings: Any) -> Any:
+    asked = body(client, f"openai/{model}", stream=False, tools=settings.pop("tools", False)) | settings
+    return gateway.http.post(PATHS[client], json=asked)
+
+
+@pytest.mark.parametrize(
+    ("client", "model", "settings", "path"),
+    [
+        # A Chat request that the model takes in Chat is passed through.
+        (Protocol.CHAT, NEW, {}, "/v1/chat/completions"),
+        (Protocol.CHAT, NEW, {"tools": True}, "/v1/chat/completions"),
+        (Protocol.CHAT, NEW, {"reasoning_effort": "high"}, "/v1/chat/completions"),
+        (Protocol.CHAT, OLD, {"tools": True, "temperature": 0.2}, "/v1/chat/completions"),
+        # Tools with reasoning: only Responses takes both.
+        (Protocol.CHAT, NEW, {"tools": True, "reasoning_effort": "high"}, "/v1/responses"),
+        (Protocol.RESPONSES, NEW, {"tools": True, "reasoning": {"effort": "high"}}, "/v1/responses"),
+        # Of a Messages request the one that loses less; of equal ones the first.
+        (Protocol.MESSAGES, NEW, {"tools": True}, "/v1/responses"),
+        (Protocol.MESSAGES, OLD, {"stop_sequences": ["END"], "thinking": {"type": "disabled"}}, "/v1/chat/completions"),
+    ],
+)
+def test_the_protocol_that_takes_the_request(
+    both: Gateway, up: ScriptedUpstream, client: Protocol, model: str, settings: dict[str, Any], path: str
+) -> None:
+    """Exactness decides, then cost: a request that is passed through loses nothing and costs least."""
+    response = ask(both, client, model, **settings)
+    assert response.status_code == 200, response.text
+    assert [request.path for request in up.requests] == [path]
+    used = Protocol.CHAT if path.endswith("completions") else Protocol.RESPONSES
+    assert both.record(response.headers["x-request-id"])["upstream"] == used.short
+
+
+def test_what_only_the_own_protocol_can_say_stays_there(both: Gateway, up: ScriptedUpstream) -> None:
+    """Several choices exist in Chat alone: the request goes there as it came, and the model has the last word."""
+    settings = {"tools": True, "reasoning_effort": "high", "n": 2}
+    ask(both, Protocol.CHAT, NEW, **settings)
+    sent = up.last()
+    assert sent.path == "/v1/chat/completions"
+    assert sent.json["n"] == 2

@@ -1,0 +1,123 @@
+"""The table of models is sound: no row is hidden by another, every field is used, every row changes what is sent."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import fields, replace
+
+from tests.vendors.client_requests import PROTOCOLS, client_requests, single_settings
+from trilogue import ClientError, Profile, Target, translate_request
+from trilogue.model import Ledger, Protocol, protocol_of
+from trilogue.profiles import NOBODY, ROWS, VENDORS, Row, profile_for, rows_for
+from trilogue.translate.requests import fit_own
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "trilogue"
+IDS = [f"{row.vendors.split()[0]}-{row.protocols.split()[0]}-{row.example}-{'+'.join(row.takes)}" for row in ROWS]
+
+BY_CONFIGURATION = {"raw_as_summary", "billing_block", "think_tags", "json_mode"}
+"""fields that users set: what is behind a server, or what they like, no row can know"""
+
+
+def place(row: Row) -> tuple[str, Protocol]:
+    """Return the first vendor and protocol that a row is for."""
+    vendor = row.vendors.split()[0]
+    return (NOBODY if vendor == "any" else vendor), protocol_of(row.protocols.split()[0])
+
+
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
+def test_a_row_decides_for_its_example(row: Row) -> None:
+    """A row that others hide would be dead, and nobody would notice when they change."""
+    vendor, protocol = place(row)
+    deciding = dict((id(one), own) for one, own in rows_for(protocol, row.example, vendor))
+    assert deciding.get(id(row)) == row.takes
+
+
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
+def test_a_row_is_complete(row: Row) -> None:
+    """Every row says whom it is for, in names that exist, when it was seen, and how we know."""
+    assert set(row.vendors.split()) <= {*VENDORS, NOBODY, "any"}
+    assert {protocol_of(name).short for name in row.protocols.split()} == set(row.protocols.split())
+    assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", row.seen)
+    assert row.what
+    assert bool(row.sources) is (row.sure != "choice"), "a fact has a source; a choice of ours has none"
+    re.compile(row.models)
+
+
+def test_a_row_sets_fields_that_exist() -> None:
+    """And every field is set by a row, unless only users can know it."""
+    known = {field.name for field in fields(Profile)}
+    used = {name for row in ROWS for name in row.takes}
+    assert used <= known
+    assert known - used <= BY_CONFIGURATION
+
+
+def test_every_field_is_read_somewhere() -> None:
+    """A field that no code looks at would be a promise without effect."""
+    text = "\n".join(path.read_text() for path in SOURCE.rglob("*.py") if "profiles" not in path.parts)
+    unread = [field.name for field in fields(Profile) if f".{field.name}" not in text]
+    assert unread == []
+
+
+HELLO: dict[str, dict[str, Any]] = {
+    "chat": {"messages": [{"role": "user", "content": "Hello"}]},
+    "messages": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4096},
+    "responses": {"input": "Hello"},
+}
+TOGETHER: list[tuple[str, dict[str, Any]]] = [
+    ("chat", {"response_format": {"type": "json_object"}}),
+    ("chat", {"reasoning_effort": "minimal"}),
+    ("responses", {"reasoning": {"effort": "low", "summary": "concise"}}),
+    (
+        "messages",
+        {
+            "thinking": {"type": "enabled", "budget_tokens": 2048},
+            "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+            "tool_choice": {"type": "any"},
+        },
+    ),
+]
+"""settings that only matter together, or that APIs refuse"""
+
+
+@cache
+def requests() -> list[tuple[str, dict[str, Any]]]:
+    """Return every setting of every client protocol alone, then requests with several."""
+    alone: list[tuple[str, dict[str, Any]]] = [
+        (client, body) for client in PROTOCOLS for _, body in single_settings(client)
+    ]
+    alone += [(client, {"model": "m", **HELLO[client], **settings}) for client, settings in TOGETHER]
+    return alone + [(client, body) for client in PROTOCOLS for body in client_requests(client, 14, 500)]
+
+
+def sent(client: str, body: dict[str, Any], target: Target) -> Any:
+    """Return what goes out, with what it lost; or why nothing does."""
+    ledger = Ledger()
+    try:
+        if target.protocol.short == client:
+            return fit_own(body, target, ledger), ledger.losses
+        up = translate_request(body, source=client, target=target)
+    except ClientError as error:
+        return str(error)
+    return up.body, up.losses, up.exchange.stop
+
+
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
+def test_a_row_changes_what_is_sent(row: Row) -> None:
+    """Without its fields, at least one request would go out in another way."""
+    vendor, protocol = place(row)
+    profile = profile_for(protocol, row.example, vendor)
+    neutral = {name: getattr(Profile(), name) for name in row.takes if name not in NOT_IN_BODIES}
+    with_row = Target(protocol=protocol, model=row.example, profile=profile)
+    without = Target(protocol=protocol, model=row.example, profile=replace(profile, **neutral))
+    if set(row.takes) <= NOT_IN_BODIES or without.profile == profile:
+        return
+    assert any(sent(client, body, with_row) != sent(client, body, without) for client, body in requests())
+
+
+NOT_IN_BODIES = {"version", "keeps_state"}
+"""fields whose effect is a header, or what the gateway refuses: they have tests of their own"""
