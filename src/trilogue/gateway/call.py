@@ -66,6 +66,14 @@ def read_head(body: bytes) -> tuple[str, bool]:
     return head.model, bool(head.stream)
 
 
+def read_model(body: bytes) -> str:
+    """The model that a JSON document names; nothing if it names none or cannot be read."""
+    try:
+        return _decode_head(body).model or ""
+    except DECODE_ERRORS:
+        return ""
+
+
 def with_model(body: bytes, old: str, model: str) -> bytes:
     """The same body for another model name. Every other byte stays: signatures and caches depend on them."""
     if len(old) <= _USUAL_LENGTH:

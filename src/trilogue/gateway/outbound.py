@@ -20,7 +20,7 @@ from trilogue.gateway.provider import Account, Provider
 from trilogue.gateway.services import Services
 from trilogue.gateway.stateless import refuse_state
 from trilogue.model import SEAL_PREFIX, Json, Ledger, Loss, Protocol
-from trilogue.profiles import Profile
+from trilogue.profiles import AS_IT_CAME, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.messages.encode_request import extra_headers
@@ -39,13 +39,17 @@ _SEALED = f'"{SEAL_PREFIX}'.encode()
 
 
 class Outbound(Struct, frozen=True, gc=False):
-    """One attempt, ready to be sent. `exchange` None: pass-through. `adjustable`: what is refused may be left out."""
+    """One attempt, ready to be sent. `exchange` None: pass-through.
+
+    `adjustable`: what is refused may be left out. `renamed`: the client knows the model by another name.
+    """
 
     request: UpstreamRequest
     exchange: Exchange | None
     losses: list[Loss]
     protocol: Protocol
     adjustable: bool = True
+    renamed: bool = False
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -82,13 +86,7 @@ def _fits_own(call: Call, place: Place) -> bool:
     if profile.tools_with_reasoning:
         return True
     ledger = Ledger()
-    beside = Profile(
-        reasons=profile.reasons,
-        efforts=profile.efforts,
-        tools_with_reasoning=False,
-        max_tokens_field="",
-        reasoning_field="",
-    )
+    beside = replace(AS_IT_CAME, reasons=profile.reasons, efforts=profile.efforts, tools_with_reasoning=False)
     try:
         fit_own(parse_request(call.body), _target(place, call.client, beside), ledger)
     except ClientError:
@@ -127,7 +125,7 @@ def _target(place: Place, protocol: Protocol, profile: Profile) -> Target:
 
 def _in_protocol(call: Call, place: Place, protocol: Protocol, services: Services) -> Outbound:
     if protocol is call.client:
-        return _passed_on(call, place, services.sealer)
+        return _passed_on(call, place, services)
     target = _target(place, protocol, place.provider.profile(place.model, protocol))
     body = services.items.expand(call.key_name, call.body, time.monotonic())
     up = translate_request(
@@ -148,36 +146,56 @@ def _in_protocol(call: Call, place: Place, protocol: Protocol, services: Service
     return Outbound(_request(call, target, place, extra, dump(wire)), up.exchange, losses, protocol)
 
 
-def _passed_on(call: Call, place: Place, sealer: Sealer) -> Outbound:
+def _passed_on(call: Call, place: Place, services: Services) -> Outbound:
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
     if not profile.keeps_state:
         refuse_state(body, call.client)
     if body.find(_SEALED) >= 0:  # `in` is slower for bytes: it tries them as a number first
-        body, losses = own_body(body, call.client, call.strict, sealer)
+        body, losses = own_body(body, call.client, call.strict, services.sealer)
     if model != call.model:
         body = with_model(body, call.model, model)
     if call.client is Protocol.MESSAGES and not profile.billing_block:
         body, unbilled = _unbilled(call, body)
         losses = losses + unbilled
     fit = provider.own_profile(model, call.client)
-    if fit is not None:
-        body, changed = _fitted(call, body, place, fit)
+    repair = services.config.repair_history and _has_tools(body)
+    if fit is not None or repair:
+        body, changed = _fitted(call, body, _target(place, call.client, fit or AS_IT_CAME), repair)
+        losses = losses + changed
+    if place.remedies and fit is not None:
+        body, changed = _adjusted(call, body, place.remedies)
         losses = losses + changed
     request = _request(call, _target(place, call.client, profile), place, call.forwarded, body)
-    return Outbound(request, None, losses, call.client, fit is not None)
+    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=_is_renamed(call, place))
 
 
-def _fitted(call: Call, body: bytes, place: Place, profile: Profile) -> tuple[bytes, list[Loss]]:
-    """The body as the model takes it; the same bytes where nothing has to change."""
+def _is_renamed(call: Call, place: Place) -> bool:
+    """Tell whether an alias or a route gives the model another name. `provider/model` says the name itself."""
+    return place.model != call.model and call.model != f"{place.provider.name}/{place.model}"
+
+
+def _has_tools(body: bytes) -> bool:
+    """Tell whether a history may hold tool calls or results: other bodies are not parsed to be mended."""
+    return b'"tool' in body or b'_call"' in body or b'_call_output"' in body
+
+
+def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[bytes, list[Loss]]:
+    """The body as the model takes it, with its history mended; the same bytes where nothing has to change."""
     ledger = Ledger()
     wire = parse_request(body)
-    fitted: dict[str, Json] = fit_own(wire, _target(place, call.client, profile), ledger)
+    fitted: dict[str, Json] = fit_own(wire, target, ledger, repair=repair)
     if call.strict:
         ledger.refuse_if_any()
-    adjusted_body, refused = adjusted(fitted, place.remedies, call.strict)
-    return body if adjusted_body is wire else dump(adjusted_body), ledger.losses + refused
+    return body if fitted is wire else dump(fitted), ledger.losses
+
+
+def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[bytes, list[Loss]]:
+    """The body without what the model is known to refuse."""
+    wire = parse_request(body)
+    changed, losses = adjusted(wire, remedies, call.strict)
+    return body if changed is wire else dump(changed), losses
 
 
 def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:

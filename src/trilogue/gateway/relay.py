@@ -23,6 +23,7 @@ from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
 from trilogue.gateway.record import Record, loss_codes, milliseconds
 from trilogue.gateway.redact import Blank
+from trilogue.gateway.renaming import RenamingPassThrough, renamed
 from trilogue.gateway.services import Services
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
 from trilogue.pool import reset_delay, with_headers
@@ -129,6 +130,8 @@ class Relay:
             body = dump(collect_stream(body, protocol=upstream))
         if attempt.exchange is None:
             seen = _seen(upstream, body)
+            if attempt.renamed:
+                body = renamed(body, self.call.model)
         else:
             down = translate_response(
                 body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
@@ -289,7 +292,7 @@ class Relay:
 
     def _passage_for(self, upstream: Protocol, attempt: Outbound) -> Passage:
         if attempt.exchange is None:
-            return PassThrough(upstream, self._reply())
+            return (RenamingPassThrough if attempt.renamed else PassThrough)(upstream, self._reply())
         return StreamTranslator(
             source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
         )

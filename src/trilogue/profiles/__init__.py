@@ -6,11 +6,12 @@ Data only. How a request is made to fit a profile is `translate.fit`; nothing he
 from trilogue.profiles.core import CORE
 from trilogue.profiles.core import ROWS as CORE_ROWS
 from trilogue.profiles.lookup import NOBODY, ROWS, profile_for, rows_for, vendor_for
-from trilogue.profiles.profile import Profile
+from trilogue.profiles.profile import AS_IT_CAME, Profile
 from trilogue.profiles.row import Row
 from trilogue.profiles.vendors import VENDORS, plain_name, vendor_named
 
 __all__ = [
+    "AS_IT_CAME",
     "CORE",
     "CORE_ROWS",
     "NOBODY",

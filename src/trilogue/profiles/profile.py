@@ -156,3 +156,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Messages: takes the system role in mid-conversation"""
     version: str = "2026-10-21"
     """Messages: the API version to ask for"""
+
+
+AS_IT_CAME = Profile(max_tokens_field="", reasoning_field="")
+"""takes everything, under the names that a request came with: for requests that stay in their protocol"""

@@ -94,16 +94,24 @@ def translate_request(
     return RequestTranslation(translated, ledger.losses, exchange)
 
 
-def fit_own(wire: dict[str, Json], target: Target, ledger: Ledger) -> dict[str, Json]:
-    """Make a request that stays in its protocol fit the target's profile.
+def fit_own(wire: dict[str, Json], target: Target, ledger: Ledger, *, repair: bool = False) -> dict[str, Json]:
+    """Make a request that stays in its protocol fit the target's profile; `repair`: mend its history as well.
 
     Returns the same object if it fits as it is; it is written anew only if something has to change.
     """
     codec = CODECS[target.protocol]
     request = codec.decode_request(wire)
+    fitted = _repaired(request, ledger) if repair else request
     out = Outgoing(target.protocol, target.profile, ledger, native=True)
-    fitted = fit_request(request, out, target.protocol)
+    fitted = fit_request(fitted, out, target.protocol)
     return wire if fitted is request else codec.encode_request(fitted, target, ledger)
+
+
+def _repaired(request: Request, ledger: Ledger) -> Request:
+    """The request with its history mended; the same object if nothing was broken."""
+    before = len(ledger.losses)
+    repaired = repair_history(request, ledger)
+    return repaired if len(ledger.losses) > before else request
 
 
 def _kept(
@@ -114,11 +122,9 @@ def _kept(
     cleaned = without_sealed(wire, target.protocol, ledger, sealer)
     if cleaned is not wire:
         request = codec.decode_request(cleaned)
-    if repair:
-        before = len(ledger.losses)
-        request = repair_history(request, ledger)
-        if len(ledger.losses) > before:
-            return cleaned, codec.encode_request(request, target, ledger)
+    repaired = _repaired(request, ledger) if repair else request
+    if repaired is not request:
+        return cleaned, codec.encode_request(repaired, target, ledger)
     return cleaned, {**cleaned, "model": target.model}
 
 
