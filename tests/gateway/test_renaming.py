@@ -56,8 +56,11 @@ def test_the_client_sees_the_name_that_it_asked_for(aliased: Gateway, client: Pr
     """In every event, by our own rules A14 and C43."""
     asked, data = ask(aliased, client, f"{client.short}-{NAME}", stream)
     assert names(data) == {f"{client.short}-{NAME}"}
-    lint = lint_stream if stream else lint_response
-    findings = lint(client, data if stream else json.loads(data), request=asked, own=True)
+    findings = (
+        lint_stream(client, data, request=asked, own=True)
+        if stream
+        else lint_response(client, json.loads(data), request=asked, own=True)
+    )
     assert [finding for finding in findings if finding.rule in ("A14", "C43")] == []
 
 
