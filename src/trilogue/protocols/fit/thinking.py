@@ -1,7 +1,7 @@
-"""How much to think, as the model can be told it.
+"""How much to think, as the model can be told it, and whether it may think beside its tools.
 
-Chat Completions and Responses know levels of effort, some Chat servers a switch beside them. Messages knows modes and
-token budgets as well. What comes out says no more than the target's protocol can write.
+Chat Completions and Responses know levels of effort, some Chat servers a switch beside them. What Messages knows is
+`modes.py`. What comes out says no more than the target's protocol can write.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, Effort, Protocol, Request, Thinking, ThinkingMode, ToolChoice
 from trilogue.profiles import Profile
-from trilogue.protocols.effort import BUDGETS, effort_of_budget, lose_beside_effort, nearest_effort
+from trilogue.protocols.effort import effort_of_budget, lose_beside_effort, nearest_effort
+from trilogue.protocols.fit.modes import OFF, fit_mode, fit_own_mode
 from trilogue.protocols.outgoing import Outgoing
 
-LEAST_BUDGET = 1024
-_ANSWER = 4096
-"""tokens that thinking leaves to the response where the output limit is ours; of small limits a half"""
-_OFF = Thinking(mode=ThinkingMode.DISABLED)
 _THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
 
 
@@ -48,7 +45,7 @@ def fit_thinking(request: Request, out: Outgoing, target: Protocol) -> Request:
     if out.profile.reasons == "never":
         return _never(request, out)
     if target is Protocol.MESSAGES:
-        thinking = _native_mode(request, out) if out.native else _mode(request, out)
+        thinking = fit_own_mode(request, out) if out.native else fit_mode(request, out)
         if thinking is not None and thinking.mode is ThinkingMode.BUDGET and _rules_out(request, out):
             out.ledger.add("thinking.dropped_forced_tool", _path(request))
             thinking = None
@@ -90,9 +87,6 @@ def _path(request: Request) -> str:
     return request.where("thinking")
 
 
-# Chat Completions and Responses
-
-
 def _effort(wanted: Thinking, request: Request, out: Outgoing) -> Thinking | None:
     path = _path(request)
     if out.native and wanted.effort is None:
@@ -100,7 +94,7 @@ def _effort(wanted: Thinking, request: Request, out: Outgoing) -> Thinking | Non
     level = wanted.effort if out.native else _level(wanted, path, out)
     taken, switch = out.profile.efforts, out.profile.thinking_switch
     if level is Effort.NONE and level not in taken and switch:
-        return replace(_OFF, visibility=wanted.visibility)
+        return replace(OFF, visibility=wanted.visibility)
     effort = None
     if level is not None and not (level is Effort.NONE and not taken):
         effort = nearest_effort(level, taken, path, out.ledger)
@@ -162,86 +156,4 @@ def _switched_off(profile: Profile) -> Thinking | None:
         return None
     if Effort.NONE in profile.efforts:
         return Thinking(effort=Effort.NONE)
-    return _OFF if profile.thinking_switch else None
-
-
-# Messages
-
-
-def _native_mode(request: Request, out: Outgoing) -> Thinking | None:
-    """Return settings of Messages itself, changed only where the model does not take them."""
-    wanted, profile = request.thinking, out.profile
-    if wanted is None:
-        return None
-    effort = wanted.effort
-    levels = profile.efforts
-    if wanted.mode is ThinkingMode.DISABLED:
-        levels = tuple(level for level in levels if level in profile.efforts_without_thinking)
-    if effort is not None and effort not in levels:
-        effort = _nearest(effort, levels, request, out)
-    if wanted.mode is ThinkingMode.DISABLED and not profile.disable_thinking:
-        out.ledger.add("effort.none", request.where("thinking"))
-        return Thinking(effort=effort)
-    if wanted.mode is ThinkingMode.ADAPTIVE and not profile.adaptive_thinking:
-        return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
-    if wanted.mode is ThinkingMode.BUDGET and not profile.budget_thinking:
-        if effort is None and wanted.budget is not None:
-            effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
-        return Thinking(effort=effort, mode=ThinkingMode.ADAPTIVE, visibility=wanted.visibility)
-    return replace(wanted, effort=effort)
-
-
-def _mode(request: Request, out: Outgoing) -> Thinking | None:
-    wanted, profile = request.thinking, out.profile
-    if wanted is None:
-        return None
-    if wanted.effort is Effort.NONE or wanted.mode is ThinkingMode.DISABLED:
-        if profile.disable_thinking:
-            return _OFF
-        out.ledger.add("effort.none", request.where("effort"))
-        return Thinking(effort=profile.efforts[0]) if profile.efforts else None
-    if profile.adaptive_thinking:
-        effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
-        return Thinking(effort=effort, mode=ThinkingMode.ADAPTIVE, visibility=wanted.visibility)
-    if profile.budget_thinking:
-        effort = _nearest(wanted.effort, profile.efforts, request, out) if profile.efforts else None
-        fitted = _budget(request, wanted, out)
-        return replace(fitted or Thinking(), effort=effort) if fitted or effort else None
-    out.ledger.add("thinking.mode", request.where("thinking"))
-    return None
-
-
-def _effort_of(wanted: Thinking, request: Request, out: Outgoing) -> Effort | None:
-    if wanted.effort is not None or wanted.budget is None:
-        return wanted.effort
-    return effort_of_budget(wanted.budget, request.where("thinking"), out.ledger)
-
-
-def _nearest(effort: Effort | None, taken: tuple[Effort, ...], request: Request, out: Outgoing) -> Effort | None:
-    if effort is None:
-        return None
-    return nearest_effort(effort, taken, request.where("effort"), out.ledger)
-
-
-def _budget(request: Request, wanted: Thinking, out: Outgoing) -> Thinking | None:
-    """Return a token budget for thinking; None where there is no room, or only a wish to see what is thought."""
-    if wanted == Thinking(visibility=wanted.visibility):
-        out.ledger.add("reasoning.visibility", request.where("visibility"))
-        return None
-    asked = request.sampling.max_tokens
-    limit = _output_limit(asked, out)
-    if limit <= LEAST_BUDGET:
-        out.ledger.add("thinking.no_room", request.where("thinking"))
-        return None
-    budget = wanted.budget
-    if budget is None:
-        budget = limit if wanted.effort is Effort.MAX else BUDGETS[wanted.effort or Effort.MEDIUM]
-    # A limit that the client gave is its own to divide: its protocol counts thinking too.
-    most = limit - 1 if asked is not None else max(limit - min(_ANSWER, limit // 2), LEAST_BUDGET)
-    return Thinking(mode=ThinkingMode.BUDGET, budget=min(max(budget, LEAST_BUDGET), most), visibility=wanted.visibility)
-
-
-def _output_limit(asked: int | None, out: Outgoing) -> int:
-    """Return the output limit that will be sent."""
-    limit = out.profile.max_output if asked is None else asked
-    return limit if out.profile.output_limit is None else min(limit, out.profile.output_limit)
+    return OFF if profile.thinking_switch else None
