@@ -45,6 +45,14 @@ providers:
     vendor: none
     accounts: [{{key: env:UP_KEY}}]
     profile: {{{OPEN}, summaries: [auto, concise, detailed]}}
+  thinker:
+    protocol: anthropic_messages
+    base_url: UPSTREAM
+    vendor: none
+    accounts: [{{key: env:UP_KEY}}]
+    profile: {{adaptive_thinking: true}}
+routes:
+  - {{match: two-targets, targets: [chat/first, older/second]}}
 """
 
 
@@ -64,7 +72,7 @@ CASES = [
     Case("openai", "max_tokens", "older", MESSAGES, {"max_tokens": 1024}, None),
     Case("openai", "include[0]", "responses", MESSAGES, {}, None),
     Case("azure", "reasoning_effort", "chat", MESSAGES, {"thinking": {"type": "disabled"}}, "low"),
-    Case("anthropic", "thinking", "messages", CHAT, {"reasoning_effort": "high"}, None),
+    Case("anthropic", "thinking", "thinker", CHAT, {"reasoning_effort": "high"}, None),
     Case("anthropic", "max_tokens", "messages", CHAT, {"max_completion_tokens": 10_000}, 4096),
     Case("mistral", "max_completion_tokens", "chat", MESSAGES, {"max_tokens": 900}, None),
     Case("groq", "reasoning_effort", "chat", RESPONSES, {"reasoning": {"effort": "low"}}, None),
@@ -79,7 +87,7 @@ IDS = [f"{case.vendor}-{case.sent}" for case in CASES]
 
 def refusal_of(case: Case) -> RefusalText:
     """Return the first error of the vendor about this field."""
-    protocol = {"older": "chat"}.get(case.provider, case.provider)
+    protocol = {"older": "chat", "thinker": "messages"}.get(case.provider, case.provider)
     return next(one for one in REFUSALS if (one.vendor, one.protocol, one.sent) == (case.vendor, protocol, case.sent))
 
 
@@ -128,7 +136,8 @@ def test_what_was_refused_is_left_out_at_once_and_from_then_on(
     first, second = (request.json for request in up.requests)
     assert field(first, case.sent) is not None
     assert field(second, case.sent) == case.then
-    assert "param.refused" in response.headers["trilogue-loss"]
+    loss = "stop.emulated" if case.sent == "stop" else "param.refused"
+    assert loss in response.headers["trilogue-loss"]
     attempts = learning.record(response.headers["x-request-id"])["decision"]["attempts"]
     assert [(one["how"], one["action"], one["why"]) for one in attempts] == [
         ("strategy", "adjust", "parameter_refused"),
@@ -138,7 +147,7 @@ def test_what_was_refused_is_left_out_at_once_and_from_then_on(
     again = ask(learning, up, case, name, stream=stream)
     assert again.status_code == 200
     assert [field(request.json, case.sent) for request in up.requests] == [case.then]
-    assert "param.refused" in again.headers["trilogue-loss"]
+    assert loss in again.headers["trilogue-loss"]
 
 
 def test_it_is_logged_once(learning: Gateway, up: ScriptedUpstream) -> None:
@@ -207,6 +216,43 @@ def test_requests_that_are_passed_through_are_left_alone(learning: Gateway, up: 
     error = refusal_of(case)
     refuse(up, error.status, error.body)
     response = ask(learning, up, case._replace(client=MESSAGES, settings={"thinking": {"type": "adaptive"}}), "passed")
+    assert response.status_code == 400
+    assert len(up.requests) == 1
+
+
+def test_only_what_has_helped_is_remembered(learning: Gateway, up: ScriptedUpstream) -> None:
+    """The second attempt failed as well: it was something else, and other clients must not suffer for it."""
+    case, error = CASES[0], refusal_of(CASES[0])
+    for _ in range(2):
+        refuse(up, error.status, error.body)
+    assert ask(learning, up, case, "no-help").status_code == 400
+    up.requests.clear()
+    assert ask(learning, up, case, "no-help").status_code == 200
+    assert [request.json["temperature"] for request in up.requests] == [0.2]
+
+
+def test_what_one_target_refuses_is_sent_to_the_next(up: ScriptedUpstream, tmp_path: Path) -> None:
+    """A fallback is another model, with rules of its own."""
+    case, error = CASES[0], refusal_of(CASES[0])
+    up.aliases |= {"first": "text", "second": "text"}
+    refuse(up, error.status, error.body)
+    refuse(up, 500, {"error": {"message": "oops"}})
+    asked = body(MESSAGES, "two-targets", stream=False, tools=False) | case.settings
+    asked.pop("thinking", None)
+    with running(tmp_path, CONFIG, up.url) as gateway:
+        response = gateway.http.post(PATHS[MESSAGES], json=asked)
+    assert response.status_code == 200, response.text
+    assert ["temperature" in request.json for request in up.requests] == [True, False, True]
+    assert "param.refused" not in response.headers.get("trilogue-loss", "")
+
+
+def test_what_a_client_says_itself_stays_in_strict_mode(up: ScriptedUpstream, tmp_path: Path) -> None:
+    """Also where it is a field that the translation adds for others."""
+    refuse(up, 400, {"error": {"message": "Unsupported parameter: 'store'.", "param": "store"}})
+    up.aliases["strict-three"] = "text"
+    asked = body(CHAT, "responses/strict-three", stream=False, tools=False) | {"store": True}
+    with running(tmp_path, CONFIG, up.url) as gateway:
+        response = gateway.http.post(PATHS[CHAT], json=asked, headers={"trilogue-mode": "strict"})
     assert response.status_code == 400
     assert len(up.requests) == 1
 

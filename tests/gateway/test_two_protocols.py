@@ -66,9 +66,9 @@ def test_the_protocol_that_takes_the_request(
 
 
 def test_what_only_the_own_protocol_can_say_stays_there(both: Gateway, up: ScriptedUpstream) -> None:
-    """Several choices exist in Chat alone: the request goes there as it came, and the model has the last word."""
-    settings = {"tools": True, "reasoning_effort": "high", "n": 2}
-    ask(both, Protocol.CHAT, NEW, **settings)
+    """Several choices exist in Chat alone: the request goes there without reasoning, and that is declared."""
+    response = ask(both, Protocol.CHAT, NEW, tools=True, reasoning_effort="high", n=2)
     sent = up.last()
     assert sent.path == "/v1/chat/completions"
-    assert sent.json["n"] == 2
+    assert (sent.json["n"], sent.json["reasoning_effort"]) == (2, "none")
+    assert "thinking.dropped_tools" in response.headers["trilogue-loss"]

@@ -206,7 +206,8 @@ NEAREST = (
     ("o3", "max", "high", "effort.clamped"),
     ("gpt-5-pro", "low", "high", "effort.clamped"),
     ("some-model", "max", "high", "effort.clamped"),
-    ("some-model", "none", "low", "effort.none"),
+    # A model that nobody knows might begin to reason, or refuse a field that nobody asked for.
+    ("some-model", "none", ABSENT, "effort.none"),
 )
 WITHOUT = ("claude-3-5-haiku-20241022", "claude-3-opus-20240229")
 TOLD_TO: tuple[tuple[str, Body], ...] = (

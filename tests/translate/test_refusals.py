@@ -21,8 +21,12 @@ from trilogue.translate.remedies import Remedy, remedied
 
 MISSING = object()
 
-NOT_READ: dict[int, str] = {}
-"""rows of REFUSALS that give nothing, and why: none at present"""
+NOT_READ: dict[int, str] = {
+    22: "a part of an earlier call: the history is the client's",
+    60: "a part of an earlier call",
+    78: "the client reads token probabilities in the response",
+}
+"""rows of REFUSALS that give nothing, and why"""
 
 SCHEMA = {"type": "object", "properties": {"temperature": {"type": "string", "strict": True, "const": 1}}}
 HISTORY: dict[str, list[dict[str, Any]]] = {

@@ -17,9 +17,10 @@ from msgspec import Struct
 from trilogue.cli.model_docs import models_table
 from trilogue.config import Config, ConfigError, find, load, state_directory
 from trilogue.errors import ClientError
+from trilogue.gateway.lessons import instead
 from trilogue.model import Protocol
 from trilogue.pool import Pools
-from trilogue.profiles import CORE_ROWS, ROWS, VENDORS, Profile, profile_for, rows_for, vendor_for, vendor_named
+from trilogue.profiles import CORE_ROWS, NOBODY, ROWS, VENDORS, Profile, profile_for, rows_for, vendor_for, vendor_named
 from trilogue.state import FILE_NAME, load_into, write_now
 from trilogue.translate.remedies import Remedy
 
@@ -27,7 +28,9 @@ from trilogue.translate.remedies import Remedy
 @click.command()
 @click.argument("name", required=False, metavar="[PROVIDER/]NAME")
 @click.option("--config", "path", metavar="FILE", help="Configuration; by default ./trilogue.yaml, then the user's.")
-@click.option("--vendor", type=click.Choice(VENDORS), help="Whose API it is asked at; by default the configured one.")
+@click.option(
+    "--vendor", type=click.Choice([*VENDORS, NOBODY]), help="Whose API it is asked at; by default the configured one."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per protocol.")
 @click.option("--forget", is_flag=True, help="Forget what a running gateway has learned about the model.")
 @click.option("--markdown", is_flag=True, help="The whole table, as in the documentation.")
@@ -44,7 +47,9 @@ def models(name: str | None, path: str | None, vendor: str | None, as_json: bool
         click.echo(models_table())
         return
     known = _Known.read(path)
-    if name is None:
+    if not name and forget:
+        raise click.UsageError("--forget needs the name of a model")
+    if not name:
         click.echo("\n".join(known.overview()))
         return
     if forget:
@@ -101,7 +106,7 @@ class Law(Struct, kw_only=True):
             yield from (f"    {field}: {shown(value)}" for field, value in self.configured.items())
         if self.learned:
             yield "  the upstream has refused (forget it with --forget)"
-            yield from (f"    {remedy.path}: {_instead(remedy)}" for remedy in self.learned)
+            yield from (f"    {remedy.path}: {instead(remedy)}" for remedy in self.learned)
 
     def _changed(self, field: str) -> str:
         return "  (configured otherwise, see below)" if field in self.configured else ""
@@ -132,7 +137,7 @@ class _Known(Struct):
             protocols = " and ".join(one.short for one in provider.protocols)
             yield f"{name} ({protocols}): {provider.vendor or 'by the name of the model'}"
             for model, remedies in self.pools.pools[name].lessons.items() if self.pools else ():
-                yield from (f"  {model} has refused {remedy.path}: {_instead(remedy)}" for remedy in remedies)
+                yield from (f"  {model} has refused {remedy.path}: {instead(remedy)}" for remedy in remedies)
         yield f"{len(ROWS)} rows; `trilogue models NAME` shows those of a model, docs/models.md all of them"
 
     def laws(self, name: str, vendor: str | None) -> Iterator[Law]:
@@ -196,21 +201,11 @@ def shown(value: Any) -> str:
         case int(number):
             return f"{number:,}"
         case list(items) | tuple(items):
-            return ", ".join(map(str, items)) or "none"
+            return ", ".join(map(str, items)) or "(nothing)"
         case None:
             return "none"
         case other:
             return str(other) or "none"
-
-
-def _instead(remedy: Remedy) -> str:
-    if remedy.action == "rename":
-        return f"sent as {remedy.name}"
-    if remedy.action == "drop":
-        return "left out"
-    if remedy.limit is None:
-        return f"one of {', '.join(remedy.allowed)}"
-    return f"at {'least' if remedy.least else 'most'} {remedy.limit:g}"
 
 
 def _state_file() -> Path:

@@ -1,6 +1,6 @@
 """Dialects of upstreams by name, and single capabilities by field, on top of what a model's name tells.
 
-The settings have the fields of `protocols.profile.Profile`, whatever these are.
+The settings have the fields of `profiles.Profile`, whatever these are.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 else:
     ProfileSettings = defstruct(
         "ProfileSettings",
-        [(name, kind | None, None) for name, kind in get_type_hints(Profile).items()],
+        [(name, kind | None, None) for name, kind in get_type_hints(Profile, include_extras=True).items()],
         bases=(ProfileBase,),
         module=__name__,
         namespace={"__doc__": ProfileBase.__doc__},

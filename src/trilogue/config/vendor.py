@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from trilogue.profiles import vendor_named
 
 _HOSTS = (
-    (r"api\.openai\.com|chatgpt\.com", "openai"),
+    (r"(\w+\.)?api\.openai\.com|chatgpt\.com", "openai"),
     (r".*\.(openai\.azure|services\.ai\.azure|cognitiveservices\.azure)\.com", "azure"),
     (r"api\.anthropic\.com", "anthropic"),
     (r"api\.deepseek\.com", "deepseek"),

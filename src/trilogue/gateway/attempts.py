@@ -16,7 +16,7 @@ from trilogue.gateway.call import Call
 from trilogue.gateway.clocks import Clocks
 from trilogue.gateway.lessons import read_lesson, remember
 from trilogue.gateway.outbound import Place, outbound, stripped
-from trilogue.gateway.relay import Answered, Relay
+from trilogue.gateway.relay import Answered, Refused, Relay
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
 from trilogue.model import Protocol
@@ -47,13 +47,15 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
                 failed = _upstream_error(caught, relay, clocks)
                 if failed is None:
                     raise
-                if _learned(relay, journey, services, failed):
+                if _refused(relay, journey, failed):
                     now = steady_time()
                     continue
                 if not journey.failed(steady_time(), failed, committed=relay.spoken):
                     raise failed from None
             else:
                 _note(journey, answered, relay.call.client)
+                if relay.refused is not None and answered.failure is None:
+                    _learned(relay, services, step)
                 return
             services.sync()
             now = steady_time()
@@ -119,19 +121,25 @@ def _upstream_error(
     return clocks.taken(caught)
 
 
-def _learned(relay: Relay, journey: Journey, services: Services, error: UpstreamError) -> bool:
+def _refused(relay: Relay, journey: Journey, error: UpstreamError) -> bool:
     """Whether the attempt failed for a parameter that can be left out: then the next one is the same without it."""
     attempt, step = relay.attempt, journey.decision.attempts[-1]
     if relay.spoken or journey.adjusted or attempt is None or not attempt.adjustable:
         return False
     failure = as_failure(error)
-    remedies = read_lesson(failure, attempt.request.body, relay.call.strict)
+    remedies = read_lesson(failure, attempt.request.body, relay.call)
     if not remedies:
         return False
-    relay.remedies = remedies
-    remember(services.pools.pools[step.provider], step.model, remedies)
+    relay.refused = Refused(step.provider, step.model, remedies)
     journey.adjust(steady_time(), failure.status)
     return True
+
+
+def _learned(relay: Relay, services: Services, step: Attempt) -> None:
+    """Remember what was left out, now that the upstream has answered without it."""
+    refused = relay.refused
+    if refused is not None and (refused.provider, refused.model) == (step.provider, step.model):
+        remember(services.pools.pools[step.provider], step.model, refused.remedies)
 
 
 async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) -> Answered:
@@ -141,8 +149,9 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) ->
     record.provider, record.account = provider.name, account.name
     record.upstream_model = step.model
     call, losses = stripped(relay.call) if step.strip else (relay.call, [])
-    known = services.pools.pools[step.provider].lessons.of(step.model)
-    remedies = (*known, *relay.remedies) if relay.remedies else known
+    remedies, refused = services.pools.pools[step.provider].lessons.of(step.model), relay.refused
+    if refused is not None and (refused.provider, refused.model) == (step.provider, step.model):
+        remedies = (*remedies, *refused.remedies)
     attempt = outbound(call, Place(provider, account, step.model, remedies), services)
     if losses:
         attempt = replace(attempt, losses=[*losses, *attempt.losses])

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from trilogue.model import Failure, FailureKind, Json, Loss
+from trilogue.gateway.call import Call
+from trilogue.model import Failure, Json, Loss
 from trilogue.pool import Pool
 from trilogue.protocols.jsontext import parse_request
 from trilogue.translate.refusals import read_refusal
@@ -20,27 +21,30 @@ from trilogue.translate.remedies import Remedy, remedied
 log = structlog.get_logger("trilogue.gateway")
 
 LOSS = "param.refused"
-_STATUSES = frozenset({400, 422})
-_KINDS = frozenset({FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED})
 _OURS = frozenset({"include", "store", "stream_options", "prompt_cache_key"})
-"""fields that a translation adds although no client asked for them"""
+"""fields that a translation may add although no client asked for them"""
 
 
-def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], strict: bool) -> tuple[dict[str, Json], list[Loss]]:
+def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> tuple[dict[str, Json], list[Loss]]:
     """Return a body without what the model is known to refuse, and the losses of that."""
-    usable = [remedy for remedy in remedies if not strict or _is_ours(remedy)]
-    if not usable:
+    allowed = _allowed(remedies, call)
+    if not allowed:
         return body, []
-    body, changes = remedied(body, usable)
-    return body, [] if strict else [Loss(LOSS, path, detail) for path, detail in changes]
+    body, changes = remedied(body, allowed)
+    return body, [] if call.strict else [Loss(LOSS, path, detail) for path, detail in changes]
 
 
-def read_lesson(failure: Failure, body: bytes, strict: bool) -> tuple[Remedy, ...]:
+def read_lesson(failure: Failure, body: bytes, call: Call) -> tuple[Remedy, ...]:
     """Return what to do about a refusal of a request with this body; nothing if it is no parameter that was refused."""
-    if failure.status not in _STATUSES or failure.kind not in _KINDS:
-        return ()
-    remedies = read_refusal(failure, parse_request(body))
-    return tuple(remedy for remedy in remedies if not strict or _is_ours(remedy))
+    return tuple(_allowed(read_refusal(failure, parse_request(body)), call))
+
+
+def _allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
+    """Return the remedies that may be used: in strict mode none for what the client has said itself."""
+    if not call.strict or not remedies:
+        return remedies
+    asked = parse_request(call.body)
+    return [remedy for remedy in remedies if (name := _top(remedy)) in _OURS and name not in asked]
 
 
 def remember(pool: Pool, model: str, remedies: Sequence[Remedy]) -> None:
@@ -51,10 +55,21 @@ def remember(pool: Pool, model: str, remedies: Sequence[Remedy]) -> None:
             provider=pool.name,
             model=model,
             parameter=remedy.path,
-            instead=remedy.action,
-            hint="it is left out from now on; docs/models.md says how to set this in `profile`",
+            instead=instead(remedy),
+            hint="docs/models.md says how to set this in `profile`",
         )
 
 
-def _is_ours(remedy: Remedy) -> bool:
-    return remedy.path.partition(".")[0].partition("[")[0] in _OURS
+def instead(remedy: Remedy) -> str:
+    """Return what is sent instead of a refused parameter, in words."""
+    if remedy.action == "rename":
+        return f"sent as {remedy.name}"
+    if remedy.action == "drop":
+        return "left out"
+    if remedy.limit is None:
+        return f"one of {', '.join(remedy.allowed)}"
+    return f"at {'least' if remedy.least else 'most'} {remedy.limit:g}"
+
+
+def _top(remedy: Remedy) -> str:
+    return remedy.path.partition(".")[0].partition("[")[0]

@@ -8,6 +8,7 @@ client's headers. A provider that speaks several protocols is asked in the one t
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from trilogue.protocols.messages.encode_request import extra_headers
 from trilogue.translate.billing import strip_billing
 from trilogue.translate.clean import without_sealed
 from trilogue.translate.exchange import Exchange
+from trilogue.translate.options import profile_fields
 from trilogue.translate.remedies import Remedy
 from trilogue.translate.requests import fit_own, translate_request
 from trilogue.translate.seal import Sealer
@@ -66,35 +68,39 @@ def outbound(call: Call, place: Place, services: Services) -> Outbound:
     protocols = place.provider.protocols
     if len(protocols) == 1:
         return _in_protocol(call, place, protocols[0], services)
-    own = call.client in protocols
-    if own and _fits_own(call, place):
+    if call.client not in protocols:
+        return _most_exact(call, place, protocols, services)
+    beside = _tools_beside_reasoning(place, call.client)
+    if beside is None or _fits(call, place, beside):
         return _in_protocol(call, place, call.client, services)
     try:
         return _most_exact(call, place, [one for one in protocols if one is not call.client], services)
     except ClientError:
-        if not own:
-            raise
-        return _in_protocol(call, place, call.client, services)
+        # Only the client's own protocol can say it: without reasoning, which the model does not take there.
+        return _passed_on(call, place, services, fit=beside)
 
 
-def _fits_own(call: Call, place: Place) -> bool:
-    """Tell whether the model takes the request in the client's own protocol, as it is.
+def _tools_beside_reasoning(place: Place, protocol: Protocol) -> Profile | None:
+    """Return what a model takes that has tools and reasoning together in one protocol and not in another.
 
-    Parsed only where there are models that take less in one protocol than in another: tools beside reasoning.
+    None for models that take the same everywhere, and so for most requests: those are not parsed to choose.
     """
-    profile = place.provider.profile(place.model, call.client)
+    profile = place.provider.profile(place.model, protocol)
     if profile.tools_with_reasoning:
-        return True
+        return None
+    return replace(AS_IT_CAME, reasons=profile.reasons, efforts=profile.efforts, tools_with_reasoning=False)
+
+
+def _fits(call: Call, place: Place, profile: Profile) -> bool:
     ledger = Ledger()
-    beside = replace(AS_IT_CAME, reasons=profile.reasons, efforts=profile.efforts, tools_with_reasoning=False)
     try:
-        fit_own(parse_request(call.body), _target(place, call.client, beside), ledger)
+        fit_own(parse_request(call.body), _target(place, call.client, profile), ledger)
     except ClientError:
         return False
     return not ledger.losses
 
 
-def _most_exact(call: Call, place: Place, protocols: list[Protocol], services: Services) -> Outbound:
+def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], services: Services) -> Outbound:
     """The translation with the fewest losses; of equal ones the first, which the provider prefers."""
     best: Outbound | None = None
     refusal: ClientError | None = None
@@ -126,7 +132,9 @@ def _target(place: Place, protocol: Protocol, profile: Profile) -> Target:
 def _in_protocol(call: Call, place: Place, protocol: Protocol, services: Services) -> Outbound:
     if protocol is call.client:
         return _passed_on(call, place, services)
-    target = _target(place, protocol, place.provider.profile(place.model, protocol))
+    fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
+    profile = place.provider.profile(place.model, protocol)
+    target = _target(place, protocol, replace(profile, **fields) if fields else profile)
     body = services.items.expand(call.key_name, call.body, time.monotonic())
     up = translate_request(
         body,
@@ -137,8 +145,8 @@ def _in_protocol(call: Call, place: Place, protocol: Protocol, services: Service
         sealer=services.sealer,
     )
     wire, losses = up.body, up.losses
-    if place.remedies:
-        wire, refused = adjusted(wire, place.remedies, call.strict)
+    if remedies:
+        wire, refused = adjusted(wire, remedies, call)
         losses = losses + refused
     extra = call.hop
     if protocol is Protocol.MESSAGES:
@@ -146,7 +154,7 @@ def _in_protocol(call: Call, place: Place, protocol: Protocol, services: Service
     return Outbound(_request(call, target, place, extra, dump(wire)), up.exchange, losses, protocol)
 
 
-def _passed_on(call: Call, place: Place, services: Services) -> Outbound:
+def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
@@ -159,7 +167,7 @@ def _passed_on(call: Call, place: Place, services: Services) -> Outbound:
     if call.client is Protocol.MESSAGES and not profile.billing_block:
         body, unbilled = _unbilled(call, body)
         losses = losses + unbilled
-    fit = provider.own_profile(model, call.client)
+    fit = provider.own_profile(model, call.client) or fit
     repair = services.config.repair_history and _has_tools(body)
     if fit is not None or repair:
         body, changed = _fitted(call, body, _target(place, call.client, fit or AS_IT_CAME), repair)
@@ -194,7 +202,7 @@ def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[byte
 def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[bytes, list[Loss]]:
     """The body without what the model is known to refuse."""
     wire = parse_request(body)
-    changed, losses = adjusted(wire, remedies, call.strict)
+    changed, losses = adjusted(wire, remedies, call)
     return body if changed is wire else dump(changed), losses
 
 

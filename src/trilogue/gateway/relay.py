@@ -67,6 +67,14 @@ class Answered(Struct, frozen=True, kw_only=True, gc=False):
     failure: Failure | None = None
 
 
+class Refused(Struct, frozen=True, gc=False):
+    """Parameters that a provider has refused for a model, and what to send instead."""
+
+    provider: str
+    model: str
+    remedies: tuple[Remedy, ...]
+
+
 class Relay:
     """The answer to one call, from one upstream response at a time."""
 
@@ -80,8 +88,8 @@ class Relay:
         """the client has got more of an answer than signs of life: nobody else can answer now"""
         self.attempt: Outbound | None = None
         """the attempt under way"""
-        self.remedies: tuple[Remedy, ...] = ()
-        """for what the upstream has refused in an attempt at this call"""
+        self.refused: Refused | None = None
+        """what an upstream has refused in an attempt at this call"""
         self.request_losses: list[Loss] = []
         """what the request under way has lost"""
         self.blank = _BLANK

@@ -54,6 +54,8 @@ class Leg(Ask, kw_only=True, eq=False):
     pool: Pool
     faults: int = 0
     refused: bool = False
+    adjusted: bool = False
+    """it was asked once more without a parameter that it refused: that is done once"""
     proxies: dict[str, set[int]] = field(default_factory=dict)
     """proxies tried, by account"""
 
@@ -73,8 +75,6 @@ class Journey(Struct, eq=False):
     _stripped: bool = False
     _adjusts: bool = False
     """the next attempt is the same again, without what was refused"""
-    adjusted: bool = False
-    """that was done: it is done once"""
     _surveys: list[Survey] = []
     failure: Failure | None = None
     """what the last attempt ended with"""
@@ -134,9 +134,14 @@ class Journey(Struct, eq=False):
             self.wait = self._rest()
         return self._attempt(lease, proxy)
 
+    @property
+    def adjusted(self) -> bool:
+        """Whether the target under way was already asked without a parameter that it refused."""
+        return self._leg.adjusted
+
     def adjust(self, now: float, status: int) -> None:
         """Ask for the same attempt once more, without a parameter that was refused. The account is not to blame."""
-        self._adjusts = self.adjusted = True
+        self._adjusts = self._leg.adjusted = True
         if self._lease is not None:
             self._leg.pool.released(self._lease)
             self._lease = None

@@ -1,6 +1,6 @@
 """What each model takes: one table of rows with sources, and the lookup by vendor, protocol and name.
 
-Data only. How a request is made to fit a profile is `translate.fit`; nothing here knows requests.
+Data only. How a request is made to fit a profile is `protocols.fit`; nothing here knows requests.
 """
 
 from trilogue.profiles.core import CORE

@@ -122,8 +122,8 @@ _SETTINGS = (
     Row(
         **_WHO,
         models=_ALL,
-        takes={"sampling_with_reasoning": False, "max_temperature": 1.0},
-        what="with thinking: temperature 1 and no top_k; without it a temperature from 0 to 1",
+        takes={"sampling_with_reasoning": False},
+        what="with thinking: temperature 1 and no top_k",
         sure="documented",
         sources=("MartialBE/one-hub#529", "Kiln-AI/Kiln#1479", "page: Create a Message, Claude API reference"),
         example="claude-sonnet-4-5",

@@ -67,7 +67,7 @@ _DEEPSEEK = (
     Row(
         vendors="deepseek",
         protocols="chat",
-        models=_ALL,
+        models=r"deepseek-(chat|reasoner|coder|v\d|r\d)",
         takes={"images": False, "audio": False},
         what="text only",
         sure="documented",

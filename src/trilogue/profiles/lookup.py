@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -9,18 +10,29 @@ from trilogue.model import Protocol, protocol_of
 from trilogue.profiles import anthropic, compatible, core, openai
 from trilogue.profiles.profile import Profile
 from trilogue.profiles.row import Row
-from trilogue.profiles.vendors import plain_name, vendor_of_model
+from trilogue.profiles.vendors import maker_of, plain_name, vendor_of_model
 
 ROWS: tuple[Row, ...] = (*openai.ROWS, *anthropic.ROWS, *compatible.ROWS, *core.ROWS)
 """the whole table, from the special to the general"""
 NOBODY = "none"
 """the vendor of a server that nobody knows"""
+_OTHER_WEIGHTS = re.compile(r"llama|meta-|phi|cohere|command|jamba|gpt-oss|qwen|mai-")
+"""families at Azure that are not OpenAI's"""
 KNOWN_NAMES = 1024
 """profiles that are kept: clients may ask for any name"""
 
 
 def vendor_for(protocol: Protocol, model: str, vendor: str = "") -> str:
-    """Return the vendor whose rows count for a model: the given one, its maker, or `none`."""
+    """Return the vendor whose rows count for a model: the given one, its maker, or `none`.
+
+    Clouds serve models of others: Claude in the Messages protocol is Anthropic's everywhere, and what is not OpenAI's
+    at Azure takes the common core.
+    """
+    maker = maker_of(model)
+    if protocol is Protocol.MESSAGES and maker == "anthropic":
+        return maker
+    if vendor == "azure" and (maker not in ("openai", "") or _OTHER_WEIGHTS.match(plain_name(model))):
+        return NOBODY
     return vendor or vendor_of_model(protocol, model) or NOBODY
 
 

@@ -202,7 +202,7 @@ _OUTPUT = (
     ),
     _limit(r"gpt-4o|chatgpt-4o", 16_384, "gpt-4o-mini"),
     _limit(r"gpt-4\.1", 32_768, "gpt-4.1-nano"),
-    _limit(r"gpt-4-turbo|gpt-3\.5", 4_096, "gpt-4-turbo"),
+    _limit(r"gpt-4-turbo|gpt-3\.?5", 4_096, "gpt-4-turbo"),
     _limit(r"gpt-4(-0|-32k|$)", 8_192, "gpt-4"),
     _limit(r"gpt-5-chat|gpt-5\.\d+-chat", 16_384, "gpt-5-chat-latest"),
     _limit(r"gpt-5", 128_000, "gpt-5.2"),
@@ -243,7 +243,7 @@ _CONTENT = (
     Row(
         vendors=_BOTH,
         protocols="chat responses",
-        models=r"o3-mini|o1-mini|gpt-3\.5|gpt-4$",
+        models=r"o3-mini|o1-mini|gpt-3\.?5|gpt-4(-0|-32k|$)",
         takes={"images": False},
         what="these models see no images",
         sure="several",

@@ -5,9 +5,9 @@ The defaults of `Profile` take everything; the rows of the table say what a vend
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from trilogue.model import Effort, Tier
 
@@ -18,6 +18,9 @@ FIRST_VERSION = "2023-06-01"
 
 Reasons = Literal["never", "asked", "default", "always"]
 Switch = Literal["", "thinking", "enable_thinking"]
+Summary = Literal["auto", "concise", "detailed"]
+LimitField = Literal["max_completion_tokens", "max_tokens", ""]
+ReasoningField = Literal["reasoning_content", "reasoning", ""]
 CallIds = Literal["standard", "nine"]
 
 
@@ -30,7 +33,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """effort levels that the model takes, from least to most"""
     efforts_without_thinking: tuple[Effort, ...] = ALL_EFFORTS
     """Messages: the levels that go together with thinking disabled"""
-    summaries: tuple[str, ...] = ("auto", "concise", "detailed")
+    summaries: tuple[Summary, ...] = ("auto", "concise", "detailed")
     """Responses: the reasoning summaries that can be asked for; an empty list asks for none, for organisations that
     are not verified"""
     encrypted_reasoning: bool = True
@@ -54,7 +57,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """takes them while it reasons too"""
     temperature_with_top_p: bool = True
     """takes temperature and top_p together"""
-    max_temperature: float = 2.0
+    max_temperature: Annotated[float, Meta(ge=0, le=10)] = 2.0
     """the highest temperature"""
     top_k: bool = True
     """takes top_k; on Chat, although the official API does not"""
@@ -66,14 +69,16 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """gives token probabilities"""
     several_choices: bool = True
     """Chat: gives more than one choice (n)"""
-    max_stops: int | None = None
+    max_stops: Annotated[int, Meta(ge=0)] | None = None
     """how many stop sequences it takes; we cut the response at the others"""
+    blank_stops: bool = True
+    """takes stop sequences of white space; we cut the response at them where it does not"""
 
-    output_limit: int | None = None
+    output_limit: Annotated[int, Meta(ge=1)] | None = None
     """the most output tokens that can be asked for"""
-    least_output: int = 1
+    least_output: Annotated[int, Meta(ge=1)] = 1
     """the fewest output tokens that can be asked for"""
-    max_output: int = 32_000
+    max_output: Annotated[int, Meta(ge=1)] = 32_000
     """Messages: the output limit to send when the client gave none"""
     verbosity: bool = True
     """takes a verbosity"""
@@ -90,7 +95,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     strict_tools: bool = True
     """takes `strict` on tools"""
-    max_strict_tools: int | None = None
+    max_strict_tools: Annotated[int, Meta(ge=0)] | None = None
     """how many tools may be strict"""
     plain_tool_schemas: bool = False
     """the schema of a tool is an object without anyOf, oneOf, allOf, enum or not at its top"""
@@ -141,9 +146,9 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Responses: takes the words of earlier reasoning back; OpenAI's own models refuse them"""
     developer_role: bool = True
     """Chat: knows the developer role; otherwise system is used"""
-    max_tokens_field: str = "max_completion_tokens"
+    max_tokens_field: LimitField = "max_completion_tokens"
     """Chat: the name of the output limit"""
-    reasoning_field: str | None = None
+    reasoning_field: ReasoningField | None = None
     """Chat: the field of assistant messages that earlier reasoning goes to; where no profile has one it is not sent"""
     stream_usage: bool = True
     """Chat: takes stream_options.include_usage"""

@@ -23,6 +23,8 @@ VENDORS = (
 
 _OTHER_NAMES = {"google": "gemini", "grok": "xai", "kimi": "moonshot", "claude": "anthropic", "aoai": "azure"}
 
+_IMITATIONS = frozenset({"compatible", "compat", "like", "litellm", "proxy", "mirror", "vllm", "local", "mock"})
+
 _MAKERS = (
     (r"gpt-oss", ""),  # anyone may serve these
     (r"gpt-|chatgpt|o\d|codex|computer-use", "openai"),
@@ -49,20 +51,32 @@ def plain_name(model: str) -> str:
 
 
 def vendor_named(provider: str) -> str:
-    """Return the vendor whose name a provider has, alone or among others (`azure-eu`, `my_mistral`)."""
-    for word in re.split(r"[^a-z0-9]+", provider.lower()):
-        if word in VENDORS:
-            return word
-        if word in _OTHER_NAMES:
-            return _OTHER_NAMES[word]
-    return ""
+    """Return the vendor whose name a provider has, alone or among others (`azure-eu`, `my_mistral`).
+
+    `openai-compatible` and `litellm-openai` only speak like one.
+    """
+    words = re.split(r"[^a-z0-9]+", provider.lower())
+    if not _IMITATIONS.isdisjoint(words):
+        return ""
+    found = (word if word in VENDORS else _OTHER_NAMES.get(word, "") for word in words)
+    return next(filter(None, found), "")
+
+
+def maker_of(model: str) -> str:
+    """Return the vendor that makes a model, by its name; "" if that does not tell."""
+    name = plain_name(model)
+    return next((vendor for pattern, vendor in _MAKER_PATTERNS if pattern.match(name)), "")
 
 
 def vendor_of_model(protocol: Protocol, model: str) -> str:
-    """Return the vendor that makes a model, where an upstream is nobody's that we know.
+    """Return the vendor whose rows count for a model, where an upstream is nobody's that we know.
 
-    Claude behind a protocol of OpenAI's is somebody's translation, which takes what others take.
+    Claude behind a protocol of OpenAI's is somebody's translation, and weights with names such as
+    `mistralai/Mistral-7B-Instruct` are served by anyone: both take what other servers take.
     """
-    name = plain_name(model)
-    vendor = next((vendor for pattern, vendor in _MAKER_PATTERNS if pattern.match(name)), "")
-    return "" if vendor == "anthropic" and protocol is not Protocol.MESSAGES else vendor
+    maker = maker_of(model)
+    if maker == "anthropic":
+        return maker if protocol is Protocol.MESSAGES else ""
+    owner, slash, _ = model.rpartition("/")
+    is_weights = (slash and owner.lower() not in VENDORS) or model != model.lower()
+    return "" if is_weights and maker != "openai" else maker

@@ -39,17 +39,17 @@ def lose_beside_effort(thinking: Thinking, path: str, ledger: Ledger) -> None:
 
 
 def nearest_effort(wanted: Effort, taken: tuple[Effort, ...], path: str, ledger: Ledger) -> Effort | None:
-    """The nearest level that the model takes, the lower of two equally near ones; None if it takes none.
+    """Return the nearest level that the model takes, the lower of two equally near ones; None if it takes none.
 
-    Who wants some thinking never gets none that way.
+    Whoever wants some thinking never gets `none` that way, and the other way round.
     """
     if wanted in taken:
         return wanted
-    if not taken:
+    thinking = tuple(level for level in taken if level is not Effort.NONE)
+    if not thinking:
         if wanted is not Effort.NONE:
             ledger.add("param.dropped", path)
         return None
     ledger.add(_LOSSES.get(wanted, "effort.clamped"), path, wanted.value)
     place = _ORDER.index(wanted)
-    thinking = tuple(level for level in taken if level is not Effort.NONE)
-    return min(thinking or taken, key=lambda level: abs(_ORDER.index(level) - place))
+    return min(thinking, key=lambda level: abs(_ORDER.index(level) - place))

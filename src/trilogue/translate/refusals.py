@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from trilogue.model import Failure, FailureKind, Json, Protocol
 from trilogue.protocols.jsontext import parse_object
+from trilogue.translate.options import usable
 from trilogue.translate.remedies import EFFORTS, LEVELS, Remedy, Spot, alike, find_field, find_value, kind_of, remedied
 
 _Wire = dict[str, Json]
@@ -27,6 +28,7 @@ _STATUSES = frozenset({400, 422})
 _KINDS = frozenset({FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED})
 _MAX_TEXT, _MAX_TEXTS, _MAX_SAID = 4_000, 50, 12_000
 _MAX_NAMES, _MAX_MATCHES, _MAX_DEPTH, _MAX_REMEDIES = 100, 20, 16, 8
+_MAX_WALKED, _LEAST_ECHO = 50_000, 20
 _FLAGS = re.IGNORECASE | re.ASCII
 
 _ECHOES = frozenset({"input", "ctx", "failed_generation", "url", "doc_url", "@type"})
@@ -39,6 +41,10 @@ _OTHER = re.compile(
 """errors that name parameters although none of them is refused"""
 _BESIDE = re.compile(r"\b(?:when|while|both|together|incompatible|tools with|thinking mode|non-streaming)\b", _FLAGS)
 """refused only together with something else in the request"""
+_OF_THE_PROMPT = re.compile(
+    r"\b(?:prompt|input) (?:uses|has|tokens|length)|\bremaining\b|\byour tier\b|\bbecause\b", _FLAGS
+)
+"""a limit that depends on this request, or on who asks"""
 
 _LOCATED = re.compile(
     r"""['"]loc['"]: ?[\[(](?P<place>[^\])]{1,300})[\])], ?"""
@@ -111,7 +117,7 @@ _FORMS = (
     _form(rf"(?:'(?P<place>[\w.\[\]]{{1,120}})' ?: )?property {_FIELD} is unsupported", unknown=True),
     _form(rf"{_FIELD}:?\s{{1,4}}extra (?:inputs|fields) (?:are )?not permitted", unknown=True),
     _form(rf"\bextra inputs are not permitted, field: {_FIELD}", unknown=True),
-    _form(rf"\b(?:argument|parameter) not supported (?:on|by|with|for) this model: {_FIELD}"),
+    _form(rf"\b(?:argument|parameter) not supported(?: (?:on|by|with|for) this model)?: {_FIELD}"),
     _form(rf"\bcannot specify both {_TOKEN} and {_FIELD}"),
     _form(rf"{_TOKEN} and {_FIELD} cannot both be"),
     _form(rf"{_FIELD}(?: parameter)? does not support (?:{_QUOTED}|{_BARE})"),
@@ -163,7 +169,7 @@ _SEPARATOR = re.compile(r", ?(?:and |or )?| and | or ", _FLAGS)
 _QUOTES = "`'\"."
 _RENAMED = re.compile(rf"\b(?:use|moved to) (?:[`'\"](?P<quoted>{_NAME})[`'\"]|(?P<plain>{_NAME}) instead\b)", _FLAGS)
 _ALWAYS_ON = re.compile(r"\b(?:reasoning|thinking)\b.{1,80}\bcannot be disabled", _FLAGS)
-_UNKNOWN_CODES = frozenset({"unsupported_parameter", "unknown_parameter"})
+_UNKNOWN_CODES = frozenset({"unsupported_parameter", "unknown_parameter", "unsupported_value"})
 _SENTENCE_STARTS = (".", ":", ";", "(", "[", ",")
 _CAMEL = re.compile(r"[a-z][A-Z]")
 _PLAIN = re.compile(r"[\w.-]{1,80}", re.ASCII)
@@ -183,7 +189,7 @@ def read_refusal(failure: Failure, body: _Wire) -> tuple[Remedy, ...]:
     """Return remedies that change the body where the upstream refused it; none if it failed for another reason."""
     if failure.status not in _STATUSES or failure.kind not in _KINDS:
         return ()
-    texts = list(dict.fromkeys(_texts(failure)))
+    texts = [_without_echoes(text, body) for text in dict.fromkeys(_texts(failure))]
     if any(_OTHER.search(text) for text in texts):
         return ()
     param = failure.param or ""
@@ -191,8 +197,9 @@ def read_refusal(failure: Failure, body: _Wire) -> tuple[Remedy, ...]:
     found: dict[str, Remedy] = {}
     for remedy in said or _by_code(failure.code, param, body):
         found.setdefault(remedy.path, remedy)
-    usable = [remedy for remedy in found.values() if _helps(remedy, body, failure.protocol)]
-    return tuple(usable[:_MAX_REMEDIES])
+    options = [option for remedy in found.values() if (option := usable(remedy, body)) is not None]
+    helpful = [remedy for remedy in options if _helps(remedy, body, failure.protocol)]
+    return tuple(helpful[:_MAX_REMEDIES])
 
 
 def _by_code(code: str | None, param: str, body: _Wire) -> list[Remedy]:
@@ -249,6 +256,22 @@ def _texts_of(value: _Wire) -> list[Json]:
     return [element for name, element in value.items() if name not in _ECHOES]
 
 
+def _without_echoes(text: str, body: _Wire) -> str:
+    """Return the text without what it repeats of the request: a client could say there what it likes."""
+    waiting: list[Json] = [body]
+    for _ in range(_MAX_WALKED):
+        if not waiting:
+            break
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and len(value) >= _LEAST_ECHO and value in text:
+            text = text.replace(value, "…")
+    return text
+
+
 def _in_names(text: str, body: _Wire) -> str:
     """Return the text with fields called by name: "web search options" are `web_search_options`."""
     for phrase, name in _PHRASES:
@@ -263,7 +286,7 @@ def _in_names(text: str, body: _Wire) -> str:
 
 def _read(text: str, param: str, body: _Wire) -> list[Remedy]:
     """Return what one text of the error asks for."""
-    lasting = _BESIDE.search(text) is None
+    lasting = _BESIDE.search(text) is None and _OF_THE_PROMPT.search(text) is None
     for form in _FORMS:
         matches = [match for match in islice(form.pattern.finditer(text), _MAX_MATCHES) if _is_named(match, param)]
         ends = [*(match.start() for match in matches[1:]), len(text)]

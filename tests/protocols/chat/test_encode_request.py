@@ -289,8 +289,9 @@ def test_limits_above_what_the_model_gives(model: str, most: int) -> None:
         (Thinking(mode=ThinkingMode.BUDGET, budget=10**6), tuple(Effort), "max", ["thinking.budget"]),
         (Thinking(mode=ThinkingMode.ADAPTIVE), tuple(Effort), None, []),
         (Thinking(mode=ThinkingMode.DISABLED), tuple(Effort), "none", []),
-        (Thinking(mode=ThinkingMode.DISABLED), (Effort.LOW,), "low", ["effort.none"]),
-        (Thinking(mode=ThinkingMode.DISABLED), (), None, []),
+        (Thinking(mode=ThinkingMode.DISABLED), (Effort.LOW,), None, ["effort.none"]),
+        (Thinking(mode=ThinkingMode.DISABLED), (), None, ["effort.none"]),
+        (Thinking(effort=Effort.HIGH), (Effort.NONE,), None, ["param.dropped"]),
         (Thinking(effort=Effort.LOW, visibility="auto"), (), None, ["param.dropped", "reasoning.visibility"]),
     ],
 )

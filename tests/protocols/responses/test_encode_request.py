@@ -351,7 +351,7 @@ def test_a_model_that_cannot_be_told_not_to_reason() -> None:
 )
 def test_effort_is_clamped_to_the_model(wanted: Effort, allowed: tuple[Effort, ...], got: str, code: str) -> None:
     """A level that the model does not have is an error there."""
-    target = Target(protocol=Protocol.RESPONSES, model="m", profile=Profile(efforts=allowed))
+    target = Target(protocol=Protocol.RESPONSES, model="m", profile=Profile(reasons="always", efforts=allowed))
     request = Request(protocol=Protocol.CHAT, model="m", turns=(HELLO,), thinking=Thinking(effort=wanted))
     body, losses = encode(request, target)
     assert body["reasoning"]["effort"] == got

@@ -37,7 +37,8 @@ def fit_own_mode(request: Request, out: Outgoing) -> Thinking | None:
         if effort is None and wanted.budget is not None:
             effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
         return Thinking(effort=effort, mode=ThinkingMode.ADAPTIVE, visibility=wanted.visibility)
-    if wanted.budget is not None and profile.output_limit is not None and wanted.budget >= profile.output_limit:
+    most = profile.output_limit
+    if wanted.budget is not None and most is not None and not _LEAST_BUDGET <= wanted.budget < most:
         return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
     return replace(wanted, effort=effort)
 

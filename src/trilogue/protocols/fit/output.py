@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
 from trilogue.model import FormatKind, OutputFormat, Protocol, Request, Role, Text, Turn
-from trilogue.protocols.fit.schemas import close_objects, fits_strict
+from trilogue.protocols.fit.schemas import close_objects, strict_form
 from trilogue.protocols.jsontext import dump_text
 from trilogue.protocols.outgoing import Outgoing
 
@@ -78,20 +78,29 @@ def _fit_schema(form: OutputFormat, request: Request, out: Outgoing) -> OutputFo
         if closed is not form.schema:
             out.ledger.add("schema.transformed", path)
             form = replace(form, schema=closed)
-    if form.strict and out.profile.strict_schemas and not fits_strict(form.schema):
-        out.ledger.add("format.details", path, "sent as not strict")
-        form = replace(form, strict=False)
+    if form.strict and out.profile.strict_schemas:
+        schema = strict_form(form.schema)
+        if schema is None:
+            out.ledger.add("format.details", path, "sent as not strict")
+            form = replace(form, strict=False)
+        elif schema is not form.schema:
+            out.ledger.add("schema.transformed", path)
+            form = replace(form, schema=schema)
     return form
 
 
 def _says_json(request: Request, target: Protocol) -> bool:
-    """Tell whether the messages, or the items of the input, have the word. `instructions` do not count."""
-    return any(
-        type(block) is Text and "json" in block.text.lower()
-        for turn in request.turns
-        if not (turn.leading and target is Protocol.RESPONSES)
-        for block in turn.blocks
-    )
+    """Tell whether the beginning of the conversation has the word. `instructions` do not count.
+
+    Later turns are not looked at: a prompt that came and went with them would defeat prefix caching.
+    """
+    for turn in request.turns:
+        counts = not (turn.leading and target is Protocol.RESPONSES)
+        if counts and any(type(block) is Text and "json" in block.text.lower() for block in turn.blocks):
+            return True
+        if turn.role not in _PROMPTS:
+            break
+    return False
 
 
 def _with_prompt(request: Request, text: str) -> Request:

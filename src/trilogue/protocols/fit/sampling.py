@@ -81,23 +81,26 @@ def _fit_temperature(sampling: Sampling, request: Request, changes: dict[str, An
         _drop(("top_p",), "sampling.dropped", request, changes, out)
 
 
+def _taken(stops: tuple[str, ...], profile: Profile) -> tuple[str, ...]:
+    """Return the stop sequences that a model takes."""
+    known = tuple(stop for stop in stops if stop and (profile.blank_stops or stop.strip()))
+    return known if profile.max_stops is None else known[: profile.max_stops]
+
+
 def emulated_stops(stops: tuple[str, ...], profile: Profile, has_stops: bool) -> tuple[str, ...]:
     """Return the stop sequences that the upstream is not told, and at which we cut its response ourselves."""
-    most = profile.max_stops if has_stops else 0
-    return () if most is None else tuple(stop for stop in stops if stop)[most:]
+    taken = _taken(stops, profile) if has_stops else ()
+    return tuple(stop for stop in stops if stop and stop not in taken)
 
 
 def fit_stops(request: Request, out: Outgoing) -> Request:
-    """Return the request with as many stop sequences as the model takes. An empty one says nothing."""
-    stops = request.sampling.stop
-    if not stops:
+    """Return the request with the stop sequences that the model takes. An empty one says nothing."""
+    stops, path = request.sampling.stop, request.where("stop")
+    taken = _taken(stops, out.profile)
+    if taken == stops:
         return request
-    path = request.where("stop")
-    kept = tuple(stop for stop in stops if stop)
-    if len(kept) < len(stops):
+    if "" in stops:
         out.ledger.add("param.dropped", path, "empty stop sequences")
-    most = out.profile.max_stops
-    if most is not None and len(kept) > most:
+    if len(taken) < len(stops) - stops.count(""):
         out.ledger.add("param.dropped" if out.native else "stop.emulated", path)
-        kept = kept[:most]
-    return request if kept == stops else replace(request, sampling=replace(request.sampling, stop=kept))
+    return replace(request, sampling=replace(request.sampling, stop=taken))

@@ -11,7 +11,7 @@ from trilogue.model import Json
 from trilogue.protocols.openai_schema import fits_strict
 from trilogue.protocols.schema import CHILDREN, LISTS, NAMED, is_object, nodes
 
-__all__ = ["close_objects", "fits_closed", "fits_strict", "is_plain_object", "plain_object"]
+__all__ = ["close_objects", "fits_closed", "fits_strict", "is_plain_object", "plain_object", "strict_form"]
 
 _LIMITS = frozenset(
     {
@@ -42,6 +42,23 @@ def fits_closed(schema: Json) -> bool:
         _LIMITS.isdisjoint(node) and (node.get("additionalProperties") is False or not is_object(node))
         for node in nodes(schema)
     )
+
+
+def strict_form(schema: Json) -> Json | None:
+    """Return a schema as OpenAI's strict mode takes it; None if that would change which values it allows.
+
+    An object that requires all its properties may be closed: strict mode would close it anyway.
+    """
+    if fits_strict(schema):
+        return schema
+    closed = _each(schema, _closed_if_complete)
+    return closed if fits_strict(closed) else None
+
+
+def _closed_if_complete(node: dict[str, Json]) -> dict[str, Json]:
+    if not is_object(node) or "additionalProperties" in node or not node.get("properties"):
+        return dict(node)
+    return {**node, "additionalProperties": False}
 
 
 def close_objects(schema: dict[str, Json]) -> dict[str, Json]:
@@ -84,37 +101,62 @@ def is_plain_object(schema: dict[str, Json]) -> bool:
 
 def plain_object(schema: dict[str, Json]) -> dict[str, Json]:
     """Return a tool's schema as one object: alternatives at its top become optional properties of it."""
-    top = _resolved(schema)
-    kept = {name: value for name, value in top.items() if name not in _NOT_AT_THE_TOP}
-    properties: dict[str, Json] = _dict(top.get("properties"))
-    required = _names(top.get("required"))
+    merged = _merged(schema, schema, _MAX_STEPS)
+    kept = {name: value for name, value in merged.items() if name not in _NOT_AT_THE_TOP}
+    result: dict[str, Json] = {**kept, "type": "object", "properties": _dict(merged.get("properties"))}
+    required = [name for name in _names(merged.get("required")) if name in result["properties"]]
+    result.pop("required", None)
+    return {**result, **({"required": required} if required else {}), **_defs(schema)}
+
+
+def _merged(node: dict[str, Json], whole: dict[str, Json], steps: int) -> dict[str, Json]:
+    """Return an object with the properties of all that it may be. `steps`: how deep to look."""
+    top = _resolved(node, whole)
+    properties, required = _dict(top.get("properties")), _names(top.get("required"))
     for name in _COMBINED:
-        branches = [_resolved({**_dict(branch), **_defs(schema)}) for branch in _list(top.get(name))]
+        branches = [_merged(_dict(branch), whole, steps - 1) for branch in _list(top.get(name)) if steps]
         for branch in branches:
             for key, value in _dict(branch.get("properties")).items():
-                properties.setdefault(key, value)
+                properties[key] = _joined(properties[key], value) if key in properties else value
         demanded = [set(_names(branch.get("required"))) for branch in branches]
         if demanded:
             common = set.union(*demanded) if name == "allOf" else set.intersection(*demanded)
             required += [key for key in properties if key in common and key not in required]
-    result: dict[str, Json] = {**kept, "type": "object", "properties": properties}
-    if required:
-        result["required"] = [key for key in required if key in properties]
-    return {**result, **_defs(schema)}
+    return {**top, "properties": properties, "required": required}
+
+
+def _joined(one: Json, other: Json) -> Json:
+    """Return a schema for what either of two allows: of two constants a choice, so that neither is lost."""
+    if one == other:
+        return one
+    values = [value for schema in (one, other) for value in _values(schema)]
+    if len(values) > 1 and all(_values(schema) for schema in (one, other)):
+        kinds = {_dict(schema).get("type") for schema in (one, other)}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        unique = [value for place, value in enumerate(values) if value not in values[:place]]
+        return {**({"type": kind} if kind else {}), "enum": unique}
+    known = _list(_dict(one).get("anyOf")) if set(_dict(one)) == {"anyOf"} else [one]
+    return {"anyOf": known if other in known else [*known, other]}
+
+
+def _values(schema: Json) -> list[Json]:
+    """Return the values that a schema of constants allows."""
+    node = _dict(schema)
+    return [node["const"]] if "const" in node else _list(node.get("enum"))
 
 
 def _defs(schema: dict[str, Json]) -> dict[str, Json]:
     return {name: schema[name] for name in ("$defs", "definitions") if name in schema}
 
 
-def _resolved(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return what a reference at the top points to inside the schema; one that leads in a circle ends somewhere."""
-    top = schema
+def _resolved(node: dict[str, Json], whole: dict[str, Json]) -> dict[str, Json]:
+    """Return what the reference of a node points to inside the schema; one that leads in a circle ends somewhere."""
+    top = node
     for _ in range(_MAX_STEPS):
         reference = top.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             break
-        found: Json = schema
+        found: Json = whole
         for step in reference[2:].split("/"):
             found = _dict(found).get(step.replace("~1", "/").replace("~0", "~"))
         top = {**{name: value for name, value in top.items() if name != "$ref"}, **_dict(found)}

@@ -95,15 +95,26 @@ def _effort(wanted: Thinking, request: Request, out: Outgoing) -> Thinking | Non
     taken, switch = out.profile.efforts, out.profile.thinking_switch
     if level is Effort.NONE and level not in taken and switch:
         return replace(OFF, visibility=wanted.visibility)
-    effort = None
-    if level is not None and not (level is Effort.NONE and not taken):
+    effort = level
+    if level is Effort.NONE and level not in taken:
+        effort = _least(path, out)
+    elif level is not None:
         effort = nearest_effort(level, taken, path, out.ledger)
-    elif level is Effort.NONE and out.profile.reasons == "always":
-        out.ledger.add("effort.none", path, level.value)
     asks = level is not Effort.NONE and (level is not None or wanted.mode in _THINKS)
     mode = ThinkingMode.ADAPTIVE if asks and switch and out.profile.reasons == "asked" else None
     fitted = Thinking(effort=effort, mode=wanted.mode if out.native else mode, visibility=wanted.visibility)
     return None if fitted == Thinking() else fitted
+
+
+def _least(path: str, out: Outgoing) -> Effort | None:
+    """Return the least effort of a model that cannot be told not to reason.
+
+    Only for models that are known to reason anyway: any other would begin to, or refuse a field that nobody asked for.
+    """
+    if out.profile.reasons == "asked":
+        return None
+    out.ledger.add("effort.none", path, Effort.NONE.value)
+    return out.profile.efforts[0] if out.profile.reasons == "always" and out.profile.efforts else None
 
 
 def _shown(wanted: Thinking, request: Request, out: Outgoing) -> Thinking:

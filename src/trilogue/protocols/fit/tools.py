@@ -50,6 +50,7 @@ def _strict(tools: tuple[Tool, ...], out: Outgoing) -> tuple[Tool, ...]:
 
 
 def _can_be_strict(tool: FunctionTool, profile: Profile) -> bool:
+    """Tell whether strict mode takes a tool's schema as it is: nobody but its author may change what it allows."""
     if not profile.strict_tools:
         return False
     if profile.strict_schemas and not fits_strict(tool.parameters):

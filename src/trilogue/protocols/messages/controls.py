@@ -160,10 +160,9 @@ def encode_sampling(request: Request, out: Outgoing) -> Wire:
     """Sampling parameters and stop sequences."""
     sampling = request.sampling
     wire = _randomness(sampling)
-    if out.native:
-        return {**wire, "stop_sequences": list(sampling.stop)} if sampling.stop else wire
-    _declare_sampling(request, out)
-    return wire | _stops(request, out) if sampling.stop else wire
+    if not out.native:
+        _declare_sampling(request, out)
+    return {**wire, "stop_sequences": list(sampling.stop)} if sampling.stop else wire
 
 
 def _declare_sampling(request: Request, out: Outgoing) -> None:
@@ -192,14 +191,6 @@ def _declare_sampling(request: Request, out: Outgoing) -> None:
 def _randomness(sampling: Sampling) -> Wire:
     names = ("temperature", "top_p", "top_k")
     return {name: value for name in names if (value := getattr(sampling, name)) is not None}
-
-
-def _stops(request: Request, out: Outgoing) -> Wire:
-    """The target refuses stop sequences that are white space only."""
-    stops = [stop for stop in request.sampling.stop if stop.strip()]
-    if len(stops) < len(request.sampling.stop):
-        out.ledger.add("param.dropped", request.where("stop"), "stop sequences of white space")
-    return {"stop_sequences": stops} if stops else {}
 
 
 _TIERS: dict[Tier, Wire] = {
