@@ -26,6 +26,10 @@ class StopReason(StrEnum):
     COMPACTION = "compaction"
 
 
+CUT_SHORT = frozenset({StopReason.LENGTH, StopReason.CONTEXT_WINDOW, StopReason.REFUSAL})
+"""reasons for which an answer may end inside a tool call; after any other, half a call is an upstream's fault"""
+
+
 class Stop(Struct, frozen=True, kw_only=True):
     """The stop reason with its details. `detail`: a finer reason that only the source protocol has a name for.
 

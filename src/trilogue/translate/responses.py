@@ -208,6 +208,7 @@ class StreamTranslator:
             return self.fail(error)
 
     def _encode(self, events: list[Event]) -> bytes:
+        out = self._encoder.encode(events)
         for event in events:
             if type(event) is BlockStart:
                 self.started = True
@@ -216,7 +217,7 @@ class StreamTranslator:
                 self.finish = event
             elif type(event) is Failed:
                 self.done, self.failed = True, event
-        return self._encoder.encode(events)
+        return out
 
 
 def collect_stream(data: bytes, *, protocol: Protocol | str) -> dict[str, Json]:

@@ -301,18 +301,18 @@ class ChatStreamDecoder(TextFlow):
         if not self._started:
             raise UpstreamTruncated("the stream ended before the answer began")
         calls = self._calls
-        if self._finish is None and (not done or (calls is not None and calls.cut)):
+        if self._finish is None and (not done or (calls is not None and calls.unfinished)):
             raise UpstreamTruncated("the stream ended without a finish_reason")
         self._close_flow()
-        if calls is not None:
-            calls.finish()
         if self._logprobs:
             self._choice_extras["logprobs"] = {"content": self._logprobs}
+        stop = decode_stop(self._finish, calls is not None and calls.any, self._choice_extras or None)
+        if calls is not None:
+            calls.finish(stop.reason)
         if self._annotations:
             self._message_extras["annotations"] = self._annotations
         if self._message_extras:
             self._extras["message"] = self._message_extras
-        stop = decode_stop(self._finish, calls is not None and calls.any, self._choice_extras or None)
         self.end(Finish(stop=stop, usage=self._usage, tier=self._tier, extras=self._extras or None))
 
 
