@@ -101,6 +101,8 @@ class PassThrough:
             self.moved = True
             self._last = data
             return data
+        if self.done:
+            return b""
         self._watch(self._decoder.feed(data))
         if self.failed is not None and self.failed.failure.kind in _UNTOLD and not self.done:
             sound = self._sound(b"".join([*self._tail, data]))
@@ -128,6 +130,8 @@ class PassThrough:
 
     def close(self) -> bytes:
         """The upstream has ended. What it left unfinished is an error, in words the client understands."""
+        if self.done:
+            return b""
         ended = self._decoder.done
         self._watch(self._decoder.close())
         if self.failed is not None and not ended:

@@ -79,7 +79,7 @@ LOSSES: dict[str, LossRule] = {
     "thinking.dropped_forced_tool": LossRule("thinking together with a forced tool choice", "thinking off"),
     "arguments.invalid_json": LossRule(
         "tool arguments that are not a JSON object",
-        "text inside an object; as it came where it began as one in a stream",
+        "text inside an object; an error at the end of a stream where it began as one",
     ),
     "tool_result.synthetic": LossRule("history repair: a tool call without result", "an error result is added"),
     "tool_result.orphan_dropped": LossRule("history repair: a tool result without call", "dropped"),
