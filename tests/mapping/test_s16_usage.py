@@ -151,15 +151,15 @@ ANSWERS = (
             ("inference_geo", "not_available", ""),
         )
     ),
-    Answer("none given", "C>R", {"usage": None}, {"usage": ABSENT}, may="usage.estimated"),
+    Answer("none given", "C>R", {"usage": None}, {"usage.output_tokens": 1}, "usage.estimated"),
     Answer(
         "none given",
         "R>C",
         {"usage": None},
-        {"usage": one_of(ABSENT, lambda u: u["total_tokens"] >= 0)},
-        may="usage.estimated",
+        {"usage.total_tokens": lambda n: n > 0},
+        "usage.estimated",
     ),
-    Answer("none given", "M>R", {"usage": ABSENT}, {"usage": ABSENT}, may="usage.estimated"),
+    Answer("none given", "M>R", {"usage": ABSENT}, {"usage.output_tokens": 1}, "usage.estimated"),
     *(
         Answer(
             "none given",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError, UpstreamProtocolError
 from trilogue.model import (
@@ -16,7 +17,9 @@ from trilogue.model import (
     Ledger,
     Loss,
     Protocol,
+    ReasoningDelta,
     Response,
+    ResponseStart,
     Sequencer,
     Text,
     Usage,
@@ -27,6 +30,7 @@ from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
+from trilogue.translate.estimate import estimated_usage, length_of
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_answer
 from trilogue.translate.pipeline import Pipeline
@@ -73,6 +77,8 @@ def translate_response(
     try:
         answer = CODECS[source].decode_response(wire)
         told = _told(answer, target, exchange, reply.ledger)
+        if told.usage is None and source is not target:
+            told = replace(told, usage=estimated_usage(reply.body, None, length_of(answer.blocks)))
         translated = CODECS[target].encode_response(told, reply)
     except SUSPECT:
         blame(wire, UpstreamProtocolError)
@@ -121,6 +127,12 @@ class StreamTranslator:
             source, target = protocol_of(source), protocol_of(target)
         reply = _reply(source, exchange, stamp or Stamp())
         self._source = source
+        self._foreign = source is not target
+        self._request = reply.body
+        self._begun: Usage | None = None
+        """what the upstream said that the answer costs when it began"""
+        self._said = 0
+        """how many characters the upstream has sent"""
         self._ledger = reply.ledger
         self._decoder = CODECS[source].decoder()
         self._encoder = CODECS[target].encoder(reply)
@@ -162,6 +174,7 @@ class StreamTranslator:
             self.moved = bool(events)
             return self._relay(events) if events else b""
         self.moved = True
+        self._said += len(text)
         decoder.passed(text)
         sample, pipeline = decoder.sample, self._pipeline
         if sample.index == pipeline.direct:
@@ -170,7 +183,7 @@ class StreamTranslator:
                 return self._encoder.more(text)
             if not pipeline.sums_up:
                 return self._encoder.encode([decoder.more(text)])
-        return self._relay([decoder.more(text)])
+        return self._told([decoder.more(text)])
 
     def feed_event(self, name: str, data: bytes) -> bytes:
         """As `feed`, for transports that frame events in another way."""
@@ -199,11 +212,23 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
+        for event in events:
+            if type(event) is Delta or type(event) is ReasoningDelta:
+                self._said += len(event.text)
+            elif type(event) is ResponseStart:
+                self._begun = event.usage
+        return self._told(events)
+
+    def _told(self, events: list[Event]) -> bytes:
         pipeline = self._pipeline
         if len(events) == 1 and type(events[0]) is Delta and events[0].index in (pipeline.direct, pipeline.steady):
             return self._encoder.encode(events)
         try:
-            return self._encode(pipeline(events))
+            events = pipeline(events)
+            last = events[-1] if events else None
+            if type(last) is Finish and last.usage is None and self._foreign:
+                events[-1] = replace(last, usage=estimated_usage(self._request, self._begun, self._said))
+            return self._encode(events)
         except UpstreamError as error:
             return self.fail(error)
 

@@ -35,7 +35,7 @@ from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.decode_content import FLOWING, begin_block, decode_block, decode_citation
 from trilogue.protocols.messages.decode_response import decode_response, has_calls, is_direct
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
-from trilogue.protocols.messages.usage import decode_stop, decode_usage
+from trilogue.protocols.messages.usage import INPUT_COUNTS, decode_stop, decode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
 from trilogue.sse import SseEvent
 
@@ -51,9 +51,6 @@ class _Open(msgspec.Struct):
     signature: str = ""
     buffer: list[str] = []
     """the arguments that have come in deltas"""
-
-
-_INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 class MessagesStreamDecoder(StreamDecoder):
@@ -304,9 +301,9 @@ class MessagesStreamDecoder(StreamDecoder):
             if stop[name] is not None:
                 self._stop[name] = stop[name]
         usage = _filled(known["usage"])
-        if not any(map(usage.get, _INPUT_COUNTS)):
+        if not any(map(usage.get, INPUT_COUNTS)):
             # A server that has nothing to say about the input any more writes zeros.
-            usage |= {name: self._usage[name] for name in _INPUT_COUNTS if self._usage.get(name)}
+            usage |= {name: self._usage[name] for name in INPUT_COUNTS if self._usage.get(name)}
         self._usage |= usage
         self._extras |= more
         self._extras |= rest

@@ -42,9 +42,10 @@ from trilogue.protocols.jsonpieces import closing, complete_object
 from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.messages.encode_response import AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
-from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
+from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply
+from trilogue.protocols.tokens import estimate
 from trilogue.sse import COMMENT, frame
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -85,6 +86,8 @@ class MessagesStreamEncoder(StreamEncoder):
         self._odd: list[tuple[str, str]] = []
         """places of calls whose arguments were no JSON object after all, and what they were"""
         self._start_usage: Usage | None = None
+        self._guessed = False
+        """the input tokens of message_start are an estimate"""
         self._start_tier: Tier | None = None
 
     def keepalive(self) -> bytes:
@@ -94,7 +97,11 @@ class MessagesStreamEncoder(StreamEncoder):
     def on_start(self, event: ResponseStart) -> None:
         """message_start, always empty."""
         native = self._answer.native
-        self._start_usage, self._start_tier = event.usage, event.tier
+        self._start_usage, self._start_tier = usage, tier = event.usage, event.tier
+        self._guessed = usage is None and bool(self.reply.body) and not native
+        if self._guessed:
+            # Other protocols tell it at the end, which corrects this; clients watch their context by it.
+            usage = Usage(fresh=estimate(self.reply.body))
         message: Wire = {
             "id": self._answer.message_id(event.id),
             "type": "message",
@@ -104,7 +111,7 @@ class MessagesStreamEncoder(StreamEncoder):
             "stop_reason": None,
             "stop_sequence": None,
             "stop_details": None,
-            "usage": encode_usage(event.usage, event.tier, native, self.reply.ledger),
+            "usage": encode_usage(usage, tier, native, self.reply.ledger),
         }
         if native and event.extras:
             add_extras(message, event.extras)
@@ -283,11 +290,15 @@ class MessagesStreamEncoder(StreamEncoder):
         if self._next == 0 and not answer.native and stop["stop_reason"] == "end_turn":
             self._open(_TEXT, b"text_delta", b"text")
             self.out.append(_STOP % 0)
+        usage = encode_final_usage(event.usage, self._start_usage, answer.native, ledger)
+        if self._guessed and not (event.usage and event.usage.input):
+            # An upstream that does not count its input says zero: the estimate is better.
+            usage = {name: figure for name, figure in usage.items() if name not in INPUT_COUNTS}
+            ledger.add("usage.estimated", "usage")
         if event.usage is None or event.usage.estimated:
             ledger.add("usage.estimated", "usage")
         if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not answer.native:
             ledger.add("tier", "service_tier", "not known when the stream began")
-        usage = encode_final_usage(event.usage, self._start_usage, answer.native, ledger)
         end: Wire = {"type": "message_delta", "delta": stop, "usage": usage}
         if answer.native and event.extras:
             # A field with the name of one of the event's own can only have come from inside the delta.
