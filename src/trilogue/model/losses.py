@@ -151,6 +151,10 @@ LOSSES: dict[str, LossRule] = {
     "native.dropped": LossRule("block or item that only its own protocol knows", "dropped"),
     "usage.cache_ttl": LossRule("cache writes split by lifetime", "only the sum is kept"),
     "usage.estimated": LossRule("the upstream gave no usage", "an estimate"),
+    "usage.inconsistent": LossRule(
+        "usage figures that contradict each other: more cached than input tokens, more reasoning than output",
+        "the part is cut to fit the whole",
+    ),
     "usage.detail": LossRule("usage figure with no equivalent", "dropped"),
     "count.estimated": LossRule("token count from an upstream that cannot count", "an estimate"),
     "resp.meta": LossRule("field of the answer with no equivalent", "dropped"),

@@ -44,7 +44,7 @@ from trilogue.protocols.messages.encode_response import AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.reply import Reply, declare_doubts
 from trilogue.protocols.tokens import estimate
 from trilogue.sse import COMMENT, frame
 
@@ -295,8 +295,7 @@ class MessagesStreamEncoder(StreamEncoder):
             # An upstream that does not count its input says zero: the estimate is better.
             usage = {name: figure for name, figure in usage.items() if name not in INPUT_COUNTS}
             ledger.add("usage.estimated", "usage")
-        if event.usage is None or event.usage.estimated:
-            ledger.add("usage.estimated", "usage")
+        declare_doubts(event.usage, ledger)
         if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not answer.native:
             ledger.add("tier", "service_tier", "not known when the stream began")
         end: Wire = {"type": "message_delta", "delta": stop, "usage": usage}

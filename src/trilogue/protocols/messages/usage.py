@@ -35,7 +35,7 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
         fetches=fetches,
         extras=rest or None,
     )
-    return usage, tier
+    return usage.fitted(), tier
 
 
 _USAGE: Kinds = {
