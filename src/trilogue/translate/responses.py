@@ -17,9 +17,7 @@ from trilogue.model import (
     Ledger,
     Loss,
     Protocol,
-    ReasoningDelta,
     Response,
-    ResponseStart,
     Sequencer,
     Text,
     Usage,
@@ -30,10 +28,10 @@ from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
-from trilogue.translate.estimate import estimated_usage, length_of
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_answer
 from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.usage import UsageCounter
 
 
 class ResponseTranslation(Struct, frozen=True):
@@ -77,8 +75,8 @@ def translate_response(
     try:
         answer = CODECS[source].decode_response(wire)
         told = _told(answer, target, exchange, reply.ledger)
-        if told.usage is None and source is not target:
-            told = replace(told, usage=estimated_usage(reply.body, None, length_of(answer.blocks)))
+        if source is not target:
+            told = _with_usage(told, UsageCounter(reply.body, target))
         translated = CODECS[target].encode_response(told, reply)
     except SUSPECT:
         blame(wire, UpstreamProtocolError)
@@ -100,8 +98,17 @@ def _told(answer: Response, target: Protocol, exchange: Exchange | None, ledger:
     return collector.response()
 
 
+def _with_usage(told: Response, counter: UsageCounter) -> Response:
+    """The answer with what the upstream left out of its usage."""
+    counter.note_whole(told)
+    usage = counter.complete(told.usage)
+    return told if usage is told.usage else replace(told, usage=usage)
+
+
 def _is_plain(answer: Response, exchange: Exchange | None) -> bool:
     """Whether an answer is text that no step would change."""
+    if not answer.blocks:
+        return False
     for block in answer.blocks:
         if type(block) is not Text or block.citations:
             return False
@@ -128,11 +135,7 @@ class StreamTranslator:
         reply = _reply(source, exchange, stamp or Stamp())
         self._source = source
         self._foreign = source is not target
-        self._request = reply.body
-        self._begun: Usage | None = None
-        """what the upstream said that the answer costs when it began"""
-        self._said = 0
-        """how many characters the upstream has sent"""
+        self._counter = UsageCounter(reply.body, target)
         self._ledger = reply.ledger
         self._decoder = CODECS[source].decoder()
         self._encoder = CODECS[target].encoder(reply)
@@ -174,16 +177,16 @@ class StreamTranslator:
             self.moved = bool(events)
             return self._relay(events) if events else b""
         self.moved = True
-        self._said += len(text)
         decoder.passed(text)
         sample, pipeline = decoder.sample, self._pipeline
         if sample.index == pipeline.direct:
+            self._counter.said += len(text)
             # The usual event, and every step has seen one like it: none would change this one.
             if type(sample) is Delta:
                 return self._encoder.more(text)
             if not pipeline.sums_up:
                 return self._encoder.encode([decoder.more(text)])
-        return self._told([decoder.more(text)])
+        return self._relay([decoder.more(text)])
 
     def feed_event(self, name: str, data: bytes) -> bytes:
         """As `feed`, for transports that frame events in another way."""
@@ -212,22 +215,16 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
-        for event in events:
-            if type(event) is Delta or type(event) is ReasoningDelta:
-                self._said += len(event.text)
-            elif type(event) is ResponseStart:
-                self._begun = event.usage
-        return self._told(events)
-
-    def _told(self, events: list[Event]) -> bytes:
         pipeline = self._pipeline
         if len(events) == 1 and type(events[0]) is Delta and events[0].index in (pipeline.direct, pipeline.steady):
+            self._counter.said += len(events[0].text)
             return self._encoder.encode(events)
         try:
             events = pipeline(events)
+            self._counter.note(events)
             last = events[-1] if events else None
-            if type(last) is Finish and last.usage is None and self._foreign:
-                events[-1] = replace(last, usage=estimated_usage(self._request, self._begun, self._said))
+            if type(last) is Finish and self._foreign:
+                events[-1] = replace(last, usage=self._counter.complete(last.usage))
             return self._encode(events)
         except UpstreamError as error:
             return self.fail(error)

@@ -29,7 +29,7 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.chat.audio import AudioAssembler
-from trilogue.protocols.chat.decode_response import MESSAGE, content_blocks, read_tier
+from trilogue.protocols.chat.decode_response import MESSAGE, content_blocks, read_tier, says_something
 from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
 from trilogue.protocols.chat.open_calls import CallAssembler
 from trilogue.protocols.chat.open_text import Flow, TextFlow
@@ -190,7 +190,10 @@ class ChatStreamDecoder(TextFlow):
             self._choice = index
         if index != self._choice:
             self._extras["choices"] = True
-            return False
+            if self._blocks or self._calls is not None or not says_something(choice["delta"]):
+                return False
+            # The choices before this one have said nothing.
+            self._choice, self._finish = index, None
         if choice["error"]:
             raise UpstreamFailure(decode_failure({"error": choice["error"]}))
         delta, message, reason = choice["delta"], choice["message"], choice["finish_reason"]
