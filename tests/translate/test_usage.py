@@ -146,7 +146,7 @@ TOLD = {
 def test_searches_are_counted_from_items() -> None:
     """Where the upstream does not say how many there were."""
     usage = {"input_tokens": 5, "output_tokens": 9, "total_tokens": 14}
-    output = [SEARCH, {**SEARCH, "id": "ws_2"}, TOLD]
+    output: list[Body] = [SEARCH, {**SEARCH, "id": "ws_2"}, TOLD]
     final, _ = streamed(R, M, responses(*output, usage=usage))
     assert final["usage"]["server_tool_use"]["web_search_requests"] == 2
     whole = {

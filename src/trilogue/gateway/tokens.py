@@ -100,7 +100,7 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)
-    count = parse_upstream(answer).get("input_tokens")
+    count = parse_upstream(answer, whole=True).get("input_tokens")
     if not isinstance(count, int):
         return None
     return Count(count, losses, answer if protocol is visit.entry.client else None)
