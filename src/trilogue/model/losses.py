@@ -44,7 +44,10 @@ LOSSES: dict[str, LossRule] = {
     ),
     "message.name": LossRule("a participant name on a message", "dropped"),
     "order.flattened": LossRule("text between or after tool calls goes to Chat", "text first, then the calls"),
-    "text.blocks_joined": LossRule("several text blocks of one answer go to Chat", "joined into one string"),
+    "text.blocks_joined": LossRule(
+        "several text blocks of a message go where one string is taken",
+        "joined into one string: an answer's as they are, a tool result's with a line break, others with a blank line",
+    ),
     "phase": LossRule("commentary / final answer mark of Responses", "dropped"),
     "media.dropped": LossRule(
         "image, sound or file in earlier turns or tool results, for a model that cannot take it", "a note in its place"

@@ -70,8 +70,8 @@ def parse_request(data: bytes | str) -> dict[str, Json]:
 def parse_upstream(data: bytes | str, *, whole: bool = False) -> dict[str, Json]:
     """A JSON object from an upstream.
 
-    `whole`: nothing comes after it. Half of a character, where the upstream has cut a text, is then shown as such, and a
-    byte order mark is ignored.
+    `whole`: nothing comes after it. Half of a character, where the upstream has cut a text, is then shown as such, and
+    a byte order mark is ignored.
     """
     try:
         body = _decode(data)
