@@ -132,6 +132,8 @@ BROKEN: dict[str, tuple[Protocol, list[str]]] = {
     "messages, stop without a start": (M, messages(STOPPED, said("end_turn"), OVER)),
     "messages, stop twice": (M, messages(begun(TEXT), *WORDS, STOPPED, STOPPED, said("end_turn"), OVER)),
     "messages, delta after the stop": (M, messages(begun(TEXT), *WORDS, STOPPED, WORDS[0], said("end_turn"), OVER)),
+    "messages, text inside a call": (M, messages(begun(USE), WORDS[0], STOPPED, said("tool_use"), OVER)),
+    "messages, arguments inside a text": (M, messages(begun(TEXT), PATH[0], STOPPED, said("end_turn"), OVER)),
     "responses, open call": (R, responses(HALF, [ADDED, *ARGUED[:1]], output=False)),
     "responses, call without arguments": (R, responses(HALF, [ADDED], output=False)),
     "responses, half a call in the snapshot": (R, responses(HALF, [ADDED, *ARGUED[:1]])),

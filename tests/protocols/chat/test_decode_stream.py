@@ -564,12 +564,17 @@ def test_deep_nesting_is_a_failure() -> None:
     assert failure(deep).failure.kind is FailureKind.UPSTREAM_PROTOCOL
 
 
-def test_the_first_choice_that_says_something() -> None:
-    """A server that leaves the first one empty has put the answer into another."""
-    empty = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": "length"}
-    words = [{"index": 1, "delta": {"content": word}, "finish_reason": None} for word in ("Hel", "lo")]
-    last = {"index": 1, "delta": {}, "finish_reason": "stop"}
-    chunks = [{"id": "c1", "model": "m", "choices": [choice]} for choice in (empty, *words, last)]
+@pytest.mark.parametrize("position", range(4))
+def test_the_first_choice_that_says_something(position: int) -> None:
+    """A server that leaves the first one empty has put the answer into another, whenever the empty one ends."""
+    begun = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+    empty = {"index": 0, "delta": {}, "finish_reason": "length"}
+    choices: list[dict[str, Any]] = [
+        {"index": 1, "delta": {"content": word}, "finish_reason": None} for word in ("Hel", "lo")
+    ]
+    choices.append({"index": 1, "delta": {}, "finish_reason": "stop"})
+    choices.insert(position, empty)
+    chunks = [{"id": "c1", "model": "m", "choices": [choice]} for choice in (begun, *choices)]
     data = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
     for size in (len(data), 1):
         decoder, collector = CODEC.decoder(), Collector()
@@ -583,10 +588,10 @@ def test_the_first_choice_that_says_something() -> None:
 
 
 def test_the_first_choice_counts_if_it_says_something() -> None:
-    """Others are declared."""
-    first, other = ({"index": n, "delta": {"content": word}, "finish_reason": None} for n, word in enumerate("ab"))
-    last = {"index": 0, "delta": {}, "finish_reason": "stop"}
-    chunks = [{"id": "c1", "model": "m", "choices": [choice]} for choice in (first, other, last)]
+    """Others are declared, even where they speak first."""
+    begun = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+    first, other = ({"index": n, "delta": {"content": word}, "finish_reason": "stop"} for n, word in enumerate("ab"))
+    chunks = [{"id": "c1", "model": "m", "choices": [choice]} for choice in (begun, other, first)]
     data = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
     collector = Collector()
     for event in CODEC.decoder().feed(data.encode()):

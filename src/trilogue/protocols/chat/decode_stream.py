@@ -76,6 +76,8 @@ class ChatStreamDecoder(TextFlow):
         self._started = False
         self._id = ""
         self._choice: int | None = None
+        self._aside: list[dict[str, Json]] = []
+        """what another choice has said while this one has not said anything"""
         self._only_words = False
         """the last chunk said nothing but text or reasoning"""
         self._logprobs: list[Json] = []
@@ -189,11 +191,7 @@ class ChatStreamDecoder(TextFlow):
         if self._choice is None:
             self._choice = index
         if index != self._choice:
-            self._extras["choices"] = True
-            if self._blocks or self._calls is not None or not says_something(choice["delta"]):
-                return False
-            # The choices before this one have said nothing.
-            self._choice, self._finish = index, None
+            return self._on_other_choice(value)
         if choice["error"]:
             raise UpstreamFailure(decode_failure({"error": choice["error"]}))
         delta, message, reason = choice["delta"], choice["message"], choice["finish_reason"]
@@ -212,6 +210,24 @@ class ChatStreamDecoder(TextFlow):
             self._choice_extras |= beside
         bare = reason is message is choice["error"] is choice["logprobs"] is choice["text"] is None
         return only_words and bare
+
+    def _on_other_choice(self, value: dict[str, Json]) -> bool:
+        """A choice beside the one that is read. It is kept as long as that one may turn out to be empty."""
+        self._extras["choices"] = True
+        if self._blocks or self._calls is not None:
+            self._aside = []
+        elif self._aside or says_something(value.get("delta")):
+            self._aside.append(value)
+            if self._finish is not None:
+                self._read_other_choice()
+        return False
+
+    def _read_other_choice(self) -> None:
+        """The choice that was read has ended without a word: the answer is the other one."""
+        kept, self._aside = self._aside, []
+        self._choice, self._finish = kept[0].get("index"), None
+        for value in kept:
+            self._on_choice(value)
 
     def _on_delta(self, delta: dict[str, Json]) -> bool:
         """What is there, in the order in which it is given out; whether that is nothing but words."""
@@ -303,6 +319,8 @@ class ChatStreamDecoder(TextFlow):
     def _conclude(self, done: bool) -> None:
         if not self._started:
             raise UpstreamTruncated("the stream ended before the answer began")
+        if self._aside and not self._blocks and self._calls is None and (done or self._finish is not None):
+            self._read_other_choice()
         calls = self._calls
         if self._finish is None and (not done or (calls is not None and calls.unfinished)):
             raise UpstreamTruncated("the stream ended without a finish_reason")

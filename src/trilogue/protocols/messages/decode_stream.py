@@ -262,6 +262,8 @@ class MessagesStreamDecoder(StreamDecoder):
             return block
         if kind == "tool_use":
             raise UpstreamProtocolError("arguments for a tool call that did not begin")
+        if block is not None and block.index is not None:
+            raise UpstreamProtocolError(f"a delta of {kind} for block {index}, which is {block.kind}")
         if block is not None:
             self._stop_block(index)
         return self._begin(index, kind, {})
