@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.corpus.faults import has_all, may_succeed, said_until
-from tests.corpus.load import Recording, everything, load
+from tests.corpus.load import Recording, load, streams
 from tests.corpus.twin import twin
 from tests.judges import sse
 from trilogue import Protocol, StreamTranslator
@@ -94,7 +94,7 @@ class Judge:
         return "a complete answer became an error" if at >= self._must_from and self._must(at) else None
 
 
-@pytest.mark.parametrize("name", [recording.id for recording in everything() if recording.stream is not None])
+@pytest.mark.parametrize("name", streams())
 def test_complete_or_a_native_error(name: str) -> None:
     """Whatever part of the stream arrives."""
     recording = load(name)

@@ -101,6 +101,22 @@ def test_half_of_a_character(gateway: Gateway, up: ScriptedUpstream, client: Pro
     assert (answer.status_code, answer.content) == (200, body_bytes)
 
 
+@EVERY_CLIENT
+@pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)
+def test_a_byte_order_mark(gateway: Gateway, up: ScriptedUpstream, client: Protocol, upstream: Protocol) -> None:
+    """An upstream that begins its JSON with one has answered all the same, and the client's parser need not take it."""
+    asked = body(client, f"{upstream.short}/text", stream=False)
+    plain = gateway.http.post(PATHS[client], json=asked).json()
+    up.say(whole(200, [], b"\xef\xbb\xbf" + _whole(gateway, up, upstream)))
+    answer = gateway.http.post(PATHS[client], json=asked)
+    assert answer.status_code == 200
+    assert answer.content[:1] == b"{"
+    assert answer.json().keys() == plain.keys()
+    error = b'{"error": {"type": "invalid_request_error", "message": "no such thing"}}'
+    up.say(whole(400, [], b"\xef\xbb\xbf" + error))
+    assert gateway.http.post(PATHS[client], json=asked).json()["error"]["message"] == "no such thing"
+
+
 def _ask(gateway: Gateway, client: Protocol, model: str = "text", *, stream: bool = True, **headers: str) -> Any:
     asked = body(client, f"{client.short}/{model}", stream=stream)
     return gateway.http.post(PATHS[client], json=asked, headers=headers)

@@ -35,6 +35,7 @@ LEADING = (
         "M>C",
         {"system": BLOCKS},
         {"messages[0]": {"role": "system", "content": "A\n\nB"}, "messages[1]": HI},
+        lost="text.blocks_joined",
         model=COMPAT,
     ),
     Ask("plain text", "M>C", {"system": "A"}, {"messages[0]": like(role="developer", content=texts("A"))}),
@@ -57,7 +58,7 @@ LEADING = (
         "M>R",
         {"system": MARKED},
         {"instructions": "A\n\nB", "input[0].role": "user"},
-        lost="cache.mark",
+        lost="cache.mark text.blocks_joined",
         model="gpt-5.1",
     ),
     Ask(

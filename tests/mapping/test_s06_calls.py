@@ -74,6 +74,22 @@ CALLS = (
         for pair in PAIRS
     ),
     Ask(
+        "texts of a result are joined where parts are not taken",
+        "M>C",
+        history(
+            "M",
+            use(1),
+            {
+                "type": "tool_result",
+                "tool_use_id": "call_1",
+                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            },
+        ),
+        {"messages[2]": like(role="tool", content="a\nb")},
+        lost="text.blocks_joined",
+        model=COMPAT,
+    ),
+    Ask(
         "absent result",
         "M>C",
         history("M", use(1), {"type": "tool_result", "tool_use_id": "call_1"}),

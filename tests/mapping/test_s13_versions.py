@@ -54,7 +54,7 @@ CASES = (
                 ],
                 "stream": True,
             },
-            may="param.dropped cache.mark cache.ttl thinking.mode reasoning.visibility",
+            may="param.dropped cache.mark cache.ttl thinking.mode reasoning.visibility text.blocks_joined",
             model=model,
         )
         for p in "CR"

@@ -151,15 +151,15 @@ ANSWERS = (
             ("inference_geo", "not_available", ""),
         )
     ),
-    Answer("none given", "C>R", {"usage": None}, {"usage": ABSENT}, may="usage.estimated"),
+    Answer("none given", "C>R", {"usage": None}, {"usage.output_tokens": 1}, "usage.estimated"),
     Answer(
         "none given",
         "R>C",
         {"usage": None},
-        {"usage": one_of(ABSENT, lambda u: u["total_tokens"] >= 0)},
-        may="usage.estimated",
+        {"usage.total_tokens": lambda n: n > 0},
+        "usage.estimated",
     ),
-    Answer("none given", "M>R", {"usage": ABSENT}, {"usage": ABSENT}, may="usage.estimated"),
+    Answer("none given", "M>R", {"usage": ABSENT}, {"usage.output_tokens": 1}, "usage.estimated"),
     *(
         Answer(
             "none given",
@@ -204,8 +204,75 @@ ANSWERS = (
                 "prompt_tokens_details": {"cached_tokens": 60},
             }
         },
-        {"usage.input_tokens": 0},
+        {"usage.input_tokens": 0, "usage.cache_read_input_tokens": 5},
+        "usage.inconsistent",
+    ),
+    *(
+        Answer(
+            "more cached and written than asked",
+            f"C>{target}",
+            {
+                "usage": {
+                    "prompt_tokens": 2168,
+                    "completion_tokens": 1,
+                    "total_tokens": 2169,
+                    "prompt_tokens_details": {"cached_tokens": 2161, "cache_write_tokens": 2161},
+                    "cache_read_input_tokens": 2161,
+                }
+            },
+            wire,
+            "usage.inconsistent",
+            may="usage.detail",
+        )
+        for target, wire in {
+            "M": {"usage.cache_read_input_tokens": 2161, "usage.cache_creation_input_tokens": 7},
+            "R": {"usage.input_tokens": 2168, "usage.total_tokens": 2169},
+        }.items()
+    ),
+    Answer(
+        "cached beside the prompt",
+        "C>R",
+        {
+            "usage": {
+                "prompt_tokens": 8,
+                "completion_tokens": 1,
+                "total_tokens": 109,
+                "cache_read_input_tokens": 100,
+            }
+        },
+        {"usage.input_tokens": 108, "usage.input_tokens_details.cached_tokens": 100},
         may="usage.detail",
+    ),
+    *(
+        Answer("more reasoning than output", pair, {"usage": usage}, {path: 9}, "usage.inconsistent")
+        for pair, usage, path in (
+            (
+                "C>R",
+                {
+                    "prompt_tokens": 5,
+                    "completion_tokens": 9,
+                    "total_tokens": 14,
+                    "completion_tokens_details": {"reasoning_tokens": 60},
+                },
+                "usage.output_tokens_details.reasoning_tokens",
+            ),
+            (
+                "R>C",
+                {
+                    "input_tokens": 5,
+                    "output_tokens": 9,
+                    "total_tokens": 14,
+                    "input_tokens_details": {"cached_tokens": 0},
+                    "output_tokens_details": {"reasoning_tokens": 60},
+                },
+                "usage.completion_tokens_details.reasoning_tokens",
+            ),
+            (
+                "M>C",
+                {"input_tokens": 5, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 60}},
+                "usage.completion_tokens_details.reasoning_tokens",
+            ),
+        )
     ),
     *(
         Answer(

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from trilogue.protocols.jsonpieces import JsonProgress, complete_object
+from trilogue.protocols.jsonpieces import JsonProgress, closing, complete_object, is_cut
 
 VALUES = [{}, {"a": [1, {"b": '}"\\'}]}, {"x": "\\\\"}, {"y": '"'}, [[]], {"z": "{[{["}]
 
@@ -51,3 +51,27 @@ def test_white_space_changes_nothing() -> None:
 def test_what_is_certain_of_a_cut_object(text: str, expected: object) -> None:
     """A value that may go on is not certain."""
     assert complete_object(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "cut"),
+    [
+        ('{"a":1}', "", False),
+        ('{"a":"x"', "}", False),
+        ('{"a":{"b":[true', "]}}", False),
+        ('{"a":"x"}}', None, False),
+        ('{"a":1', None, True),
+        ('{"a":"x', None, True),
+        ('{"a":"', None, True),
+        ('{"a"', None, True),
+        ('{"a":"x",', None, True),
+        ("{", None, True),
+        ("{'a': 1}", None, False),
+        ("words", None, False),
+        ("", None, False),
+    ],
+)
+def test_what_only_lacks_its_last_brackets(text: str, rest: str | None, cut: bool) -> None:
+    """Nothing is made up inside a value, and an object that lacks more than brackets was cut."""
+    assert closing(text) == rest
+    assert is_cut(text) is cut

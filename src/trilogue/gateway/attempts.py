@@ -22,10 +22,9 @@ from trilogue.gateway.visit import Visit
 from trilogue.model import Protocol
 from trilogue.pool import Attempt, Journey, sticky_key
 from trilogue.pool.classify import as_failure
+from trilogue.protocols.tokens import BYTES_PER_TOKEN
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
-
-BYTES_PER_TOKEN = 4
 
 
 async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:

@@ -103,7 +103,7 @@ async def _ask(provider: Provider) -> list[Model]:
             data = await response.read(MAX_LIST_BYTES)
         finally:
             await response.aclose()
-    entries = parse_upstream(data).get("data")
+    entries = parse_upstream(data, whole=True).get("data")
     if response.status != 200 or not isinstance(entries, list):
         raise UpstreamProtocolError("the upstream has no list of models")
     return [

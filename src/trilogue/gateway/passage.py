@@ -52,6 +52,8 @@ class Passage(Interface):
     def keepalive(self) -> bytes: ...
 
 
+_UNTOLD = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
+"""failures that the upstream's bytes do not tell: it takes them for an answer"""
 _LAST = {
     Protocol.CHAT: b"data: [DONE]\n\n",
     Protocol.MESSAGES: b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
@@ -92,13 +94,17 @@ class PassThrough:
     def feed(self, data: bytes) -> bytes:
         """The whole events in these bytes, untouched; what is no event of the protocol becomes an error here too."""
         shape = self._decoder.shape
-        if shape is not None and shape.text(data):
+        text = "" if shape is None else shape.text(data)
+        if text:
             # One more event like the last ones, whole: nothing that anybody watches for.
+            self._decoder.passed(text)
             self.moved = True
             self._last = data
             return data
+        if self.done:
+            return b""
         self._watch(self._decoder.feed(data))
-        if self.failed is not None and self.failed.failure.kind is FailureKind.UPSTREAM_PROTOCOL and not self.done:
+        if self.failed is not None and self.failed.failure.kind in _UNTOLD and not self.done:
             sound = self._sound(b"".join([*self._tail, data]))
             self._last = sound or self._last
             return sound + self._say_failed()
@@ -124,6 +130,8 @@ class PassThrough:
 
     def close(self) -> bytes:
         """The upstream has ended. What it left unfinished is an error, in words the client understands."""
+        if self.done:
+            return b""
         ended = self._decoder.done
         self._watch(self._decoder.close())
         if self.failed is not None and not ended:

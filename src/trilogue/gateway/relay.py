@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from codecs import BOM_UTF8
 from collections.abc import Coroutine
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -134,6 +135,9 @@ class Relay:
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         body = await response.read(self._services.limits.max_body_bytes)
         losses = attempt.losses
+        if body.startswith(BOM_UTF8):
+            # Not every client's JSON parser takes it.
+            body = body.removeprefix(BOM_UTF8)
         if is_stream(response, body):
             body = dump(collect_stream(body, protocol=upstream))
         if attempt.exchange is None:
@@ -337,7 +341,7 @@ async def error_body(response: UpstreamResponse) -> bytes:
         return b""
     try:
         async with asyncio.timeout(ERROR_SECONDS):
-            return await response.read(MAX_ERROR_BYTES)
+            return (await response.read(MAX_ERROR_BYTES)).removeprefix(BOM_UTF8)
     except (UpstreamError, TimeoutError):
         return b""
 

@@ -23,17 +23,11 @@ from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
 from trilogue.protocols.registry import codec
+from trilogue.protocols.tokens import estimate
 from trilogue.translate.requests import translate_request
 from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
 PATHS = {Protocol.MESSAGES: "/messages/count_tokens", Protocol.RESPONSES: "/responses/input_tokens"}
-
-BYTES_PER_TOKEN = 4
-"""English prose and JSON come to about four bytes a token with every current tokeniser."""
-TOKENS_PER_MEDIUM = 1600
-"""An image costs about as much, whatever its size; a page of a document somewhat more."""
-_MEDIUM_BYTES = 2000
-"""A string as long as this without a space is no prose but a picture or a file."""
 
 _NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
 """what servers say that speak the protocol and do not count"""
@@ -88,31 +82,6 @@ def _estimated(visit: Visit, body: bytes) -> Count:
     return Count(estimate(parse_request(body)), ledger.losses)
 
 
-def estimate(body: Json) -> int:
-    """About how many tokens a request has, by the bytes of its names and values."""
-    weight = 0
-    stack = [body]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, dict):
-            weight += sum(map(len, value)) + 4 * len(value)
-            stack.extend(value.values())
-        elif isinstance(value, list):
-            stack.extend(value)
-        else:
-            weight += _weight(value)
-    return max(1, weight // BYTES_PER_TOKEN)
-
-
-def _weight(value: Json) -> int:
-    """Pictures and files count by the piece."""
-    if not isinstance(value, str):
-        return BYTES_PER_TOKEN
-    if len(value) >= _MEDIUM_BYTES and " " not in value:
-        return TOKENS_PER_MEDIUM * BYTES_PER_TOKEN
-    return len(value.encode("utf-8", "replace")) + 2
-
-
 async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked) -> Count | None:
     """What the upstream counts; None if it cannot."""
     protocol, model = asked
@@ -131,7 +100,7 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)
-    count = parse_upstream(answer).get("input_tokens")
+    count = parse_upstream(answer, whole=True).get("input_tokens")
     if not isinstance(count, int):
         return None
     return Count(count, losses, answer if protocol is visit.entry.client else None)

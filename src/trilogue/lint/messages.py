@@ -255,6 +255,7 @@ class MessagesStream:
         if not report.check(is_int(usage.get("output_tokens")), "C28", "message_delta.usage lacks output_tokens"):
             return
         is_placeholder = usage.get("input_tokens") == 0 and count(self._usage.get("input_tokens")) > 0
+        is_placeholder = is_placeholder and not any(count(usage.get(name)) for name in CACHE_COUNTS)
         report.check(not is_placeholder, "C29", "message_delta.usage.input_tokens is 0 after another value")
         falls = count(usage["output_tokens"]) < count(self._usage.get("output_tokens"))
         report.check(not falls or usage["output_tokens"] < 0, "C30", "output_tokens falls")

@@ -62,7 +62,7 @@ from trilogue.model.request import (
     Tier,
     Turn,
 )
-from trilogue.model.response import Response, Stop, StopReason, Usage
+from trilogue.model.response import CUT_SHORT, Response, Stop, StopReason, Usage
 from trilogue.model.sequence import Sequencer
 from trilogue.model.tools import (
     ChoiceMode,
@@ -76,6 +76,7 @@ from trilogue.model.tools import (
 )
 
 __all__ = [
+    "CUT_SHORT",
     "LOSSES",
     "NO_SAMPLING",
     "PART_BREAK",

@@ -44,7 +44,10 @@ LOSSES: dict[str, LossRule] = {
     ),
     "message.name": LossRule("a participant name on a message", "dropped"),
     "order.flattened": LossRule("text between or after tool calls goes to Chat", "text first, then the calls"),
-    "text.blocks_joined": LossRule("several text blocks of one answer go to Chat", "joined into one string"),
+    "text.blocks_joined": LossRule(
+        "several text blocks of a message go where one string is taken",
+        "joined into one string: an answer's as they are, a tool result's with a line break, others with a blank line",
+    ),
     "phase": LossRule("commentary / final answer mark of Responses", "dropped"),
     "media.dropped": LossRule(
         "image, sound or file in earlier turns or tool results, for a model that cannot take it", "a note in its place"
@@ -79,7 +82,7 @@ LOSSES: dict[str, LossRule] = {
     "thinking.dropped_forced_tool": LossRule("thinking together with a forced tool choice", "thinking off"),
     "arguments.invalid_json": LossRule(
         "tool arguments that are not a JSON object",
-        "text inside an object; as it came where it began as one in a stream",
+        "text inside an object; an error at the end of a stream where it began as one",
     ),
     "tool_result.synthetic": LossRule("history repair: a tool call without result", "an error result is added"),
     "tool_result.orphan_dropped": LossRule("history repair: a tool result without call", "dropped"),
@@ -151,6 +154,10 @@ LOSSES: dict[str, LossRule] = {
     "native.dropped": LossRule("block or item that only its own protocol knows", "dropped"),
     "usage.cache_ttl": LossRule("cache writes split by lifetime", "only the sum is kept"),
     "usage.estimated": LossRule("the upstream gave no usage", "an estimate"),
+    "usage.inconsistent": LossRule(
+        "usage figures that contradict each other: more cached than input tokens, more reasoning than output",
+        "the part is cut to fit the whole",
+    ),
     "usage.detail": LossRule("usage figure with no equivalent", "dropped"),
     "count.estimated": LossRule("token count from an upstream that cannot count", "an estimate"),
     "resp.meta": LossRule("field of the answer with no equivalent", "dropped"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.model.blocks import Block, Extras
 from trilogue.model.protocol import Protocol
@@ -24,6 +25,10 @@ class StopReason(StrEnum):
     REFUSAL = "refusal"
     """a classifier stopped it (not the model's own words: that is a Refusal block)"""
     COMPACTION = "compaction"
+
+
+CUT_SHORT = frozenset({StopReason.LENGTH, StopReason.CONTEXT_WINDOW, StopReason.REFUSAL})
+"""reasons for which an answer may end inside a tool call; after any other, half a call is an upstream's fault"""
 
 
 class Stop(Struct, frozen=True, kw_only=True):
@@ -58,12 +63,31 @@ class Usage(Struct, frozen=True, kw_only=True):
     searches: int | None = None
     fetches: int | None = None
     estimated: bool = False
+    inconsistent: bool = False
+    """figures contradicted each other and were cut to fit: more cached than input tokens, more reasoning than output"""
     extras: Extras = None
 
     @property
     def input(self) -> int:
         """All input tokens, cached or not."""
         return self.fresh + (self.cache_read or 0) + (self.cache_write or 0)
+
+    def fitted(self) -> Usage:
+        """The same with parts that are no larger than the whole: a negative `fresh` says by how much they are."""
+        reasoning = self.reasoning or 0
+        if self.fresh >= 0 and reasoning <= self.output:
+            return self
+        total = self.input
+        read = min(self.cache_read or 0, total)
+        write = min(self.cache_write or 0, total - read)
+        return replace(
+            self,
+            fresh=total - read - write,
+            cache_read=None if self.cache_read is None else read,
+            cache_write=None if self.cache_write is None else write,
+            reasoning=None if self.reasoning is None else min(reasoning, self.output),
+            inconsistent=True,
+        )
 
 
 class Response(Struct, frozen=True, kw_only=True):

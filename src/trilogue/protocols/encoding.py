@@ -88,16 +88,17 @@ class StreamEncoder:
         """the whole answer as a body, where the protocol's stream ends with it"""
 
     def encode(self, events: Iterable[Event]) -> bytes:
-        """The bytes to send for these events."""
+        """The bytes to send for these events. Raises UpstreamError for an end that clients would take for another."""
         for event in events:
             kind = type(event)
             if kind not in self._allowed:
                 raise InternalError(f"{kind.__name__} is not allowed in state {self.state.name}")
             following = self._allowed[kind]
+            # A handler that cannot say the event leaves the state as it is: a failure may still be told.
+            self._handlers[kind](self, event)
             if following is not self.state:
                 self.state = following
                 self._allowed = LIFECYCLE[following]
-            self._handlers[kind](self, event)
         written, self.out = self.out, []
         return b"".join(written)
 

@@ -44,6 +44,35 @@ def breaks_off(text: str) -> bool:
     return text.lstrip().startswith("{") and not progress.complete
 
 
+def is_cut(arguments: str) -> bool:
+    """Whether the arguments of a tool call are a JSON object of which more is missing than its last brackets."""
+    return breaks_off(arguments) and closing(arguments) is None
+
+
+_WHOLE_VALUE = ('"', "}", "]", "true", "false", "null")
+"""how a JSON text ends whose last value is complete; a number may have had more digits"""
+
+
+def closing(text: str) -> str | None:
+    """What makes a text a JSON object: nothing if it is one, or the brackets that a server has left out at its end.
+
+    None if more is missing. Nothing inside a value is made up: half of a path or of a number is another one.
+    """
+    if parse_object(text) is not None:
+        return ""
+    if not text.rstrip().endswith(_WHOLE_VALUE):
+        return None
+    open_brackets: list[str] = []
+    for match in _MEMBERS.finditer(text):
+        token = match.group()
+        if token in _CLOSE:
+            open_brackets.append(_CLOSE[token])
+        elif open_brackets and token == open_brackets[-1]:
+            open_brackets.pop()
+    brackets = "".join(reversed(open_brackets))
+    return brackets if parse_object(text + brackets) is not None else None
+
+
 _MEMBERS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
 _CLOSE = {"{": "}", "[": "]"}
 

@@ -70,12 +70,15 @@ def parse_request(data: bytes | str) -> dict[str, Json]:
 def parse_upstream(data: bytes | str, *, whole: bool = False) -> dict[str, Json]:
     """A JSON object from an upstream.
 
-    `whole`: nothing comes after it. Half of a character, where the upstream has cut a text, is then shown as such.
+    `whole`: nothing comes after it. Half of a character, where the upstream has cut a text, is then shown as such, and
+    a byte order mark is ignored.
     """
     try:
         body = _decode(data)
     except DECODE_ERRORS as error:
         text = _bytes(data)
+        if whole and text.startswith(codecs.BOM_UTF8):
+            return parse_upstream(text.removeprefix(codecs.BOM_UTF8), whole=True)
         if whole and has_halves(text):
             return parse_upstream(with_halves_shown(text))
         raise UpstreamProtocolError(_reason(error, data)) from None

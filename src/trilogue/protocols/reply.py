@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from trilogue.model import Json, Ledger, Protocol, Stop, StopReason
+from trilogue.model import Json, Ledger, Protocol, Stop, StopReason, Usage
 
 _STOPS = {
     Protocol.CHAT: "choices[0].finish_reason",
@@ -42,3 +42,11 @@ class Reply(Struct, kw_only=True):
     def tier_path(self) -> str:
         """Where the source's document says which service level was used."""
         return "usage.service_tier" if self.source is Protocol.MESSAGES else "service_tier"
+
+
+def declare_doubts(usage: Usage | None, ledger: Ledger) -> None:
+    """Declare figures that the upstream did not give, or gave so that they contradict each other."""
+    if usage is None or usage.estimated:
+        ledger.add("usage.estimated", "usage")
+    if usage is not None and usage.inconsistent:
+        ledger.add("usage.inconsistent", "usage")

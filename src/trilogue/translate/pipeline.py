@@ -2,7 +2,7 @@
 
     take pseudo-calls apart → restore tool names → give calls ids of their own → take <think> out of the text
         → seal opaque values → show raw reasoning as a summary → put results of hosted tools behind their calls
-        → one block after the other → cut at stop sequences
+        → one block after the other → say what is only an image → cut at stop sequences
 
 Each takes a list of events and gives a list of events. A text delta passes most of them untouched, so each looks at
 its type first.
@@ -28,6 +28,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.translate.callids import FreshIdStage
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.hosted import HostedStage
+from trilogue.translate.images import ImageStage
 from trilogue.translate.names import NO_NAMES, NameStage
 from trilogue.translate.parallel import ParallelStage
 from trilogue.translate.provenance import Closer, SealStage
@@ -75,6 +76,7 @@ class Pipeline:
             if profile and profile.raw_as_summary and target is Protocol.RESPONSES:
                 self.sums_up = True
                 before.append(SummaryStage(closer))
+        self._images = ImageStage() if source is not target else None
         self._before = before
         self.direct = -1
         """the open block, a text or reasoning, whose further text passes every step untouched, or -1"""
@@ -90,6 +92,8 @@ class Pipeline:
         for stage in self._before:
             events = stage(events)
         events = self._sequencer.feed(events)
+        if self._images is not None:
+            events = self._images(events)
         if self._stop is None:
             self.direct = self._sequencer.direct
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError, UpstreamProtocolError
 from trilogue.model import (
@@ -30,6 +31,7 @@ from trilogue.protocols.reply import Reply
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_answer
 from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.usage import UsageCounter
 
 
 class ResponseTranslation(Struct, frozen=True):
@@ -73,6 +75,8 @@ def translate_response(
     try:
         answer = CODECS[source].decode_response(wire)
         told = _told(answer, target, exchange, reply.ledger)
+        if source is not target:
+            told = _with_usage(told, UsageCounter(reply.body, target))
         translated = CODECS[target].encode_response(told, reply)
     except SUSPECT:
         blame(wire, UpstreamProtocolError)
@@ -94,8 +98,17 @@ def _told(answer: Response, target: Protocol, exchange: Exchange | None, ledger:
     return collector.response()
 
 
+def _with_usage(told: Response, counter: UsageCounter) -> Response:
+    """The answer with what the upstream left out of its usage."""
+    counter.note_whole(told)
+    usage = counter.complete(told.usage)
+    return told if usage is told.usage else replace(told, usage=usage)
+
+
 def _is_plain(answer: Response, exchange: Exchange | None) -> bool:
     """Whether an answer is text that no step would change."""
+    if not answer.blocks:
+        return False
     for block in answer.blocks:
         if type(block) is not Text or block.citations:
             return False
@@ -121,6 +134,8 @@ class StreamTranslator:
             source, target = protocol_of(source), protocol_of(target)
         reply = _reply(source, exchange, stamp or Stamp())
         self._source = source
+        self._foreign = source is not target
+        self._counter = UsageCounter(reply.body, target)
         self._ledger = reply.ledger
         self._decoder = CODECS[source].decoder()
         self._encoder = CODECS[target].encoder(reply)
@@ -165,6 +180,7 @@ class StreamTranslator:
         decoder.passed(text)
         sample, pipeline = decoder.sample, self._pipeline
         if sample.index == pipeline.direct:
+            self._counter.said += len(text)
             # The usual event, and every step has seen one like it: none would change this one.
             if type(sample) is Delta:
                 return self._encoder.more(text)
@@ -201,13 +217,20 @@ class StreamTranslator:
     def _relay(self, events: list[Event]) -> bytes:
         pipeline = self._pipeline
         if len(events) == 1 and type(events[0]) is Delta and events[0].index in (pipeline.direct, pipeline.steady):
+            self._counter.said += len(events[0].text)
             return self._encoder.encode(events)
         try:
-            return self._encode(pipeline(events))
+            events = pipeline(events)
+            self._counter.note(events)
+            last = events[-1] if events else None
+            if type(last) is Finish and self._foreign:
+                events[-1] = replace(last, usage=self._counter.complete(last.usage))
+            return self._encode(events)
         except UpstreamError as error:
             return self.fail(error)
 
     def _encode(self, events: list[Event]) -> bytes:
+        out = self._encoder.encode(events)
         for event in events:
             if type(event) is BlockStart:
                 self.started = True
@@ -216,7 +239,7 @@ class StreamTranslator:
                 self.finish = event
             elif type(event) is Failed:
                 self.done, self.failed = True, event
-        return self._encoder.encode(events)
+        return out
 
 
 def collect_stream(data: bytes, *, protocol: Protocol | str) -> dict[str, Json]:

@@ -562,3 +562,38 @@ def test_deep_nesting_is_a_failure() -> None:
     """Not a RecursionError."""
     deep = b'data: {"choices": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n\n"
     assert failure(deep).failure.kind is FailureKind.UPSTREAM_PROTOCOL
+
+
+@pytest.mark.parametrize("position", range(4))
+def test_the_first_choice_that_says_something(position: int) -> None:
+    """A server that leaves the first one empty has put the answer into another, whenever the empty one ends."""
+    begun = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+    empty = {"index": 0, "delta": {}, "finish_reason": "length"}
+    choices: list[dict[str, Any]] = [
+        {"index": 1, "delta": {"content": word}, "finish_reason": None} for word in ("Hel", "lo")
+    ]
+    choices.append({"index": 1, "delta": {}, "finish_reason": "stop"})
+    choices.insert(position, empty)
+    chunks = [{"id": "c1", "model": "m", "choices": [choice]} for choice in (begun, *choices)]
+    data = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    for size in (len(data), 1):
+        decoder, collector = CODEC.decoder(), Collector()
+        for at in range(0, len(data), size):
+            for event in decoder.feed(data[at : at + size].encode()):
+                collector.feed(event)
+        response = collector.response()
+        assert [block.text for block in response.blocks if isinstance(block, Text)] == ["Hello"]
+        assert response.stop.reason is StopReason.END
+        assert response.extras == {"choices": True}
+
+
+def test_the_first_choice_counts_if_it_says_something() -> None:
+    """Others are declared, even where they speak first."""
+    begun = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+    first, other = ({"index": n, "delta": {"content": word}, "finish_reason": "stop"} for n, word in enumerate("ab"))
+    chunks = [{"id": "c1", "model": "m", "choices": [choice]} for choice in (begun, other, first)]
+    data = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    collector = Collector()
+    for event in CODEC.decoder().feed(data.encode()):
+        collector.feed(event)
+    assert [block.text for block in collector.response().blocks if isinstance(block, Text)] == ["a"]

@@ -240,3 +240,16 @@ def test_text_of_a_server_that_completes() -> None:
     """It has no message, and is no empty answer."""
     response = CODEC.decode_response({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]})
     assert [block.text for block in response.blocks if isinstance(block, Text)] == ["Hello"]
+
+
+def test_the_first_choice_that_says_something() -> None:
+    """A server that leaves the first one empty has put the answer into another."""
+    empty, words = ({"role": "assistant", "content": text} for text in ("", "Hello"))
+    choices = [
+        {"index": 0, "message": empty, "finish_reason": "length"},
+        {"index": 1, "message": words, "finish_reason": "stop"},
+    ]
+    response = CODEC.decode_response({"id": "c1", "model": "m", "choices": choices})
+    assert [block.text for block in response.blocks if isinstance(block, Text)] == ["Hello"]
+    assert response.stop.reason is StopReason.END
+    assert response.extras == {"choices": choices[:1]}

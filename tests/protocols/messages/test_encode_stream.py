@@ -5,7 +5,7 @@ import pytest
 from tests.protocols.messages.official import accumulated
 from tests.protocols.messages.wire_samples import answer, parse, sse, without_nulls
 from trilogue import StreamTranslator
-from trilogue.errors import InternalError
+from trilogue.errors import InternalError, UpstreamProtocolError
 from trilogue.model import (
     Audio,
     Block,
@@ -205,14 +205,38 @@ def test_arguments_that_are_no_object_are_kept_in_one(pieces: list[str]) -> None
     assert [str(loss) for loss in reply.ledger.losses] == ["arguments.invalid_json at call"]
 
 
-@pytest.mark.parametrize("reason", [StopReason.TOOL_CALLS, StopReason.LENGTH])
-@pytest.mark.parametrize(
-    ("pieces", "cut"), [(['{"a": 1, "b', '": "x'], True), (["{'a'", ": 1}"], False), (['{"a": 1}', "}"], True)]
-)
-def test_arguments_that_began_as_an_object_and_are_none(pieces: list[str], cut: bool, reason: StopReason) -> None:
+NO_OBJECTS = [(['{"a": 1, "b', '": "x'], True), (["{'a'", ": 1}"], False), (['{"a": 1}', "}"], True)]
+"""arguments in pieces, and whether they were cut"""
+
+
+@pytest.mark.parametrize("pieces", [pieces for pieces, _ in NO_OBJECTS])
+def test_an_answer_with_arguments_that_are_none_does_not_end_well(pieces: list[str]) -> None:
+    """The SDK would call the tool with the part that it can read. What went out before stays, and the error follows."""
+    call = ToolCall(id="c1", name="f", path="call")
+    encoder = CODEC.encoder(Reply(source=Protocol.CHAT))
+    with pytest.raises(UpstreamProtocolError):
+        encoder.encode((START, BlockStart(0, call), *(Delta(0, piece) for piece in pieces), BlockStop(0), FINISH))
+    failure = Failure(kind=FailureKind.UPSTREAM_PROTOCOL, message="no", protocol=Protocol.CHAT)
+    names = [line for line in encoder.encode([Failed(failure)]).decode().splitlines() if line.startswith("event: ")]
+    assert names[-2:] == ["event: content_block_stop", "event: error"]
+    assert "event: message_stop" not in names
+
+
+def test_brackets_that_are_left_out_are_added() -> None:
+    """A server that forgets the last ones has said all of the arguments."""
+    call = ToolCall(id="c1", name="f", path="call")
+    deltas = (Delta(0, '{"a": {"b": '), Delta(0, '["x"'))
+    reply = Reply(source=Protocol.CHAT)
+    data = CODEC.encoder(reply).encode((START, BlockStart(0, call), *deltas, BlockStop(0), FINISH))
+    assert accumulated(data)["content"][0]["input"] == {"a": {"b": ["x"]}}
+    assert reply.ledger.losses == []
+
+
+@pytest.mark.parametrize(("pieces", "cut"), NO_OBJECTS)
+def test_arguments_that_began_as_an_object_and_were_cut_short(pieces: list[str], cut: bool) -> None:
     """They are with the client before that shows, as the model wrote them, and declared as for whole answers, in which
     what the limit has cut is completed."""
-    call, stop = ToolCall(id="c1", name="f", path="call"), Stop(reason=reason)
+    call, stop = ToolCall(id="c1", name="f", path="call"), Stop(reason=StopReason.LENGTH)
     finish = Finish(stop=stop, usage=FINISH.usage)
     events, losses = encode(START, BlockStart(0, call), *(Delta(0, piece) for piece in pieces), BlockStop(0), finish)
     assert [event["delta"]["partial_json"] for event in blocks(events) if "delta" in event] == pieces
@@ -220,7 +244,7 @@ def test_arguments_that_began_as_an_object_and_are_none(pieces: list[str], cut: 
     whole = Reply(source=Protocol.CHAT)
     answered = Response(protocol=Protocol.CHAT, id="x", model="gpt", blocks=(said,), stop=stop, usage=FINISH.usage)
     CODEC.encode_response(answered, whole)
-    expected = [] if cut and reason is StopReason.LENGTH else ["arguments.invalid_json"]
+    expected = [] if cut else ["arguments.invalid_json"]
     assert losses == [loss.code for loss in whole.ledger.losses] == expected
 
 

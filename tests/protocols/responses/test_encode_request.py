@@ -75,12 +75,12 @@ HELLO = user(Text(text="hi", path="messages[0].content[0]"))
 
 
 def test_prompt_without_marks_is_instructions() -> None:
-    """Blocks of a prompt are paragraphs."""
+    """Blocks of a prompt are paragraphs, and that they were blocks is declared."""
     prompt = Turn(role=Role.SYSTEM, blocks=(Text(text="a"), Text(text="b")), leading=True)
     body, losses = ask(prompt, HELLO)
     assert body["instructions"] == "a\n\nb"
     assert len(body["input"]) == 1
-    assert losses == []
+    assert losses == ["text.blocks_joined"]
 
 
 def test_prompt_with_marks_is_a_developer_message() -> None:

@@ -215,7 +215,10 @@ class Conversation:
         if moved:
             self._media += [{"type": "text", "text": f"[from the result of tool call {call_id}]"}, *moved]
         self._mark(result, parts)
-        return _text_content(parts, self._out, "\n")
+        content = _text_content(parts, self._out, "\n")
+        if len(parts) > 1 and isinstance(content, str) and not moved:
+            self._out.ledger.add("text.blocks_joined", result.path)
+        return content
 
     def _mark(self, result: ToolResult, parts: list[dict[str, Json]]) -> None:
         """A cache mark on the whole result goes to its last part."""

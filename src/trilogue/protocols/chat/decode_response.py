@@ -46,7 +46,8 @@ def decode_response(body: dict[str, Json]) -> Response:
         raise UpstreamFailure(failure)
     if not choices or not isinstance(choices[0], dict):
         raise UpstreamProtocolError("the answer has no choices")
-    choice, beside = sort_fields(choices[0], _CHOICE)
+    chosen = _chosen(choices) if len(choices) > 1 else 0
+    choice, beside = sort_fields(choices[chosen], _CHOICE)
     if choice["error"]:
         raise UpstreamFailure(decode_failure({"error": choice["error"]}))
     answer_id = answer["id"] or ""
@@ -57,7 +58,7 @@ def decode_response(body: dict[str, Json]) -> Response:
         _add_logprobs(blocks, choice["logprobs"], beside)
     tier = read_tier(answer["service_tier"], extras) if answer["service_tier"] else None
     if len(choices) > 1:
-        extras["choices"] = choices[1:]
+        extras["choices"] = choices[:chosen] + choices[chosen + 1 :]
     if unsaid:
         extras["message"] = unsaid
     return Response(
@@ -90,6 +91,19 @@ _MESSAGE: Kinds = dict.fromkeys(
 )
 MESSAGE = "choices[0].message"
 """where the message of an answer is; losses of streams are told by the same place"""
+
+
+def _chosen(choices: list[Json]) -> int:
+    """The first choice that says something; the first one if none does."""
+    for position, choice in enumerate(choices):
+        if isinstance(choice, dict) and says_something(choice.get("message") or choice.get("delta")):
+            return position
+    return 0
+
+
+def says_something(message: Json) -> bool:
+    """Whether a message or delta has more than its role."""
+    return isinstance(message, dict) and any(value for name, value in message.items() if name != "role")
 
 
 def _stop(choice: dict[str, Json], beside: dict[str, Json], blocks: list[Block]) -> Stop:

@@ -29,7 +29,7 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.chat.audio import AudioAssembler
-from trilogue.protocols.chat.decode_response import MESSAGE, content_blocks, read_tier
+from trilogue.protocols.chat.decode_response import MESSAGE, content_blocks, read_tier, says_something
 from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
 from trilogue.protocols.chat.open_calls import CallAssembler
 from trilogue.protocols.chat.open_text import Flow, TextFlow
@@ -76,6 +76,8 @@ class ChatStreamDecoder(TextFlow):
         self._started = False
         self._id = ""
         self._choice: int | None = None
+        self._aside: list[dict[str, Json]] = []
+        """what another choice has said while this one has not said anything"""
         self._only_words = False
         """the last chunk said nothing but text or reasoning"""
         self._logprobs: list[Json] = []
@@ -189,8 +191,7 @@ class ChatStreamDecoder(TextFlow):
         if self._choice is None:
             self._choice = index
         if index != self._choice:
-            self._extras["choices"] = True
-            return False
+            return self._on_other_choice(value)
         if choice["error"]:
             raise UpstreamFailure(decode_failure({"error": choice["error"]}))
         delta, message, reason = choice["delta"], choice["message"], choice["finish_reason"]
@@ -209,6 +210,24 @@ class ChatStreamDecoder(TextFlow):
             self._choice_extras |= beside
         bare = reason is message is choice["error"] is choice["logprobs"] is choice["text"] is None
         return only_words and bare
+
+    def _on_other_choice(self, value: dict[str, Json]) -> bool:
+        """A choice beside the one that is read. It is kept as long as that one may turn out to be empty."""
+        self._extras["choices"] = True
+        if self._blocks or self._calls is not None:
+            self._aside = []
+        elif self._aside or says_something(value.get("delta")):
+            self._aside.append(value)
+            if self._finish is not None:
+                self._read_other_choice()
+        return False
+
+    def _read_other_choice(self) -> None:
+        """The choice that was read has ended without a word: the answer is the other one."""
+        kept, self._aside = self._aside, []
+        self._choice, self._finish = kept[0].get("index"), None
+        for value in kept:
+            self._on_choice(value)
 
     def _on_delta(self, delta: dict[str, Json]) -> bool:
         """What is there, in the order in which it is given out; whether that is nothing but words."""
@@ -300,19 +319,21 @@ class ChatStreamDecoder(TextFlow):
     def _conclude(self, done: bool) -> None:
         if not self._started:
             raise UpstreamTruncated("the stream ended before the answer began")
+        if self._aside and not self._blocks and self._calls is None and (done or self._finish is not None):
+            self._read_other_choice()
         calls = self._calls
-        if self._finish is None and (not done or (calls is not None and calls.cut)):
+        if self._finish is None and (not done or (calls is not None and calls.unfinished)):
             raise UpstreamTruncated("the stream ended without a finish_reason")
         self._close_flow()
-        if calls is not None:
-            calls.finish()
         if self._logprobs:
             self._choice_extras["logprobs"] = {"content": self._logprobs}
+        stop = decode_stop(self._finish, calls is not None and calls.any, self._choice_extras or None)
+        if calls is not None:
+            calls.finish(stop.reason)
         if self._annotations:
             self._message_extras["annotations"] = self._annotations
         if self._message_extras:
             self._extras["message"] = self._message_extras
-        stop = decode_stop(self._finish, calls is not None and calls.any, self._choice_extras or None)
         self.end(Finish(stop=stop, usage=self._usage, tier=self._tier, extras=self._extras or None))
 
 

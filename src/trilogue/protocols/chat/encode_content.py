@@ -46,7 +46,9 @@ def encode_content(blocks: Sequence[Block], plain: bool, out: Outgoing) -> str |
     texts = [part["text"] for part in parts if part.keys() == PLAIN_TEXT]
     if len(texts) < len(parts) or (len(texts) > 1 and out.profile.openai_fields):
         return parts
-    # Many compatible servers take no arrays here. A blank line between prompts says the same.
+    # Many compatible servers take no arrays here. A blank line between prompts says nearly the same.
+    if len(texts) > 1 and not out.native:
+        out.ledger.add("text.blocks_joined", blocks[0].path)
     return "\n\n".join(texts)
 
 

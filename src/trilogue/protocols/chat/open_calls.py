@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.errors import UpstreamProtocolError
-from trilogue.model import CallKind, Delta, Json, ToolCall
+from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
+from trilogue.model import CUT_SHORT, CallKind, Delta, Json, StopReason, ToolCall
 from trilogue.protocols.chat.calls import ARGUMENTS, CALL, SAID, arguments_text, dotted, kind_of
 from trilogue.protocols.chat.reasoning import signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import CallDelta
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, sort_fields
 from trilogue.protocols.ids import mint
-from trilogue.protocols.jsonpieces import JsonProgress
+from trilogue.protocols.jsonpieces import JsonProgress, is_cut
 
 _PLACE = "choices[0].message.tool_calls"
 _FRAGMENT: Kinds = {**CALL, "index": int, "extra_content": object}
@@ -69,6 +69,11 @@ class OpenCall:
     def complete(self) -> bool:
         """Nothing is missing in the arguments, if nothing more follows."""
         return self.ended or self.kind is CallKind.CUSTOM
+
+    @property
+    def cut(self) -> bool:
+        """The arguments began as an object that nobody can complete."""
+        return not self.ended and is_cut("".join(self._pieces))
 
     def repeats(self, piece: str) -> bool:
         """The arguments are complete, and the piece says all of them once more."""
@@ -129,8 +134,8 @@ class CallAssembler:
         return self._started > 0
 
     @property
-    def cut(self) -> bool:
-        """The arguments of a call broke off."""
+    def unfinished(self) -> bool:
+        """The arguments of a call are not complete."""
         return any(call.begun and not call.complete for call in self._open)
 
     def take_short(self, entries: list[CallDelta]) -> bool:
@@ -233,9 +238,11 @@ class CallAssembler:
         for call in ended:
             self._close(call)
 
-    def finish(self) -> None:
-        """The answer is complete: so are all calls."""
+    def finish(self, reason: StopReason) -> None:
+        """The answer is complete: so are all calls, unless it was cut short for this reason."""
         for call in list(self._open):
+            if call.cut and reason not in CUT_SHORT:
+                raise UpstreamTruncated("the answer ended inside the arguments of a tool call")
             if call.block is not None:
                 self._close(call)
             elif call.begun:

@@ -12,7 +12,7 @@ from trilogue.errors import UpstreamFailure
 from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.extras import add_extras
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.reply import Reply, declare_doubts
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
 """where servers put cached tokens, besides prompt_tokens_details.cached_tokens"""
@@ -107,17 +107,19 @@ def _detailed(known: Figures, rest: dict[str, Json], prompt: int, completion: in
         completion += reasoning
     cached = (read or 0) + (write or 0)
     # Under the name that Messages has for it, what is more than the prompt is counted beside it, as there.
-    beside = cached > prompt and (known["cache_read_input_tokens"] is not None or "cache_read_input_tokens" in rest)
+    named = known["cache_read_input_tokens"] is not None or "cache_read_input_tokens" in rest
+    beside = cached > prompt and named and known["total_tokens"] != prompt + completion
     for name in _REPEATED:
         rest.pop(name, None)
-    return Usage(
-        fresh=prompt if beside else max(0, prompt - cached),
+    usage = Usage(
+        fresh=prompt - (0 if beside else cached),
         cache_read=read,
         cache_write=write,
         output=completion,
         reasoning=reasoning,
         extras=rest or None,
     )
+    return usage.fitted()
 
 
 def _figures(value: dict[str, Json], names: Iterable[str]) -> tuple[Figures, dict[str, Json]]:
@@ -174,8 +176,7 @@ def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
         reply.ledger.add("usage.cache_ttl", "usage")
     if usage.searches or usage.fetches:
         reply.ledger.add("usage.detail", "usage", "server tool counts")
-    if usage.estimated:
-        reply.ledger.add("usage.estimated", "usage")
+    declare_doubts(usage, reply.ledger)
     return body
 
 

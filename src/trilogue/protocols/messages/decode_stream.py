@@ -2,8 +2,8 @@
 
 Text, thinking and arguments flow as they come. All other blocks (hosted calls and results, redacted thinking, natives)
 are held until they stop and come out whole: their deltas mean nothing to other protocols. Tolerated: pings and unknown
-events anywhere, events without a name, pre-filled and repeated message_start, deltas without start, several
-message_delta, a missing message_stop once the stop reason is known.
+events anywhere, events without a name, pre-filled and repeated message_start, text without a start of its block,
+several message_delta, a missing message_stop once the stop reason is known, blocks that do not stop before it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (
+    CUT_SHORT,
     CitationDelta,
     Delta,
     Event,
@@ -28,12 +29,13 @@ from trilogue.model import (
 )
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
+from trilogue.protocols.jsonpieces import is_cut
 from trilogue.protocols.jsontext import DECODE_ERRORS, parse_object, parse_upstream
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.decode_content import FLOWING, begin_block, decode_block, decode_citation
 from trilogue.protocols.messages.decode_response import decode_response, has_calls, is_direct
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
-from trilogue.protocols.messages.usage import decode_stop, decode_usage
+from trilogue.protocols.messages.usage import INPUT_COUNTS, decode_stop, decode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
 from trilogue.sse import SseEvent
 
@@ -47,12 +49,8 @@ class _Open(msgspec.Struct):
     raw: dict[str, Json]
     index: int | None
     signature: str = ""
-    flowing: bool = False
-    """arguments have come in a delta"""
     buffer: list[str] = []
-
-
-_INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    """the arguments that have come in deltas"""
 
 
 class MessagesStreamDecoder(StreamDecoder):
@@ -65,6 +63,11 @@ class MessagesStreamDecoder(StreamDecoder):
         self._started: str | None = None
         """id of the message, once it has begun"""
         self._open: dict[int, _Open] = {}
+        self._stopped: set[int] = set()
+        self._growing: list[str] | None = None
+        """the arguments that events of the known shape add to"""
+        self._cut = False
+        """a tool call has stopped inside its arguments"""
         self._usage: dict[str, Json] = {}
         self._stop: dict[str, Json] = {}
         self._extras: dict[str, Json] = {}
@@ -91,7 +94,14 @@ class MessagesStreamDecoder(StreamDecoder):
 
     def flows(self, event: Delta | ReasoningDelta) -> bool:
         """Whatever is given out as it comes does."""
+        calls = (block for block in self._open.values() if block.kind == "tool_use" and block.index == event.index)
+        self._growing = next((call.buffer for call in calls), None)
         return True
+
+    def passed(self, text: str) -> None:
+        """More arguments: whether they are complete is looked at when the answer ends."""
+        if self._growing is not None:
+            self._growing.append(text)
 
     def handle_end(self) -> None:
         """A stream may lack its message_stop, but not its stop reason."""
@@ -173,6 +183,7 @@ class MessagesStreamDecoder(StreamDecoder):
         index = _index(data)
         if index in self._open:
             raise UpstreamProtocolError(f"block {index} began twice")
+        self._stopped.discard(index)
         given = data.get("content_block")
         given = given if type(given) is dict else {}
         kind = given.get("type")
@@ -233,10 +244,8 @@ class MessagesStreamDecoder(StreamDecoder):
     def _arguments(self, block: _Open, piece: str) -> None:
         if not piece:
             return
-        if block.index is None:
-            block.buffer.append(piece)
-        else:
-            block.flowing = True
+        block.buffer.append(piece)
+        if block.index is not None:
             self.emit(Delta(block.index, piece))
 
     def _block_for(self, index: int, kind: str) -> _Open:
@@ -244,6 +253,8 @@ class MessagesStreamDecoder(StreamDecoder):
 
         A block that is given out whole takes deltas of every kind, if it says what it is.
         """
+        if index in self._stopped:
+            raise UpstreamProtocolError(f"a delta for block {index}, which has stopped")
         block = self._open.get(index)
         if block is not None and (
             block.kind == kind or (block.index is None and (block.kind != "" or kind == "tool_use"))
@@ -251,23 +262,29 @@ class MessagesStreamDecoder(StreamDecoder):
             return block
         if kind == "tool_use":
             raise UpstreamProtocolError("arguments for a tool call that did not begin")
+        if block is not None and block.index is not None:
+            raise UpstreamProtocolError(f"a delta of {kind} for block {index}, which is {block.kind}")
         if block is not None:
             self._stop_block(index)
         return self._begin(index, kind, {})
 
     def _block_stop(self, data: dict[str, Json]) -> None:
         index = _index(data)
-        if index in self._open:
-            self._stop_block(index)
+        if index not in self._open:
+            raise UpstreamProtocolError(f"block {index} stopped, and had not begun")
+        self._stop_block(index)
+        self._stopped.add(index)
 
     def _stop_block(self, wire_index: int) -> None:
         block = self._open.pop(wire_index)
         if block.index is None:
             self._give_whole(wire_index, block)
             return
-        if block.kind == "tool_use" and not block.flowing:
+        if block.kind == "tool_use" and not block.buffer:
             # Without a delta the input is what the start said; a tool without parameters has an empty object.
             self.emit(Delta(block.index, arguments_of(block.raw.get("input"), LooseFields({})) or "{}"))
+        elif block.kind == "tool_use":
+            self._cut = self._cut or is_cut("".join(block.buffer))
         opaque = Opaque(kind=OpaqueKind.SIGNATURE, value=block.signature) if block.signature else None
         self.stop_block(block.index, opaque)
 
@@ -286,9 +303,9 @@ class MessagesStreamDecoder(StreamDecoder):
             if stop[name] is not None:
                 self._stop[name] = stop[name]
         usage = _filled(known["usage"])
-        if not any(map(usage.get, _INPUT_COUNTS)):
+        if not any(map(usage.get, INPUT_COUNTS)):
             # A server that has nothing to say about the input any more writes zeros.
-            usage |= {name: self._usage[name] for name in _INPUT_COUNTS if self._usage.get(name)}
+            usage |= {name: self._usage[name] for name in INPUT_COUNTS if self._usage.get(name)}
         self._usage |= usage
         self._extras |= more
         self._extras |= rest
@@ -297,11 +314,18 @@ class MessagesStreamDecoder(StreamDecoder):
         self._finish()
 
     def _finish(self) -> None:
-        for index in list(self._open):
+        reason, sequence, details = map(self._stop.get, _STOP_FIELDS)
+        if reason is None and (self._open or not self._blocks):
+            raise UpstreamTruncated("the answer ended inside a block or without any, and did not say why")
+        for index, block in list(self._open.items()):
+            if block.kind == "tool_use" and not block.raw.get("input") and parse_object("".join(block.buffer)) is None:
+                # It did not stop, and arguments may be missing.
+                self._cut = True
             self._stop_block(index)
         usage, tier = decode_usage(self._usage or None)
-        reason, sequence, details = map(self._stop.get, _STOP_FIELDS)
         stop = decode_stop(reason, sequence, details, self._called)
+        if self._cut and stop.reason not in CUT_SHORT:
+            raise UpstreamTruncated("the answer ended inside the arguments of a tool call")
         self.end(Finish(stop=stop, usage=usage, tier=tier, extras=self._extras or None))
 
     _EVENTS: ClassVar[dict[str, Callable[[Any, dict[str, Json]], None]]] = {

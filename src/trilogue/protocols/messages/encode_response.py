@@ -37,7 +37,7 @@ from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.usage import encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.reply import Reply, declare_doubts
 
 """between the parts of another protocol's reasoning, which is one text here"""
 
@@ -50,8 +50,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     stop = encode_stop(response.stop, called=answer.called, refused=answer.refused, reply=reply)
     if not content and not answer.native and stop["stop_reason"] == "end_turn":
         content = [{"type": "text", "text": ""}]
-    if response.usage is None or response.usage.estimated:
-        reply.ledger.add("usage.estimated", "usage")
+    declare_doubts(response.usage, reply.ledger)
     body: Wire = {
         "id": answer.message_id(response.id),
         "type": "message",

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from trilogue.errors import UpstreamProtocolError
 from trilogue.model import (
+    CUT_SHORT,
     PART_BREAK,
     Block,
     BlockStart,
@@ -36,13 +38,14 @@ from trilogue.model import (
 from trilogue.protocols import openai_moderation
 from trilogue.protocols.encoding import State, StreamEncoder
 from trilogue.protocols.extras import add_extras
-from trilogue.protocols.jsonpieces import complete_object
-from trilogue.protocols.jsontext import dump, dumps, parse_object
+from trilogue.protocols.jsonpieces import closing, complete_object
+from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.messages.encode_response import AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
-from trilogue.protocols.messages.usage import encode_final_usage, encode_stop, encode_usage
+from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.reply import Reply, declare_doubts
+from trilogue.protocols.tokens import estimate
 from trilogue.sse import COMMENT, frame
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -83,6 +86,8 @@ class MessagesStreamEncoder(StreamEncoder):
         self._odd: list[tuple[str, str]] = []
         """places of calls whose arguments were no JSON object after all, and what they were"""
         self._start_usage: Usage | None = None
+        self._guessed = False
+        """the input tokens of message_start are an estimate"""
         self._start_tier: Tier | None = None
 
     def keepalive(self) -> bytes:
@@ -92,7 +97,11 @@ class MessagesStreamEncoder(StreamEncoder):
     def on_start(self, event: ResponseStart) -> None:
         """message_start, always empty."""
         native = self._answer.native
-        self._start_usage, self._start_tier = event.usage, event.tier
+        self._start_usage, self._start_tier = usage, tier = event.usage, event.tier
+        self._guessed = usage is None and bool(self.reply.body) and not native
+        if self._guessed:
+            # Other protocols tell it at the end, which corrects this; clients watch their context by it.
+            usage = Usage(fresh=estimate(self.reply.body))
         message: Wire = {
             "id": self._answer.message_id(event.id),
             "type": "message",
@@ -102,7 +111,7 @@ class MessagesStreamEncoder(StreamEncoder):
             "stop_reason": None,
             "stop_sequence": None,
             "stop_details": None,
-            "usage": encode_usage(event.usage, event.tier, native, self.reply.ledger),
+            "usage": encode_usage(usage, tier, native, self.reply.ledger),
         }
         if native and event.extras:
             add_extras(message, event.extras)
@@ -238,10 +247,15 @@ class MessagesStreamEncoder(StreamEncoder):
         self._block, self._is_open, self._prefix = None, False, b""
 
     def _check_arguments(self, call: ToolCall) -> None:
-        """What began as an object is with the client already. Official clients raise, or take a part for the whole."""
+        """What began as an object is with the client already: brackets that are left out at its end are added."""
         pieces, self._pieces = self._pieces, None
-        if pieces and parse_object(arguments := "".join(pieces)) is None:
+        if not pieces:
+            return
+        rest = closing(arguments := "".join(pieces))
+        if rest is None:
             self._odd.append((call.path, arguments))
+        else:
+            self._append(rest)
 
     def _end_reasoning(self, block: Reasoning, event: BlockStop) -> None:
         final = event.block if isinstance(event.block, Reasoning) else block
@@ -271,18 +285,19 @@ class MessagesStreamEncoder(StreamEncoder):
     def on_finish(self, event: Finish) -> None:
         """message_delta and message_stop."""
         answer, ledger = self._answer, self.reply.ledger
+        self._judge_arguments(event)
         stop = encode_stop(event.stop, called=answer.called, refused=answer.refused, reply=self.reply)
         if self._next == 0 and not answer.native and stop["stop_reason"] == "end_turn":
             self._open(_TEXT, b"text_delta", b"text")
             self.out.append(_STOP % 0)
-        if event.usage is None or event.usage.estimated:
+        usage = encode_final_usage(event.usage, self._start_usage, answer.native, ledger)
+        if self._guessed and not (event.usage and event.usage.input):
+            # An upstream that does not count its input says zero: the estimate is better.
+            usage = {name: figure for name, figure in usage.items() if name not in INPUT_COUNTS}
             ledger.add("usage.estimated", "usage")
+        declare_doubts(event.usage, ledger)
         if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not answer.native:
             ledger.add("tier", "service_tier", "not known when the stream began")
-        for path, arguments in self._odd:
-            if stop["stop_reason"] != "max_tokens" or complete_object(arguments) is None:
-                ledger.add("arguments.invalid_json", path)
-        usage = encode_final_usage(event.usage, self._start_usage, answer.native, ledger)
         end: Wire = {"type": "message_delta", "delta": stop, "usage": usage}
         if answer.native and event.extras:
             # A field with the name of one of the event's own can only have come from inside the delta.
@@ -292,6 +307,17 @@ class MessagesStreamEncoder(StreamEncoder):
         elif event.extras:
             openai_moderation.declare(event.extras.get("moderation"), ledger)
         self.out.append(_END % dump(end))
+
+    def _judge_arguments(self, event: Finish) -> None:
+        """Official clients make an object of whatever part of the arguments they can read, and call the tool with it.
+
+        An answer that was cut short says so. Any other must not end well.
+        """
+        for path, arguments in self._odd:
+            if event.stop.reason not in CUT_SHORT:
+                raise UpstreamProtocolError("the arguments of a tool call are not a JSON object")
+            if complete_object(arguments) is None:
+                self.reply.ledger.add("arguments.invalid_json", path)
 
     def on_failed(self, event: Failed) -> None:
         """An error event, and nothing after it."""

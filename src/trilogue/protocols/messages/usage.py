@@ -12,6 +12,8 @@ from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
 from trilogue.protocols.reply import Reply
 
+INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
 
 def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
     """A usage object, whole or merged from several events, None if there is none; and the tier, which stands in it."""
@@ -33,7 +35,7 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
         fetches=fetches,
         extras=rest or None,
     )
-    return usage, tier
+    return usage.fitted(), tier
 
 
 _USAGE: Kinds = {

@@ -295,7 +295,10 @@ def encode_turns(request: Request, out: Outgoing) -> dict[str, Json]:
     body: dict[str, Json] = {}
     offset = 0
     if turns and turns[0].leading and conversation.is_plain_prompt(turns[0]):
-        body["instructions"] = "\n\n".join(conversation.texts(turns[0]))
+        texts = conversation.texts(turns[0])
+        if len(texts) > 1 and not out.native:
+            out.ledger.add("text.blocks_joined", turns[0].blocks[0].path)
+        body["instructions"] = "\n\n".join(texts)
         turns, offset = turns[1:], 1
     if out.native and len(turns) == 1 and turns[0].path == "input" and turns[0].plain:
         return {**body, "input": conversation.texts(turns[0])[0]}

@@ -15,6 +15,7 @@ import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
 from trilogue.model import (
+    CUT_SHORT,
     Block,
     Delta,
     Finish,
@@ -27,7 +28,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.fields import LooseFields, sort_fields
-from trilogue.protocols.jsontext import DECODE_ERRORS, parse
+from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
 from trilogue.protocols.responses.decode_content import decode_annotation
 from trilogue.protocols.responses.decode_response import Envelope, read_envelope
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
@@ -88,9 +89,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         self._touched = None
         if data[:1] != b"{":
             _check_end(event)
-        body = parse(data, UpstreamProtocolError)
-        if type(body) is not dict:
-            return
+        body = parse_upstream(data)
         kind = body.get("type")
         kind = kind if type(kind) is str and kind else event.event
         if kind in _OF_ITEMS:
@@ -201,8 +200,11 @@ class ResponsesStreamDecoder(StreamDecoder):
         if status in FAILED:
             raise UpstreamFailure(failure_of_response(response))
         self._recover(envelope.output or [])
+        stop = decode_stop(status or "", envelope.incomplete, self._calls)
+        if self._calls and stop.reason not in CUT_SHORT and self._has_cut_calls():
+            raise UpstreamTruncated("the response ended inside the arguments of a tool call")
         finish = Finish(
-            stop=decode_stop(status or "", envelope.incomplete, self._calls),
+            stop=stop,
             usage=envelope.usage,
             tier=envelope.tier,
             # What the last event says beside the response, as GitHub Copilot does, belongs to the answer too.
@@ -223,6 +225,9 @@ class ResponsesStreamDecoder(StreamDecoder):
         for known in self._items.values():
             if not known.done:
                 self._finish(known, None)
+
+    def _has_cut_calls(self) -> bool:
+        return any(type(item) is OpenCall and item.cut for item in self._items.values())
 
     def _was_seen(self, item: dict[str, Json]) -> bool:
         return any(value in self._seen for value in _ids(item))
@@ -264,6 +269,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         if item is None:
             known = {"type": kind, "id": fields["item_id"]}
             item = self._elsewhere(position, known) or self._open(position, known)
+        if item.done and fields["delta"] and fields["item_id"] in _ids(item.item):
+            raise UpstreamProtocolError("a delta for an item that is done")
         return item if type(item) is shape and not item.done else None
 
     def _added(self, fields: _Fields) -> None:

@@ -1,7 +1,8 @@
 """Output items while they stream in: messages, reasoning, calls, and everything that only counts when it is done.
 
 Each open item gives out the blocks it holds as they grow, and is finished with the item as the server repeats it at the
-end, or with None if it never does. Deltas only ever add; what the end says differently is not taken back.
+end, or with None if it never does. Deltas only ever add: what is missing at their end is added from there, and what the
+end contradicts, because a delta was lost or came twice, is an error.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.jsonpieces import is_cut
+from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.openai_cache import read_breakpoint
 from trilogue.protocols.responses.decode_response import decode_message, decode_output_item, message_marks
@@ -70,11 +73,20 @@ class Part(Struct, eq=False):
         return text
 
     def missing(self, whole: str) -> str:
-        """What `whole` says beyond the pieces; nothing if it says something else."""
+        """What `whole` says beyond the pieces. Raises UpstreamProtocolError if they are not what it begins with."""
         said = self.text()
         if whole == said:
             return ""  # as nearly always
-        return whole[len(said) :] if whole.startswith(said) else ""
+        if whole.startswith(said):
+            return whole[len(said) :]
+        if said.startswith(whole.rstrip()) or said.strip() == whole.strip() or _is_same_object(said, whole):
+            return ""  # servers trim what they repeat, leave it out, or write the same JSON anew
+        raise UpstreamProtocolError("what the upstream streamed is not what it says at the end: some of it was lost")
+
+
+def _is_same_object(said: str, whole: str) -> bool:
+    known = parse_object(said)
+    return known is not None and known == parse_object(whole)
 
 
 class OpenItem(Struct, eq=False):
@@ -228,9 +240,10 @@ class OpenReasoning(OpenItem):
         return part
 
     def think_whole(self, raw: bool, index: int, text: str) -> None:
-        """The server repeats a part as a whole."""
-        if more := self._part(raw, index).missing(text):
-            self.think(raw, index, more)
+        """The server repeats a part as a whole. Thoughts that it tells differently do no harm."""
+        said = self._part(raw, index).text()
+        if text.startswith(said):
+            self.think(raw, index, text[len(said) :])
 
     def finish(self, item: dict[str, Json] | None) -> None:
         """The encrypted form comes with the finished item only; earlier ones are incomplete."""
@@ -269,6 +282,8 @@ class OpenCall(OpenItem):
 
     _call: ToolCall | None = None
     _part: Part = field(default_factory=Part)
+    _repeated: bool = False
+    """the server has said all of the arguments once more"""
 
     def __post_init__(self) -> None:
         self._start(self.item)
@@ -287,6 +302,15 @@ class OpenCall(OpenItem):
         if self._call is None and name:
             self._start({**self.item, "name": name})
         self.argue(self._part.missing(text))
+        self._repeated = True
+
+    @property
+    def cut(self) -> bool:
+        """Some of the arguments is missing; of free text, that is so unless the server has repeated it."""
+        arguments = self._part.text()
+        if self._repeated:
+            return self.kind == "function_call" and is_cut(arguments)
+        return parse_object(arguments) is None
 
     def finish(self, item: dict[str, Json] | None) -> None:
         """Arguments that came with the announcement count only if nothing else did."""
@@ -295,7 +319,11 @@ class OpenCall(OpenItem):
         if call is None:
             raise UpstreamProtocolError("the upstream sent a tool call without a name")
         final = self._decode_call(whole)
-        self.argue(self._part.missing(final.arguments or self._decode_call(self.item).arguments))
+        if item is not None:
+            self._repeated = True
+            self.argue(self._part.missing(final.arguments))
+        if not self._part.text():
+            self.argue(self._decode_call(self.item).arguments)
         final = replace(final, id=call.id, item_id=call.item_id, name=call.name, arguments=self._part.text())
         self.sink.stop_block(self._part.block, block=final)
 

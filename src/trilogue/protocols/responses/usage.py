@@ -9,7 +9,7 @@ from __future__ import annotations
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
 from trilogue.protocols.extras import add_extras
 from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.reply import Reply, declare_doubts
 from trilogue.protocols.responses.wire import PROTOCOL
 
 _INCOMPLETE = {
@@ -82,17 +82,18 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
     known, rest = sort_fields(value, _USAGE)
     total_in, output = known["input_tokens"] or 0, known["output_tokens"] or 0
     input_given, output_given = known["input_tokens_details"], known["output_tokens_details"]
-    read, write, long = _input_details(input_given, total_in, rest) if input_given else (None, None, None)
-    return Usage(
+    read, write, long = _input_details(input_given, rest) if input_given else (None, None, None)
+    usage = Usage(
         fresh=total_in - (read or 0) - (write or 0),
         cache_read=read,
         cache_write=write,
         cache_write_long=long,
         output=output,
-        reasoning=_reasoning(output_given, output, rest) if output_given else None,
+        reasoning=_reasoning(output_given, rest) if output_given else None,
         searches=_searches(tool_usage) if tool_usage else None,
         extras=rest or None,
     )
+    return usage.fitted()
 
 
 _USAGE: Kinds = {
@@ -109,24 +110,20 @@ _TOOL_USAGE: Kinds = {"web_search": dict}
 _SEARCHES: Kinds = {"num_requests": Count}
 
 
-def _input_details(given: Json, total: int, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:
+def _input_details(given: Json, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:
     known, left = sort_fields(given, _INPUT)
     read, write, lifetimes = known.values()
-    if read is not None:
-        read = min(read, total)
-    if write is not None:
-        write = min(write, total - (read or 0))
     if left:
         rest["input_tokens_details"] = left
     return read, write, sort_fields(lifetimes, _LIFETIMES)[0]["ttl_12h_tokens"] if lifetimes else None
 
 
-def _reasoning(given: Json, output: int, rest: dict[str, Json]) -> int | None:
+def _reasoning(given: Json, rest: dict[str, Json]) -> int | None:
     known, left = sort_fields(given, _OUTPUT)
     count: int | None = known["reasoning_tokens"]
     if left:
         rest["output_tokens_details"] = left
-    return None if count is None else min(count, output)
+    return count
 
 
 def _searches(tool_usage: Json) -> int | None:
@@ -157,8 +154,7 @@ def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str,
         add_extras(body, usage.extras)
     if usage.fetches:
         ledger.add("usage.detail", "usage", "web fetches")
-    if usage.estimated:
-        ledger.add("usage.estimated", "usage")
+    declare_doubts(usage, ledger)
     return body
 
 

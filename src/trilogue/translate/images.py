@@ -1,0 +1,66 @@
+"""Answers that consist of nothing but images, for clients whose protocol has none in answers: said in words."""
+
+from __future__ import annotations
+
+from trilogue.model import (
+    Block,
+    BlockStart,
+    BlockStop,
+    Delta,
+    Event,
+    Extras,
+    Finish,
+    HostedCall,
+    HostedKind,
+    Image,
+    Native,
+    Reasoning,
+    ResponseStart,
+    Text,
+)
+
+NOTE = "[The model answered with an image, which cannot be shown here.]"
+_SILENT = frozenset({Reasoning, Image})
+
+
+class ImageStage:
+    """Adds a text to an answer that has an image and nothing else to show. Wants blocks one after the other.
+
+    That the image is dropped is declared by whoever drops it.
+    """
+
+    def __init__(self) -> None:
+        self._blocks = 0
+        self._shown = False
+        """something else has come that every client can show"""
+        self._images = False
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        for event in events:
+            if type(event) is BlockStart:
+                self._blocks += 1
+                self._see(event.block)
+            elif type(event) is ResponseStart or type(event) is Finish:
+                self._images = self._images or _beside(event.extras)
+        if self._images and not self._shown and type(events[-1]) is Finish:
+            index = self._blocks
+            events[-1:] = [BlockStart(index, Text(text="")), Delta(index, NOTE), BlockStop(index), events[-1]]
+        return events
+
+    def _see(self, block: Block) -> None:
+        if _is_image(block):
+            self._images = True
+        elif type(block) not in _SILENT:
+            self._shown = True
+
+
+def _is_image(block: Block) -> bool:
+    if isinstance(block, HostedCall):
+        return block.tool is HostedKind.IMAGE
+    return isinstance(block, Image) or (isinstance(block, Native) and "image" in block.type)
+
+
+def _beside(extras: Extras) -> bool:
+    """Whether the message has images beside its content, as those of OpenRouter."""
+    message = extras.get("message") if extras else None
+    return type(message) is dict and bool(message.get("images"))
