@@ -66,7 +66,7 @@ def _call(visit: Visit, body: bytes) -> Call:
 
 
 def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
-    if visit.responder.started:
+    if visit.responder.started or relay.tells_in_band(error):
         relay.fail_in_band(error)
     else:
         visit.refuse(failure_from(error, visit.entry.client))

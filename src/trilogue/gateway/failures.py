@@ -13,6 +13,7 @@ from trilogue.pool.journey import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.registry import codec
+from trilogue.protocols.signals import FINAL_CODES
 from trilogue.serving import Headers
 
 LOOP = "gateway_loop"
@@ -91,7 +92,7 @@ def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorRep
     status = failure.status if failure.protocol is None and failure.status else reply.status
     if status == OVERLOADED and client is not Protocol.MESSAGES:
         status = 503
-    again = status in _RETRYABLE and failure.kind not in _HOPELESS and failure.code not in (CREDENTIAL, QUOTA)
+    again = status in _RETRYABLE and failure.kind not in _HOPELESS and failure.code not in FINAL_CODES
     headers["x-should-retry"] = "true" if again else "false"
     return ErrorReply(status, reply.body, headers)
 

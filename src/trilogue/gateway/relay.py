@@ -276,10 +276,16 @@ class Relay:
         passage = self._passage if self.spoken else None
         self.responder.send(passage.keepalive() if passage else b": keepalive\n\n")
 
+    def tells_in_band(self, error: UpstreamError) -> bool:
+        """Whether clients understand this failure only inside a stream, even if that has to begin with it."""
+        client = self.call.client
+        return self.call.stream and failure_of(error, client).kind in codec(client).streamed_failures
+
     def fail_in_band(self, error: UpstreamError) -> None:
-        """Tell a client whose answer has begun that it will not be complete."""
+        """Tell a client inside the stream that its answer will not be complete."""
         failure = upstream_failure(failure_of(error, self.call.client))
         self.record.failed(failure)
+        self._commit(None, self.request_losses)
         # Of an answer that was held back the client knows nothing: the error stands for itself.
         passage = self._passage if self.spoken else None
         out = b"" if passage is None or passage.done else passage.fail(UpstreamFailure(failure))

@@ -17,6 +17,7 @@ from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.error_text import error_text
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.retry import retry_after, retry_headers, span
+from trilogue.protocols.signals import TOO_LONG
 from trilogue.protocols.statuses import STATUSES
 
 _MAX_MESSAGE = 2_000
@@ -76,8 +77,7 @@ _VAGUE = frozenset({FailureKind.INVALID_REQUEST, FailureKind.SERVER})
 """kinds whose names servers also use for finer things that the message or the status tells"""
 
 _HINTS = (
-    (re.compile(r"maximum context|context (length|window|size)|too many tokens", re.IGNORECASE),
-     FailureKind.CONTEXT_LENGTH),
+    (TOO_LONG, FailureKind.CONTEXT_LENGTH),
     (re.compile(r"exceeded your current quota", re.IGNORECASE), FailureKind.QUOTA),
     (re.compile(r"incorrect api key|invalid api key", re.IGNORECASE), FailureKind.AUTHENTICATION),
     (re.compile(r"model not found|model .* does not exist", re.IGNORECASE), FailureKind.MODEL_NOT_FOUND),

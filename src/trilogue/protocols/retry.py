@@ -7,21 +7,9 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from trilogue.model import Failure, FailureKind
+from trilogue.model import Failure
+from trilogue.protocols.signals import may_pass
 
-RETRY_HELPS = frozenset(
-    {
-        FailureKind.CONFLICT,
-        FailureKind.RATE_LIMIT,
-        FailureKind.SERVER,
-        FailureKind.OVERLOADED,
-        FailureKind.TIMEOUT,
-        FailureKind.UNAVAILABLE,
-        FailureKind.UPSTREAM_PROTOCOL,
-        FailureKind.UPSTREAM_TRUNCATED,
-        FailureKind.UPSTREAM_CONNECT,
-    }
-)
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)"
 _DATES = (
     re.compile(
@@ -89,7 +77,7 @@ def span(text: str) -> float | None:
 
 def retry_headers(failure: Failure) -> dict[str, str]:
     """What the official SDKs look at before they try again."""
-    if failure.kind not in RETRY_HELPS:
+    if not may_pass(failure):
         return {"x-should-retry": "false"}
     headers = {"x-should-retry": "true"}
     if failure.retry_after is not None:

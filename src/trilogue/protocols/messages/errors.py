@@ -17,6 +17,7 @@ from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages.wire import PROTOCOL
 from trilogue.protocols.retry import retry_after, retry_headers
+from trilogue.protocols.signals import TOO_LONG
 from trilogue.protocols.statuses import STATUSES
 
 _TYPES = {
@@ -45,12 +46,11 @@ _CODES = {
     "thread_not_found": FailureKind.NOT_FOUND,
 }
 
-_TOO_LONG = re.compile(r"prompt is too long|context (window|limit)|maximum.{0,20}context", re.IGNORECASE)
 _OFFICIAL_TOO_LONG = re.compile(r"prompt is too long|exceed context limit", re.IGNORECASE)
 _NO_MONEY = re.compile(r"credit balance is too low|spend(ing)? limit|usage limits?", re.IGNORECASE)
 _NO_MODEL = re.compile(r"^model:|model .*not (found|exist)", re.IGNORECASE)
 _MESSAGES = (
-    (FailureKind.INVALID_REQUEST, _TOO_LONG, FailureKind.CONTEXT_LENGTH),
+    (FailureKind.INVALID_REQUEST, TOO_LONG, FailureKind.CONTEXT_LENGTH),
     (FailureKind.INVALID_REQUEST, _NO_MONEY, FailureKind.QUOTA),
     (FailureKind.NOT_FOUND, _NO_MODEL, FailureKind.MODEL_NOT_FOUND),
 )
