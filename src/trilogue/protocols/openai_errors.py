@@ -18,7 +18,7 @@ from trilogue.protocols.error_text import error_text
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.retry import retry_after, retry_headers, span
 from trilogue.protocols.signals import TOO_LONG
-from trilogue.protocols.statuses import STATUSES
+from trilogue.protocols.statuses import OURS, STATUSES, reply_status
 
 _MAX_MESSAGE = 2_000
 _MAX_NESTING = 5
@@ -259,9 +259,9 @@ def _kind(status: int, names: tuple[str | None, ...], message: str) -> FailureKi
 def write_failure(failure: Failure, protocol: Protocol) -> dict[str, Json]:
     """The `error` object. Names of another provider's protocol are replaced by OpenAI's own."""
     _, kind, code = _REPLIES[failure.kind]
-    if failure.protocol in _OPENAI:
+    if failure.protocol in _OPENAI and failure.status not in OURS:
         kind = failure.type or kind
-    if failure.protocol is not Protocol.MESSAGES:
+    if failure.protocol is not Protocol.MESSAGES and failure.status not in OURS:
         code = failure.code or code
     param = failure.param if failure.protocol in (protocol, None) else None
     return {"message": failure.message, "type": kind, "param": param, "code": code}
@@ -269,8 +269,6 @@ def write_failure(failure: Failure, protocol: Protocol) -> dict[str, Json]:
 
 def write_error(failure: Failure, request_id: str, protocol: Protocol) -> ErrorReply:
     """The failure as an HTTP answer of the official API."""
-    status = _REPLIES[failure.kind][0]
-    if failure.protocol in _OPENAI and 400 <= failure.status < 600:
-        status = failure.status
+    status = reply_status(failure, _REPLIES[failure.kind][0], own=failure.protocol in _OPENAI)
     headers = {"x-request-id": request_id} if request_id else {}
     return ErrorReply(status, {"error": write_failure(failure, protocol)}, headers | retry_headers(failure))
