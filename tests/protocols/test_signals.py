@@ -132,3 +132,13 @@ def test_a_full_context_is_known_by_its_words(protocol: Protocol, text: str) -> 
     assert TOO_LONG.search(text)
     body = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": text}}).encode()
     assert codec(protocol).decode_error(400, {}, body).kind is FailureKind.CONTEXT_LENGTH
+
+
+@pytest.mark.parametrize("client", [Protocol.CHAT, Protocol.RESPONSES])
+def test_a_full_context_is_said_in_openais_words(client: Protocol) -> None:
+    """LiteLLM, and with it aider, knows it by the message and not by the code."""
+    failure = Failure(kind=FailureKind.CONTEXT_LENGTH, message=FULL[0], status=400, protocol=Protocol.MESSAGES)
+    error = codec(client).encode_error(failure, "").body["error"]
+    assert isinstance(error, dict)
+    assert error["message"] == f"This model's maximum context length is exceeded: {FULL[0]}"
+    assert error["code"] == "context_length_exceeded"

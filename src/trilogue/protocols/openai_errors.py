@@ -84,6 +84,12 @@ _HINTS = (
 )  # fmt: skip
 """what only the words tell; they count where the status says no more than that the request is wrong"""
 
+_OFFICIAL_TOO_LONG = re.compile(
+    r"maximum context (length|limit)|context window|exceed context limit|available context size"
+    r"|maximum number of tokens",
+    re.IGNORECASE,
+)
+
 _REPLIES: dict[FailureKind, tuple[int, str, str | None]] = {
     FailureKind.INVALID_REQUEST: (400, "invalid_request_error", None),
     FailureKind.CONTEXT_LENGTH: (400, "invalid_request_error", "context_length_exceeded"),
@@ -264,7 +270,11 @@ def write_failure(failure: Failure, protocol: Protocol) -> dict[str, Json]:
     if failure.protocol is not Protocol.MESSAGES and failure.status not in OURS:
         code = failure.code or code
     param = failure.param if failure.protocol in (protocol, None) else None
-    return {"message": failure.message, "type": kind, "param": param, "code": code}
+    message = failure.message
+    if failure.kind is FailureKind.CONTEXT_LENGTH and not _OFFICIAL_TOO_LONG.search(message):
+        # LiteLLM, and so aider, goes by OpenAI's words and not by its code.
+        message = f"This model's maximum context length is exceeded: {message}"
+    return {"message": message, "type": kind, "param": param, "code": code}
 
 
 def write_error(failure: Failure, request_id: str, protocol: Protocol) -> ErrorReply:
