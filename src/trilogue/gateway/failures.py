@@ -6,6 +6,8 @@ our credential is our problem, so its 401 becomes a 503.
 
 from __future__ import annotations
 
+import time
+
 from trilogue.errors import ClientError, TrilogueError, UpstreamError
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool.classify import LOOP_TEXT
@@ -13,8 +15,10 @@ from trilogue.pool.journey import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.registry import codec
+from trilogue.protocols.retry import http_date
 from trilogue.protocols.signals import FINAL_CODES
 from trilogue.serving import Headers
+from trilogue.upstream import UpstreamResponse
 
 LOOP = "gateway_loop"
 LOOP_STATUS = 508
@@ -76,6 +80,14 @@ def failure_from(error: TrilogueError, protocol: Protocol) -> Failure:
 def plain_failure(status: int, message: str, code: str) -> Failure:
     """A failure that the gateway itself found: no key, no such path, a body too large."""
     return Failure(kind=_KINDS.get(status, FailureKind.SERVER), message=message, status=status, code=code)
+
+
+def error_headers(response: UpstreamResponse) -> dict[str, str]:
+    """The headers of an upstream's error. They have a date: a `retry-after` that is one counts from it."""
+    headers = dict(response.headers)
+    if http_date(headers.get("date", "")) is None:
+        headers["date"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
+    return headers
 
 
 def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorReply:

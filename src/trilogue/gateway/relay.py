@@ -17,7 +17,7 @@ from msgspec import Struct
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.beginning import Beginning, is_stream
 from trilogue.gateway.call import Call
-from trilogue.gateway.failures import upstream_failure
+from trilogue.gateway.failures import error_headers, upstream_failure
 from trilogue.gateway.heart import Progress
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
@@ -117,7 +117,7 @@ class Relay:
                 f"the upstream answered with a redirect ({response.status}), not with an answer"
             )
         body = self.blank.body(await error_body(response))
-        failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
+        failure = codec(upstream).decode_error(response.status, error_headers(response), body)
         if failure.kind is FailureKind.RATE_LIMIT:
             failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
         raise UpstreamFailure(failure)

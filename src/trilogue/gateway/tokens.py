@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
 from trilogue.gateway.call import read_head, with_model
+from trilogue.gateway.failures import error_headers
 from trilogue.gateway.forwarding import with_query
 from trilogue.gateway.outbound import own_body
 from trilogue.gateway.provider import Account, Provider
@@ -127,7 +128,7 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked)
         response, answer = await _answered(transport, request, provider.clocks.total)
     if response.status >= 400:
         answer = account.blank.body(answer)
-        failure = codec(protocol).decode_error(response.status, dict(response.headers), answer)
+        failure = codec(protocol).decode_error(response.status, error_headers(response), answer)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)
