@@ -125,6 +125,15 @@ def test_retry_after_a_date(gateway: Gateway, up: ScriptedUpstream, client: Prot
     assert 25 <= int(answer.headers["retry-after"]) <= 31
 
 
+@EVERY_PAIR
+@pytest.mark.parametrize("model", ["empty", "text", "tools", "reasoning"])
+def test_an_empty_answer_shows_in_the_log(gateway: Gateway, pair: Pair, model: str) -> None:
+    """It is no error, but someone will ask why the agent stopped."""
+    answer = ask(gateway, pair, model)
+    assert answer.status_code == 200
+    assert gateway.record(answer.headers["x-request-id"])["empty"] is (model == "empty")
+
+
 SPENT = {
     Protocol.CHAT: {"message": "You exceeded your current quota", "code": "insufficient_quota"},
     Protocol.MESSAGES: {

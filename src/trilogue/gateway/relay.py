@@ -24,7 +24,7 @@ from trilogue.gateway.passage import Passage, PassThrough
 from trilogue.gateway.record import Record, loss_codes, milliseconds
 from trilogue.gateway.redact import Blank
 from trilogue.gateway.services import Services
-from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
+from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Reasoning, Response, Usage
 from trilogue.pool import reset_delay, with_headers
 from trilogue.protocols.codec import Glance
 from trilogue.protocols.decoding import failure_of
@@ -133,10 +133,11 @@ class Relay:
             down = translate_response(
                 body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
             )
-            seen, body = Glance("", down.response.usage), dump(down.body)
+            seen, body = Glance("", down.response.usage, _is_empty(down.response)), dump(down.body)
             losses = [*losses, *down.losses]
             self._keep(attempt, down.body)
         self.record.answered(seen.usage, losses)
+        self.record.empty = seen.empty
         headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(self.record.losses)]
         self.spoken = True
         self.responder.reply(200, headers, body)
@@ -244,6 +245,7 @@ class Relay:
 
     def _finish(self, passage: Passage, attempt: Outbound) -> Answered:
         self.record.answered(passage.usage, [*attempt.losses, *passage.losses])
+        self.record.empty = passage.finish is not None and not passage.has_content
         failure = self.blank.failure(passage.failed.failure) if passage.failed is not None else None
         if failure is not None:
             self.record.failed(failure)
@@ -323,7 +325,12 @@ def _seen(upstream: Protocol, body: bytes) -> Glance:
     if seen is not None:
         return seen
     answer = codec(upstream).decode_response(parse_upstream(body, whole=True))
-    return Glance(answer.id, answer.usage)
+    return Glance(answer.id, answer.usage, _is_empty(answer))
+
+
+def _is_empty(answer: Response) -> bool:
+    """Whether there is nothing in it but reasoning."""
+    return all([type(block) is Reasoning for block in answer.blocks])
 
 
 async def error_body(response: UpstreamResponse) -> bytes:

@@ -60,6 +60,8 @@ class Glance(Struct, frozen=True):
 
     id: str
     usage: Usage | None
+    empty: bool = False
+    """there is nothing in it but reasoning"""
 
 
 class Codec(Struct, frozen=True, kw_only=True):
