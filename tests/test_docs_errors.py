@@ -53,7 +53,7 @@ def test_every_error_code_is_documented() -> None:
 
 def rows() -> dict[str, list[str]]:
     """The cells behind each code of the table."""
-    found = {}
+    found: dict[str, list[str]] = {}
     for line in PAGE.read_text("utf-8").split("\n"):
         cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
         if len(cells) == 6 and cells[0] not in ("code", "---"):

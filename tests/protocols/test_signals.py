@@ -51,7 +51,8 @@ SAID = "the upstream closed the connection in the middle of the answer"
 def told(client: Protocol, failure: Failure) -> dict[str, Any]:
     """The last event that a client gets."""
     sent = codec(client).encoder(Reply(request_id="req_1")).encode([Failed(failure)])
-    return [json.loads(line[5:]) for line in sent.decode().split("\n") if line.startswith("data:")][-1]
+    events: list[dict[str, Any]] = [json.loads(line[5:]) for line in sent.decode().split("\n") if line[:5] == "data:"]
+    return events[-1]
 
 
 def opencode_retries(client: Protocol, event: dict[str, Any]) -> bool:

@@ -144,8 +144,8 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) ->
     known = services.pools.pools[step.provider].lessons.of(step.model)
     remedies = (*known, *relay.remedies) if relay.remedies else known
     attempt = outbound(call, Place(provider, account, step.model, remedies), services)
-    if losses:
-        attempt = replace(attempt, losses=[*losses, *attempt.losses])
+    if losses or call.losses:
+        attempt = replace(attempt, losses=[*call.losses, *losses, *attempt.losses])
     record.upstream = attempt.protocol.short
     relay.attempt = attempt
     relay.request_losses = attempt.losses
