@@ -93,8 +93,15 @@ BROKEN = {
         ["keys[1]: is the same key as keys[0] (line 1)"],
     ),
     "the same name twice": (
-        "keys: [{name: a, key: env:KEY}, {name: a, key: x}]\n",
+        "keys: [{name: a, key: env:KEY}, {name: a, key: another-key}]\n",
         ['keys[1].name: "a" is there twice (line 1)'],
+    ),
+    "a key that can be guessed": (
+        "keys: [env:KEY, x, '1234567', '12345678']\n",
+        [
+            "keys[1]: must have at least 8 characters (line 1)",
+            "keys[2]: must have at least 8 characters (line 1)",
+        ],
     ),
     "unknown protocol": (
         "providers: {a: {protocol: openai_response}}\n",
@@ -242,7 +249,7 @@ def test_broken_file(name: str, tmp_path: Path) -> None:
     """Every line names the setting, says what is wrong, and where."""
     text, lines = BROKEN[name]
     with pytest.raises(ConfigError) as caught:
-        parse(text.encode(), {"KEY": "a-key", "EMPTY": " "}, tmp_path)
+        parse(text.encode(), {"KEY": "a-client-key", "EMPTY": " "}, tmp_path)
     assert str(caught.value).splitlines() == lines
     assert "sesame" not in str(caught.value)
 

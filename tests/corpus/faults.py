@@ -34,6 +34,7 @@ MESSAGES_TYPES = {
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
+    422: "invalid_request_error",
     429: "rate_limit_error",
     500: "api_error",
 }
@@ -46,7 +47,7 @@ def judge_error(recording: Recording, target: Protocol) -> Verdict:
     failure = codec(recording.protocol).decode_error(status, headers, recording.error_bytes)
     reply = codec(target).encode_error(failure, "req_1")
     verdict = Verdict()
-    wanted = _status(recording, target, reply.status)
+    wanted = _status(recording, reply.status)
     if reply.status != wanted:
         verdict.problems.append(f"status {status} became {reply.status}")
     verdict.problems += [
@@ -61,12 +62,10 @@ def judge_error(recording: Recording, target: Protocol) -> Verdict:
     return verdict
 
 
-def _status(recording: Recording, target: Protocol, found: int) -> int:
-    """The status as it was, as the target's protocol has it, or as the message says better than the status did."""
+def _status(recording: Recording, found: int) -> int:
+    """The status as it was, or as the message says better than the status did."""
     status = recording.status or 0
     message = error_of(recording.data.get("response"))[1].lower()
-    if status == 422 and target is MESSAGES:
-        return 400
     if status == 400 and (found, True) in ((404, "model" in message), (401, "api key" in message)):
         return found
     return status

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.gateway.process import QUICK, Started, started, until
 from tests.gateway.wire import CASES, Outcome, exchange, name, outcome, outcomes, request
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
+from trilogue.lint import lint_stream
 from trilogue.model import Protocol
 
 
@@ -80,9 +82,40 @@ def test_a_failing_upstream_is_told_to_every_client(quick: Started, scenario: st
     in_stream, how, in_whole = FAULTS[scenario]
     found = asyncio.run(outcomes(quick.url, scenario))
     for case in CASES:
-        client, _, stream = case
+        client, upstream, stream = case
         expected = (in_stream, how) if stream else (in_whole, "http")
+        if expected == (OVERLOADED, "stream") and client is Protocol.RESPONSES and upstream is not client:
+            # Codex gives up at server_is_overloaded and tries again at this.
+            expected = (replace(OVERLOADED, code="server_error"), "stream")
         check(found[name(case)], client, *expected)
+
+
+@pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
+def test_a_full_context_is_told_to_responses_clients_inside_the_stream(quick: Started, protocol: Protocol) -> None:
+    """Codex makes its history shorter when it reads it there; at an HTTP error it is stuck."""
+    data = request(Protocol.RESPONSES, f"{protocol.short}/error-400-context", stream=True)
+    answer = asyncio.run(exchange(quick.url, data))
+    assert answer.status == 200
+    assert lint_stream(Protocol.RESPONSES, answer.body) == []
+    events = [json.loads(line[5:]) for line in answer.body.split(b"\n") if line.startswith(b"data:")]
+    assert [event["type"] for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "error",
+        "response.failed",
+    ]
+    assert events[-1]["response"]["error"]["code"] == events[-2]["code"] == "context_length_exceeded"
+    assert "prompt is too long" in events[-1]["response"]["error"]["message"]
+    until(lambda: quick.lines[-1].get("model") == f"{protocol.short}/error-400-context")
+    assert quick.lines[-1]["error"].startswith("context_length")
+    assert quick.lines[-1]["status"] == 200
+
+
+def test_a_full_context_is_an_http_error_elsewhere(quick: Started) -> None:
+    """Whole answers have no stream to tell it in, and clients of the other protocols know it by its status."""
+    for case, found in asyncio.run(outcomes(quick.url, "error-400-context")).items():
+        streamed = case.startswith("responses") and case.endswith("stream")
+        assert (found.how, found.status) == (("stream", 200) if streamed else ("http", 400))
 
 
 @pytest.mark.parametrize("scenario", GOOD)

@@ -72,7 +72,9 @@ def test_after_the_first_token(gateway: Gateway, up: ScriptedUpstream, pair: Pai
         found = lint_stream(pair.client, exchange.body, request=exchange.asked)
         assert [str(finding) for finding in found if finding.severity == "error"] == []
     assert isinstance(error, openai.APIError | anthropic.APIError)
-    assert _kind(error) == ("overloaded" if model == "stream-error-mid" else "server")
+    # Codex gives up at OpenAI's code for it, so that only an upstream of its own protocol says it inside a stream.
+    told = pair.client is not Protocol.RESPONSES or pair.same
+    assert _kind(error) == ("overloaded" if model == "stream-error-mid" and told else "server")
 
 
 NO_REQUESTS = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from email.utils import formatdate
 from typing import Any
 
 import pytest
@@ -110,6 +112,26 @@ def test_retry_after(gateway: Gateway, up: ScriptedUpstream, client: Protocol, s
     assert answer.status_code == 429
     assert answer.headers.get("retry-after") == told
     assert answer.headers["x-should-retry"] == "true"
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("date", [{}, {"date": "yesterday"}], ids=["none", "broken"])
+def test_retry_after_a_date(gateway: Gateway, up: ScriptedUpstream, client: Protocol, date: dict[str, str]) -> None:
+    """An answer that does not say when it was given was given now."""
+    then = formatdate(time.time() + 30, usegmt=True)
+    headers = [("retry-after", then), *date.items()]
+    up.say(json_answer(429, headers, {"error": {"message": "slow down", "type": "rate_limit_error"}}))
+    answer = ask(gateway, Pair(client, Protocol.CHAT, False))
+    assert 25 <= int(answer.headers["retry-after"]) <= 31
+
+
+@EVERY_PAIR
+@pytest.mark.parametrize("model", ["empty", "text", "tools", "reasoning"])
+def test_an_empty_answer_shows_in_the_log(gateway: Gateway, pair: Pair, model: str) -> None:
+    """It is no error, but someone will ask why the agent stopped."""
+    answer = ask(gateway, pair, model)
+    assert answer.status_code == 200
+    assert gateway.record(answer.headers["x-request-id"])["empty"] is (model == "empty")
 
 
 SPENT = {

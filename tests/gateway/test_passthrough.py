@@ -38,6 +38,37 @@ def test_request_bytes(gateway: Gateway, up: ScriptedUpstream, client: Protocol,
     assert up.last().query == "beta=true&x=%20y"
 
 
+def fields(body: bytes) -> list[tuple[str, Any]]:
+    """The fields of a request, each as often as it is there."""
+    found: list[tuple[str, Any]] = json.loads(body, object_pairs_hook=list)
+    return found
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("name", ["model", r"m\u006fdel"])
+@pytest.mark.parametrize("first", ["no-such-model", "responses/no-such-model", "{client}/text", "text"])
+def test_two_models(gateway: Gateway, up: ScriptedUpstream, client: Protocol, name: str, first: str) -> None:
+    """The last one routes the request, and an upstream that goes by the first must not see another."""
+    rest = json.dumps(body(client, f"{client.short}/text", stream=False)).removeprefix("{")
+    sent = f'{{"{name}": "{first.format(client=client.short)}", {rest}'.encode()
+    answer = gateway.http.post(PATHS[client], content=sent, headers={"content-type": "application/json"})
+    assert answer.status_code == 200
+    assert [value for field, value in fields(up.last().body) if field == "model"] == ["text"]
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize(("first", "last"), [(True, False), (False, True)])
+def test_streaming_said_twice(
+    gateway: Gateway, up: ScriptedUpstream, client: Protocol, first: bool, last: bool
+) -> None:
+    """The upstream is asked for what the client is going to get."""
+    rest = json.dumps(body(client, f"{client.short}/text", stream=last) | {"stream": last}).removeprefix("{")
+    sent = f'{{"stream": {json.dumps(first)}, {rest}'.encode()
+    answer = gateway.http.post(PATHS[client], content=sent, headers={"content-type": "application/json"})
+    assert answer.headers["content-type"].startswith("text/event-stream") is last
+    assert [value for field, value in fields(up.last().body) if field == "stream"] == [last]
+
+
 @EVERY_CLIENT
 def test_a_key_in_odd_places_stays_here(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """Some clients show it twice: the place where it is not looked for is no way to an upstream either."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -44,3 +47,45 @@ def test_every_part_of_a_failure() -> None:
     assert KEY not in repr(blank)
     assert (blank.kind, blank.status) == (failure.kind, failure.status)
     assert Blank([KEY]).failure(Failure(kind=FailureKind.SERVER, message="\ud800")).message == "\ud800"
+
+
+PLAIN = "Zx81kQ0wJm77TtRr55"
+"""a key without any vendor's prefix"""
+
+
+@pytest.mark.parametrize("before", [b"", b"u", b"user:", b"Bearer "])
+@pytest.mark.parametrize("alphabet", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("key", [KEY, PLAIN, "\u00fb\u00ff\u00fe>>??~~pass"])
+def test_base64(key: str, alphabet: Callable[[bytes], bytes], before: bytes) -> None:
+    """As in a header that an upstream quotes: any name may stand before the key, and it may be cut."""
+    coded = alphabet(before + key.encode("latin-1"))
+    shown = coded[len(base64.b64encode(before).rstrip(b"=")) + 1 :].rstrip(b"=")
+    for text in (coded, coded + b"==", coded.replace(b"/", b"\\/")):
+        left = Blank([key]).body(b"bad credentials: " + text)
+        assert b"***" in left
+        assert shown[:12] not in left
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["Zx81****", "Zx81kQ***Rr55", "Zx81...Rr55", "Zx81\u2026", "Zx81k\u2022\u2022\u2022", "Zx81kQ0w", "Zx81kQ0wJm"],
+)
+def test_beginnings_of_keys_without_a_prefix(shown: str) -> None:
+    """Vendors show the first characters of the key that they refuse, and mask the rest or leave it out."""
+    assert Blank([PLAIN]).text(f"Key {shown} is bad") == "Key *** is bad"
+    body = Blank([PLAIN]).body(json.dumps({"m": f"Key {shown} is bad"}).encode())
+    assert json.loads(body) == {"m": "Key *** is bad"}
+
+
+def test_words_are_no_beginnings() -> None:
+    """A key that someone made of words does not blank them."""
+    text = "the upstream is upstream... of nothing; Zx81 and Zx81kQ are short"
+    assert Blank(["upstream-secret-1", PLAIN]).text(text) == text.replace("upstream...", "***")
+
+
+@pytest.mark.parametrize("count", [4, 11, 12, 199])
+def test_a_key_of_one_character_takes_no_time(count: int) -> None:
+    """Patterns with many optional parts can take for ever."""
+    started = time.perf_counter()
+    Blank(["a" * 200]).text(f"{'a' * count} " * 1000)
+    assert time.perf_counter() - started < 2

@@ -33,7 +33,7 @@ OPENAI: tuple[tuple[int, Body, int, str], ...] = (
     (404, openai("invalid_request_error", "model_not_found"), 404, "not_found_error"),
     (409, openai("conflict", None), 409, "conflict_error"),
     (413, openai("invalid_request_error", "request_too_large"), 413, "request_too_large"),
-    (422, openai("invalid_request_error", None), 400, "invalid_request_error"),
+    (422, openai("invalid_request_error", None), 422, "invalid_request_error"),
     (429, openai("rate_limit_error", "rate_limit_exceeded"), 429, "rate_limit_error"),
     (429, openai("insufficient_quota", "insufficient_quota"), 429, "rate_limit_error"),
     (500, openai("server_error", None), 500, "api_error"),

@@ -160,3 +160,41 @@ def test_router_refuses_a_bad_table() -> None:
     """Who builds a router without the checks of the configuration still gets them."""
     with pytest.raises(ValueError, match="there is no provider"):
         Router(PROVIDERS, {}, [Route(match="x", provider="nobody")])
+
+
+ONE = Provider("local", (CHAT,), ("qwen",))
+BARE = Provider("local", (CHAT,))
+ANY = Route(match="*", provider="local", model="qwen")
+
+
+@pytest.mark.parametrize(
+    ("router", "name"),
+    [
+        (Router([ONE]), "qwen"),
+        (Router([ONE], {"fast": "local/qwen"}), "fast"),
+        (Router([BARE], {"fast": "local/qwen"}), "fast"),
+        (Router([BARE], {"fast": "local/qwen", "slow": "fast"}), "fast"),
+        (Router([ONE, Provider("messages", (MESSAGES,))]), "qwen"),
+        (Router([ONE], routes=[ANY]), "qwen"),
+        (
+            Router(
+                [BARE], routes=[Route(match="m", targets=(RouteTarget.parse("local/a"), RouteTarget.parse("local/b")))]
+            ),
+            "m",
+        ),
+        (Router([BARE]), None),
+        (Router([Provider("local", (CHAT,), ("a", "b"))]), None),
+        (Router([ONE], {"fast": "local/other"}), None),
+        (Router([ONE], routes=[Route(match="*", provider="local")]), None),
+        (Router([ONE], routes=[Route(match="gpt-*", provider="local", model="qwen")]), None),
+    ],
+)
+def test_the_only_model(router: Router, name: str | None) -> None:
+    """All that has a name leads to the same place."""
+    assert router.only_model() == name
+    if name is not None:
+        assert router.resolve(name).targets
+
+
+def test_several_routes_have_no_only_model(router: Router) -> None:
+    assert router.only_model() is None

@@ -48,6 +48,12 @@ ERRORS: dict[str, Refused] = {
     "error-400": Refused(
         400, "max_tokens: must be positive", ("invalid_request_error", "invalid_value"), "invalid_request_error"
     ),
+    "error-400-context": Refused(
+        400,
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        ("invalid_request_error", "context_length_exceeded"),
+        "invalid_request_error",
+    ),
     "error-401": BAD_KEY,
     "error-402": Refused(
         402, "Your credit balance is too low.", ("insufficient_quota", "insufficient_quota"), "billing_error"

@@ -115,7 +115,7 @@ class ClientKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key that clients may use. A text alone is short for `key`."""
 
     key: Secret
-    """the key: `env:NAME`, `file:path`, or the text itself"""
+    """the key: `env:NAME`, `file:path`, or the text itself; 8 characters or more"""
     name: str = ""
     """name in the log; by default key-1, key-2, …"""
     mode: Mode | None = None

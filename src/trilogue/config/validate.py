@@ -17,6 +17,8 @@ from trilogue.routing.names import name_fault
 
 MIN_SEAL_KEY = 32
 MIN_ADMIN_KEY = 16
+MIN_CLIENT_KEY = 8
+"""characters; less can be tried out in seconds"""
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _SET_BY_GATEWAY = OF_CONNECTION | {"accept-encoding", "content-type"}
@@ -55,6 +57,8 @@ def _check_keys(config: Config) -> Found:
         same = next((other for other in range(index) if config.keys[other].key == key.key), None)
         if same is not None and key.key:
             yield f"keys[{index}]", f"is the same key as keys[{same}]"
+        if key.key and len(key.key.reveal()) < MIN_CLIENT_KEY:
+            yield f"keys[{index}]", f"must have at least {MIN_CLIENT_KEY} characters"
 
 
 def _check_admin(config: Config) -> Found:

@@ -152,8 +152,8 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) ->
     if refused is not None and (refused.provider, refused.model) == (step.provider, step.model):
         remedies = (*remedies, *refused.remedies)
     attempt = outbound(call, Place(provider, account, step.model, remedies), services)
-    if losses:
-        attempt = replace(attempt, losses=[*losses, *attempt.losses])
+    if losses or call.losses:
+        attempt = replace(attempt, losses=[*call.losses, *losses, *attempt.losses])
     record.upstream = attempt.protocol.short
     relay.attempt = attempt
     relay.request_losses = attempt.losses

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest
-from trilogue.model import Protocol
+from trilogue.model import Loss, Protocol
 from trilogue.protocols.jsontext import DECODE_ERRORS, dump, parse_request
 from trilogue.upstream import HeaderPairs
 
@@ -25,6 +25,7 @@ class _Head(Struct):
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _MOST_PLACES = 8
 """places in a body that look like the model's name; with more, the body is written anew"""
+_MODEL_NAME, _STREAM_NAME = b'"model"', b'"stream"'
 _USUAL_LENGTH = 200
 """of a model's name"""
 
@@ -48,10 +49,65 @@ class Call(Struct, kw_only=True, gc=False):
     strict: bool = False
     request_id: str = ""
     key_name: str = ""
+    losses: tuple[Loss, ...] = ()
+    """what was decided for the client before the request was routed"""
 
 
-def read_head(body: bytes) -> tuple[str, bool]:
-    """The model and whether to stream. Whatever is wrong with the body is the client's mistake, said in one line."""
+class Asked(Struct, frozen=True):
+    """A body that means the same to everyone who reads it, and what decides where it goes."""
+
+    body: bytes
+    model: str
+    stream: bool
+    losses: tuple[Loss, ...] = ()
+
+
+def read_asked(body: bytes, only_model: str | None, *, strict: bool) -> Asked:
+    """What a request asks for. `only_model`: the one that there is, for a request that names none.
+
+    Whatever is wrong with the body is the client's mistake, said in one line.
+    """
+    model, stream = _read_head(body)
+    body = _without_doubles(body)
+    if model:
+        return Asked(body, model, stream)
+    if only_model is None or strict:
+        raise BadRequest("model is required", path="model")
+    fields = _decode_fields(body)
+    fields["model"] = Raw(dump(only_model))
+    return Asked(dump(fields), only_model, stream, (Loss("model.defaulted", "model", only_model),))
+
+
+def _without_doubles(body: bytes) -> bytes:
+    """The body with its model, and whether to stream, said once.
+
+    Of a field that is there twice we go by the last, and some servers by the first: a request must not go to one model
+    here and ask for another there. Written anew only if it may be so; values stay byte for byte.
+    """
+    if body.find(rb"\u006") >= 0 or body.find(rb"\u007") >= 0:
+        # The name of a field may be spelled with escapes.
+        return dump(_decode_fields(body))
+    if any([body.count(name) > 1 and _is_double(body, name) for name in (_MODEL_NAME, _STREAM_NAME)]):
+        return dump(_decode_fields(body))
+    return body
+
+
+def _is_double(body: bytes, name: bytes) -> bool:
+    """Whether a field of the request is there twice. Tools and their schemas may have fields of the same name."""
+    at = -1
+    for _ in range(_MOST_PLACES):
+        at = body.find(name, at + 1)
+        if at < 0:
+            break
+        head = _decode_head(body[:at] + name.upper() + body[at + len(name) :])
+        if (head.model if name is _MODEL_NAME else head.stream) is None:
+            # Without this one there is none.
+            return False
+    return True
+
+
+def _read_head(body: bytes) -> tuple[str, bool]:
+    """The model, if there is one, and whether to stream."""
     try:
         if not body.isascii():
             # The parser looks into the texts that it needs, and only into those.
@@ -61,9 +117,7 @@ def read_head(body: bytes) -> tuple[str, bool]:
         # The generic parser says what is wrong with the JSON, or else it is one of the two fields.
         parse_request(body)
         raise BadRequest("model must be a string and stream a boolean", path="model") from None
-    if not head.model:
-        raise BadRequest("model is required", path="model")
-    return head.model, bool(head.stream)
+    return head.model or "", bool(head.stream)
 
 
 def read_model(body: bytes) -> str:

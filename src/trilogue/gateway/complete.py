@@ -10,7 +10,7 @@ from functools import partial
 
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.attempts import first_that_answers
-from trilogue.gateway.call import Call, read_head
+from trilogue.gateway.call import Call, read_asked
 from trilogue.gateway.clocks import LATE, Clocks
 from trilogue.gateway.failures import failure_from, plain_failure
 from trilogue.gateway.heart import Heart
@@ -48,25 +48,27 @@ async def handle(visit: Visit) -> None:
 
 def _call(visit: Visit, body: bytes) -> Call:
     request, entry, record = visit.request, visit.entry, visit.record
-    model, stream = read_head(body)
-    record.model, record.stream = sane(model), stream
+    strict = visit.strict
+    asked = read_asked(body, entry.services.only_model, strict=strict)
+    record.model, record.stream = sane(asked.model), asked.stream
     return Call(
         client=entry.client,
-        body=body,
-        model=model,
-        stream=stream,
+        body=asked.body,
+        model=asked.model,
+        stream=asked.stream,
         headers=request.headers,
         forwarded=entry.forwarded,
         hop=entry.hop,
         query=entry.query,
-        strict=visit.strict,
+        strict=strict,
         request_id=visit.request_id,
         key_name=record.key,
+        losses=asked.losses,
     )
 
 
 def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
-    if visit.responder.started:
+    if visit.responder.started or relay.tells_in_band(error):
         relay.fail_in_band(error)
     else:
         visit.refuse(failure_from(error, visit.entry.client))

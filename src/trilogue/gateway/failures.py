@@ -6,6 +6,8 @@ our credential is our problem, so its 401 becomes a 503.
 
 from __future__ import annotations
 
+import time
+
 from trilogue.errors import ClientError, TrilogueError, UpstreamError
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool.classify import LOOP_TEXT
@@ -13,7 +15,10 @@ from trilogue.pool.journey import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.decoding import failure_of
 from trilogue.protocols.registry import codec
+from trilogue.protocols.retry import http_date
+from trilogue.protocols.signals import FINAL_CODES
 from trilogue.serving import Headers
+from trilogue.upstream import UpstreamResponse
 
 LOOP = "gateway_loop"
 LOOP_STATUS = 508
@@ -77,6 +82,14 @@ def plain_failure(status: int, message: str, code: str) -> Failure:
     return Failure(kind=_KINDS.get(status, FailureKind.SERVER), message=message, status=status, code=code)
 
 
+def error_headers(response: UpstreamResponse) -> dict[str, str]:
+    """The headers of an upstream's error. They have a date: a `retry-after` that is one counts from it."""
+    headers = dict(response.headers)
+    if http_date(headers.get("date", "")) is None:
+        headers["date"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
+    return headers
+
+
 def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorReply:
     """The HTTP answer in the client's own shape, with what SDKs need to decide whether to try again."""
     reply = codec(client).encode_error(failure, request_id)
@@ -91,7 +104,7 @@ def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorRep
     status = failure.status if failure.protocol is None and failure.status else reply.status
     if status == OVERLOADED and client is not Protocol.MESSAGES:
         status = 503
-    again = status in _RETRYABLE and failure.kind not in _HOPELESS and failure.code not in (CREDENTIAL, QUOTA)
+    again = status in _RETRYABLE and failure.kind not in _HOPELESS and failure.code not in FINAL_CODES
     headers["x-should-retry"] = "true" if again else "false"
     return ErrorReply(status, reply.body, headers)
 

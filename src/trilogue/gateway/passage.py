@@ -19,6 +19,7 @@ from trilogue.model import (
     Json,
     Loss,
     Protocol,
+    Reasoning,
     ResponseStart,
     Usage,
     events_of,
@@ -38,6 +39,8 @@ class Passage(Interface):
     """the last bytes completed an event that means something; a ping does not"""
     started: bool
     """content has come: the answer is under way"""
+    has_content: bool
+    """more than reasoning has come"""
     failed: Failed | None
     finish: Finish | None
 
@@ -81,6 +84,7 @@ class PassThrough:
         self.done = False
         self.moved = False
         self.started = False
+        self.has_content = False
         self.failed: Failed | None = None
         self.finish: Finish | None = None
         self.response_id = ""
@@ -195,6 +199,7 @@ class PassThrough:
         for event in events:
             if type(event) is BlockStart:
                 self.started = True
+                self.has_content = self.has_content or type(event.block) is not Reasoning
             elif type(event) is ResponseStart:
                 self.response_id = event.id
                 self._start = event

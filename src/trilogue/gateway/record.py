@@ -28,6 +28,8 @@ class Record(Line, kw_only=True, eq=False, gc=False):
     stream: bool = False
     status: int = 0
     error: str | None = None
+    empty: bool = False
+    """the answer is complete, and there is nothing in it but reasoning"""
     losses: tuple[str, ...] = ()
     ttft_ms: float | None = None
     """until the first content came, of a streamed answer"""

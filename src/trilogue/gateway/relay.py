@@ -18,7 +18,7 @@ from msgspec import Struct
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.beginning import Beginning, is_stream
 from trilogue.gateway.call import Call
-from trilogue.gateway.failures import upstream_failure
+from trilogue.gateway.failures import error_headers, upstream_failure
 from trilogue.gateway.heart import Progress
 from trilogue.gateway.outbound import Outbound
 from trilogue.gateway.passage import Passage, PassThrough
@@ -26,7 +26,7 @@ from trilogue.gateway.record import Record, loss_codes, milliseconds
 from trilogue.gateway.redact import Blank
 from trilogue.gateway.renaming import RenamingPassThrough, renamed
 from trilogue.gateway.services import Services
-from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
+from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Reasoning, Response, Usage
 from trilogue.pool import reset_delay, with_headers
 from trilogue.protocols.codec import Glance
 from trilogue.protocols.decoding import failure_of
@@ -127,7 +127,7 @@ class Relay:
                 f"the upstream answered with a redirect ({response.status}), not with an answer"
             )
         body = self.blank.body(await error_body(response))
-        failure = codec(upstream).decode_error(response.status, dict(response.headers), body)
+        failure = codec(upstream).decode_error(response.status, error_headers(response), body)
         if failure.kind is FailureKind.RATE_LIMIT:
             failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
         raise UpstreamFailure(failure)
@@ -148,10 +148,11 @@ class Relay:
             down = translate_response(
                 body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
             )
-            seen, body = Glance("", down.response.usage), dump(down.body)
+            seen, body = Glance("", down.response.usage, _is_empty(down.response)), dump(down.body)
             losses = [*losses, *down.losses]
             self._keep(attempt, down.body)
         self.record.answered(seen.usage, losses)
+        self.record.empty = seen.empty
         headers = [*JSON_HEADERS, *kept_headers(response), *loss_header(self.record.losses)]
         self.spoken = True
         self.responder.reply(200, headers, body)
@@ -259,6 +260,7 @@ class Relay:
 
     def _finish(self, passage: Passage, attempt: Outbound) -> Answered:
         self.record.answered(passage.usage, [*attempt.losses, *passage.losses])
+        self.record.empty = passage.finish is not None and not passage.has_content
         failure = self.blank.failure(passage.failed.failure) if passage.failed is not None else None
         if failure is not None:
             self.record.failed(failure)
@@ -291,10 +293,16 @@ class Relay:
         passage = self._passage if self.spoken else None
         self.responder.send(passage.keepalive() if passage else b": keepalive\n\n")
 
+    def tells_in_band(self, error: UpstreamError) -> bool:
+        """Whether clients understand this failure only inside a stream, even if that has to begin with it."""
+        client = self.call.client
+        return self.call.stream and failure_of(error, client).kind in codec(client).streamed_failures
+
     def fail_in_band(self, error: UpstreamError) -> None:
-        """Tell a client whose answer has begun that it will not be complete."""
+        """Tell a client inside the stream that its answer will not be complete."""
         failure = upstream_failure(failure_of(error, self.call.client))
         self.record.failed(failure)
+        self._commit(None, self.request_losses)
         # Of an answer that was held back the client knows nothing: the error stands for itself.
         passage = self._passage if self.spoken else None
         out = b"" if passage is None or passage.done else passage.fail(UpstreamFailure(failure))
@@ -332,7 +340,12 @@ def _seen(upstream: Protocol, body: bytes) -> Glance:
     if seen is not None:
         return seen
     answer = codec(upstream).decode_response(parse_upstream(body, whole=True))
-    return Glance(answer.id, answer.usage)
+    return Glance(answer.id, answer.usage, _is_empty(answer))
+
+
+def _is_empty(answer: Response) -> bool:
+    """Whether there is nothing in it but reasoning."""
+    return all([type(block) is Reasoning for block in answer.blocks])
 
 
 async def error_body(response: UpstreamResponse) -> bytes:

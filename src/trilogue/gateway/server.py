@@ -17,6 +17,7 @@ from trilogue.gateway import heap
 from trilogue.gateway.accounts import Accounts
 from trilogue.gateway.admin import Admin
 from trilogue.gateway.app import Gateway, not_http
+from trilogue.gateway.descriptors import Descriptors
 from trilogue.gateway.journal import journal
 from trilogue.gateway.logs import configure_logging
 from trilogue.gateway.services import Services
@@ -51,6 +52,7 @@ class Worker:
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
+        self._descriptors = Descriptors()
         self._quiet = 0
         """ticks since a request was seen"""
         self._siblings: asyncio.Server | None = None
@@ -117,6 +119,7 @@ class Worker:
         # Also without requests: counts are to be seen elsewhere, and what a hand has done is to be heard of.
         self._accounts.sync()
         journal.catch_up()
+        self._descriptors.look()
         self._tidy()
 
     def _tidy(self) -> None:

@@ -38,6 +38,7 @@ class Services:
         self.catalog = Catalog()
         self.items = ItemStore()
         self.router: Router = config.router()
+        self.only_model = self.router.only_model()
         self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}
         self.resolved = self._resolved.get
         """where a model goes, if that was asked before"""

@@ -10,9 +10,11 @@ import asyncio
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
-from trilogue.gateway.call import read_head, with_model
+from trilogue.gateway.call import read_asked, with_model
+from trilogue.gateway.failures import error_headers
 from trilogue.gateway.forwarding import with_query
 from trilogue.gateway.outbound import own_body
 from trilogue.gateway.provider import Account, Provider
@@ -52,9 +54,9 @@ class Count(Struct, frozen=True):
 async def handle(visit: Visit) -> None:
     """One count."""
     body = await visit.request.body(visit.entry.services.limits.max_body_bytes)
-    model, _ = read_head(body)
-    visit.record.model = model
-    target = (await targets_of(visit, model))[0]
+    asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict)
+    body, visit.record.model = asked.body, asked.model
+    target = (await targets_of(visit, asked.model))[0]
     provider = visit.entry.services.providers[target.provider]
     record = visit.record
     record.provider = provider.name
@@ -64,7 +66,8 @@ async def handle(visit: Visit) -> None:
     if protocol in PATHS and not provider.is_demo:
         with watching(visit):
             counted = await _counted(visit, body, provider, _Asked(protocol, target.model))
-    await _reply(visit, counted or _estimated(visit, body))
+    counted = counted or _estimated(visit, body)
+    await _reply(visit, replace(counted, losses=[*asked.losses, *counted.losses]))
 
 
 class _Asked(NamedTuple):
@@ -96,7 +99,7 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked)
         response, answer = await _answered(transport, request, provider.clocks.total)
     if response.status >= 400:
         answer = account.blank.body(answer)
-        failure = codec(protocol).decode_error(response.status, dict(response.headers), answer)
+        failure = codec(protocol).decode_error(response.status, error_headers(response), answer)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)

@@ -29,6 +29,9 @@ class Loss(Struct, frozen=True):
 
 
 LOSSES: dict[str, LossRule] = {
+    "model.defaulted": LossRule(
+        "a request without a model, at a gateway whose aliases, routes and models all lead to one", "that one is asked"
+    ),
     "role.developer_merged": LossRule(
         "a developer message goes to a protocol with one prompt role", "sent as system text"
     ),

@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from trilogue.model import Failure, HostedKind, Json, Ledger, Protocol, Request, Response, Usage, protocol_of
+from trilogue.model import (
+    Failure,
+    FailureKind,
+    HostedKind,
+    Json,
+    Ledger,
+    Protocol,
+    Request,
+    Response,
+    Usage,
+    protocol_of,
+)
 from trilogue.profiles import Profile, profile_for, vendor_named
 from trilogue.protocols.decoding import StreamDecoder
 from trilogue.protocols.encoding import StreamEncoder
@@ -49,6 +60,8 @@ class Glance(Struct, frozen=True):
 
     id: str
     usage: Usage | None
+    empty: bool = False
+    """there is nothing in it but reasoning"""
 
 
 class Codec(Struct, frozen=True, kw_only=True):
@@ -79,5 +92,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     """longest tool name"""
     stop_sequences: bool = True
     """has stop sequences; where not, the response is cut on its way back"""
+    streamed_failures: frozenset[FailureKind] = frozenset()
+    """what clients of a stream only understand inside of it, also if it is known before the stream begins"""
     response_fates: Fates = field(default_factory=dict)
     """what becomes of an answer's extras in another protocol; those not named are declared as resp.meta"""

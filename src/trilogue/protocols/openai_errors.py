@@ -17,7 +17,8 @@ from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.error_text import error_text
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.retry import retry_after, retry_headers, span
-from trilogue.protocols.statuses import STATUSES
+from trilogue.protocols.signals import TOO_LONG
+from trilogue.protocols.statuses import OURS, STATUSES, reply_status
 
 _MAX_MESSAGE = 2_000
 _MAX_NESTING = 5
@@ -76,13 +77,18 @@ _VAGUE = frozenset({FailureKind.INVALID_REQUEST, FailureKind.SERVER})
 """kinds whose names servers also use for finer things that the message or the status tells"""
 
 _HINTS = (
-    (re.compile(r"maximum context|context (length|window|size)|too many tokens", re.IGNORECASE),
-     FailureKind.CONTEXT_LENGTH),
+    (TOO_LONG, FailureKind.CONTEXT_LENGTH),
     (re.compile(r"exceeded your current quota", re.IGNORECASE), FailureKind.QUOTA),
     (re.compile(r"incorrect api key|invalid api key", re.IGNORECASE), FailureKind.AUTHENTICATION),
     (re.compile(r"model not found|model .* does not exist", re.IGNORECASE), FailureKind.MODEL_NOT_FOUND),
 )  # fmt: skip
 """what only the words tell; they count where the status says no more than that the request is wrong"""
+
+_OFFICIAL_TOO_LONG = re.compile(
+    r"maximum context (length|limit)|context window|exceed context limit|available context size"
+    r"|maximum number of tokens",
+    re.IGNORECASE,
+)
 
 _REPLIES: dict[FailureKind, tuple[int, str, str | None]] = {
     FailureKind.INVALID_REQUEST: (400, "invalid_request_error", None),
@@ -259,18 +265,20 @@ def _kind(status: int, names: tuple[str | None, ...], message: str) -> FailureKi
 def write_failure(failure: Failure, protocol: Protocol) -> dict[str, Json]:
     """The `error` object. Names of another provider's protocol are replaced by OpenAI's own."""
     _, kind, code = _REPLIES[failure.kind]
-    if failure.protocol in _OPENAI:
+    if failure.protocol in _OPENAI and failure.status not in OURS:
         kind = failure.type or kind
-    if failure.protocol is not Protocol.MESSAGES:
+    if failure.protocol is not Protocol.MESSAGES and failure.status not in OURS:
         code = failure.code or code
     param = failure.param if failure.protocol in (protocol, None) else None
-    return {"message": failure.message, "type": kind, "param": param, "code": code}
+    message = failure.message
+    if failure.kind is FailureKind.CONTEXT_LENGTH and not _OFFICIAL_TOO_LONG.search(message):
+        # LiteLLM, and so aider, goes by OpenAI's words and not by its code.
+        message = f"This model's maximum context length is exceeded: {message}"
+    return {"message": message, "type": kind, "param": param, "code": code}
 
 
 def write_error(failure: Failure, request_id: str, protocol: Protocol) -> ErrorReply:
     """The failure as an HTTP answer of the official API."""
-    status = _REPLIES[failure.kind][0]
-    if failure.protocol in _OPENAI and 400 <= failure.status < 600:
-        status = failure.status
+    status = reply_status(failure, _REPLIES[failure.kind][0], own=failure.protocol in _OPENAI)
     headers = {"x-request-id": request_id} if request_id else {}
     return ErrorReply(status, {"error": write_failure(failure, protocol)}, headers | retry_headers(failure))

@@ -7,21 +7,9 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from trilogue.model import Failure, FailureKind
+from trilogue.model import Failure
+from trilogue.protocols.signals import may_pass
 
-RETRY_HELPS = frozenset(
-    {
-        FailureKind.CONFLICT,
-        FailureKind.RATE_LIMIT,
-        FailureKind.SERVER,
-        FailureKind.OVERLOADED,
-        FailureKind.TIMEOUT,
-        FailureKind.UNAVAILABLE,
-        FailureKind.UPSTREAM_PROTOCOL,
-        FailureKind.UPSTREAM_TRUNCATED,
-        FailureKind.UPSTREAM_CONNECT,
-    }
-)
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)"
 _DATES = (
     re.compile(
@@ -39,7 +27,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
     """Seconds to wait: from milliseconds, seconds, a date, or else the words of the error. Header names in lower case.
 
-    A date counts from the answer's own `date`: there is no clock here.
+    A date counts from the answer's own `date`: there is no clock here. Who has one puts it there if it is missing.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds:
@@ -60,11 +48,12 @@ def _number(text: str | None) -> float | None:
 
 
 def _until(value: str, now: str | None) -> float | None:
-    end, start = _date(value), _date(now or "")
+    end, start = http_date(value), http_date(now or "")
     return None if end is None or start is None else max((end - start).total_seconds(), 0.0)
 
 
-def _date(text: str) -> datetime | None:
+def http_date(text: str) -> datetime | None:
+    """A date as HTTP headers have it, in UTC; None if it is none."""
     found = next((match for form in _DATES if (match := form.fullmatch(text.strip()))), None)
     if found is None or found["month"] not in _MONTHS:
         return None
@@ -89,7 +78,7 @@ def span(text: str) -> float | None:
 
 def retry_headers(failure: Failure) -> dict[str, str]:
     """What the official SDKs look at before they try again."""
-    if failure.kind not in RETRY_HELPS:
+    if not may_pass(failure):
         return {"x-should-retry": "false"}
     headers = {"x-should-retry": "true"}
     if failure.retry_after is not None:

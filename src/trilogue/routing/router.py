@@ -58,6 +58,14 @@ class Router:
         """What can be asked for: aliases, patterns, listed models, then every provider by its prefix."""
         return self._served
 
+    def only_model(self) -> str | None:
+        """The name to ask for where all aliases, routes and listed models lead to the same place; else None."""
+        names = [*self._aliases, *(route.example for route in self._routes), *self._listed]
+        if not names or None in names:
+            return None
+        targets = {self.resolve(name).targets for name in names if name is not None}
+        return names[0] if len(targets) == 1 else None
+
     def resolve(self, model: str, client: Protocol | None = None) -> Resolution:
         """Where this model goes. `client`: the protocol of the request; where a vendor has several providers, the one
         that speaks it is taken. Raises BadRequest for what is not a model name, NoRoute for what nobody serves.

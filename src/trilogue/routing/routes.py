@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from trilogue.routing.patterns import Kind, compile_match, expand
+from trilogue.routing.patterns import Kind, compile_match, expand, kind_of
 
 
 class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,11 +47,20 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CompiledRoute:
     """A route ready to use."""
 
-    __slots__ = ("_pattern", "_targets")
+    __slots__ = ("_pattern", "_targets", "example")
 
     def __init__(self, route: Route) -> None:
         self._pattern: re.Pattern[str] = compile_match(route.match, route.kind)
         self._targets = route.chain()
+        self.example = self._find_example(route)
+
+    def _find_example(self, route: Route) -> str | None:
+        """A name that goes this way, if every name that does goes to the same models; else None."""
+        if kind_of(route.match, route.kind) == "exact":
+            return route.match
+        models = [target.model for target in self._targets]
+        fixed = not any("$" in model for model in models)
+        return next((model for model in models if self._pattern.fullmatch(model)), None) if fixed else None
 
     def resolve(self, model: str) -> tuple[tuple[str, str], ...] | None:
         """Provider and upstream model of each target, or None if the route is not for this model."""

@@ -17,6 +17,7 @@ from trilogue.model import (
     Ledger,
     Loss,
     Protocol,
+    Reasoning,
     Response,
     Sequencer,
     Text,
@@ -145,6 +146,8 @@ class StreamTranslator:
         """the last bytes completed an event: the upstream makes progress"""
         self.started = False
         """content has come: the first block has begun, or the answer ended without one"""
+        self.has_content = False
+        """more than reasoning has come"""
         self.finish: Finish | None = None
         """how the answer ended, when it ended well"""
         self.failed: Failed | None = None
@@ -234,6 +237,7 @@ class StreamTranslator:
         for event in events:
             if type(event) is BlockStart:
                 self.started = True
+                self.has_content = self.has_content or type(event.block) is not Reasoning
             elif type(event) is Finish:
                 self.started = self.done = True
                 self.finish = event

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 
@@ -21,11 +22,17 @@ _VERIFY = {
 """OpenSSL's verification codes that people meet (X509_V_ERR_*)."""
 
 
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+"""the process, or the system, has no file descriptor left"""
+
+
 def connect_failure(error: OSError, *, proxy: bool) -> UpstreamConnect:
     """Why no connection came about. `proxy`: it was the egress proxy that we tried to reach."""
     peer = "the egress proxy" if proxy else "the upstream"
     if isinstance(error, ssl.SSLError):
         return tls_failure(error, proxy=proxy)
+    if error.errno in NO_DESCRIPTORS:
+        return UpstreamConnect("the gateway has run out of file descriptors", code="out_of_file_descriptors")
     if isinstance(error, socket.gaierror):
         return UpstreamConnect(f"the name of {peer} cannot be resolved", proxy=proxy)
     if isinstance(error, ConnectionRefusedError):

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.gateway.process import QUICK, started, until
-from tests.gateway.wire import address, exchange, outcome, reached, request
+from tests.gateway.wire import address, exchange, outcome, payload, post, reached, request
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within
 from trilogue.model import Protocol
@@ -123,11 +123,11 @@ def test_workers_do_not_outlive_their_supervisor(tmp_path: Path, up: ScriptedUps
 
 
 def test_out_of_file_descriptors(tmp_path: Path, up: ScriptedUpstream) -> None:
-    """Row 43: with all of them taken it neither spins nor dies, and recovers when some come back."""
+    """Row 43: with all of them taken it neither spins nor dies, says so, and recovers when some come back."""
+    log = tmp_path / "log"
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); {_start(tmp_path, up)}"
-    process = subprocess.Popen(
-        [sys.executable, "-c", limited], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    with log.open("w") as file:
+        process = subprocess.Popen([sys.executable, "-c", limited], stdout=subprocess.PIPE, stderr=file, text=True)
     assert process.stdout is not None
     url = process.stdout.readline().split(" ")[3]
 
@@ -136,6 +136,9 @@ def test_out_of_file_descriptors(tmp_path: Path, up: ScriptedUpstream) -> None:
         before = _cpu(process.pid)
         await asyncio.sleep(1)
         assert _cpu(process.pid) - before < 0.5
+        reader, asking = held[0]
+        asking.write(post("/v1/chat/completions", payload(Protocol.CHAT, "chat/text", stream=False), key=None))
+        assert b'"out_of_file_descriptors"' in await asyncio.wait_for(reader.readuntil(b"}}"), 5)
         for _, writer in held:
             writer.close()
         await asyncio.sleep(0.3)
@@ -144,6 +147,8 @@ def test_out_of_file_descriptors(tmp_path: Path, up: ScriptedUpstream) -> None:
 
     try:
         asyncio.run(main())
+        until(lambda: "there are file descriptors again" in log.read_text())
+        assert log.read_text().count("out of file descriptors: new connections are closed") == 1
     finally:
         process.kill()
         process.wait(5)

@@ -202,10 +202,11 @@ def test_hosted_calls_are_dropped_and_declared() -> None:
 
 @pytest.mark.parametrize("before", [(), (START,), (START, BlockStart(0, Text(text="")), Delta(0, "a"))])
 def test_failure(before: tuple[Event, ...]) -> None:
-    """The error is the last that the client gets."""
+    """The error is the last that the client gets, in words at which agents try again."""
     failure = Failure(kind=FailureKind.UPSTREAM_TRUNCATED, message="cut", code="upstream_truncated")
     last = write(*before, Failed(failure))[-1]
-    assert last == {"error": {"message": "cut", "type": "server_error", "param": None, "code": "upstream_truncated"}}
+    said = "Provider returned error: cut"
+    assert last == {"error": {"message": said, "type": "server_error", "param": None, "code": "upstream_truncated"}}
 
 
 def test_what_only_chat_knows_comes_with_the_finish() -> None:

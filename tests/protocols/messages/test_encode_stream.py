@@ -279,11 +279,11 @@ def test_fields_inside_the_delta_do_not_replace_those_of_the_event() -> None:
 
 def test_failures_end_the_stream() -> None:
     """One error event; nothing is closed and nothing follows."""
-    failure = Failure(kind=FailureKind.OVERLOADED, message="busy")
+    failure = Failure(kind=FailureKind.OVERLOADED, message="Overloaded")
     events, _ = encode(START, BlockStart(0, Text(text="")), Failed(failure), request_id="req_1")
     assert events[-1] == {
         "type": "error",
-        "error": {"type": "overloaded_error", "message": "busy"},
+        "error": {"type": "overloaded_error", "message": "Overloaded"},
         "request_id": "req_1",
     }
     assert names(encode(Failed(failure))[0]) == ["error"]

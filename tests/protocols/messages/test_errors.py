@@ -31,7 +31,7 @@ def error(kind: str, message: str = "m", **fields: Any) -> dict[str, Any]:
         (500, "api_error", FailureKind.SERVER),
         (504, "timeout_error", FailureKind.TIMEOUT),
         (529, "overloaded_error", FailureKind.OVERLOADED),
-        (418, "teapot_error", FailureKind.SERVER),
+        (418, "teapot_error", FailureKind.INVALID_REQUEST),
         (429, "teapot_error", FailureKind.RATE_LIMIT),
     ],
 )

@@ -291,18 +291,37 @@ def test_failure_in_mid_stream() -> None:
     error = Failure(kind=FailureKind.OVERLOADED, message="busy", protocol=Protocol.MESSAGES, type="overloaded_error")
     sent = encoder.encode([start, BlockStart(0, Text(text="")), Delta(0, "Hel"), Failed(error)])
     *_, nested, failed = parse(sent)
-    assert nested["error"]["code"] == failed["response"]["error"]["code"] == "server_is_overloaded"
+    # Codex gives up at server_is_overloaded, and tries again at server_error.
+    assert nested["error"]["code"] == failed["response"]["error"]["code"] == "server_error"
     assert nested["error"]["type"] == "server_error"
+    flat = ("code", "message", "param")
+    assert {name: nested[name] for name in flat} == {name: nested["error"][name] for name in flat}
     assert (failed["type"], failed["response"]["status"]) == ("response.failed", "failed")
     assert sdk.accumulate(Protocol.RESPONSES, sent).error is not None
 
 
 def test_failure_before_the_start() -> None:
-    """There is no response yet that could have failed."""
+    """A response begins with it: Codex does not read the error event, only the failed response."""
+    encoder = CODEC.encoder(Reply(body=BODY, model=str(BODY["model"]), seed="s"))
+    sent = encoder.encode([Failed(Failure(kind=FailureKind.SERVER, message="m"))])
+    events = parse(sent)
+    assert [event["type"] for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "error",
+        "response.failed",
+    ]
+    assert [event["sequence_number"] for event in events] == [0, 1, 2, 3]
+    assert lint_stream(Protocol.RESPONSES, sent, request=BODY) == []
+    assert sdk.accumulate(Protocol.RESPONSES, sent).error is not None
+
+
+def test_failure_behind_events_that_the_upstream_wrote() -> None:
+    """Nothing is announced twice: the numbers go on where they were."""
     encoder = CODEC.encoder(Reply(body=BODY))
-    sent = parse(encoder.encode([Failed(Failure(kind=FailureKind.SERVER, message="m"))]))
-    assert [event["type"] for event in sent] == ["error"]
-    assert sent[0]["sequence_number"] == 0
+    encoder.resume(7)
+    events = parse(encoder.encode([Failed(Failure(kind=FailureKind.SERVER, message="m"))]))
+    assert [(event["type"], event["sequence_number"]) for event in events] == [("error", 7), ("response.failed", 8)]
 
 
 @pytest.mark.parametrize("entry", [7, {"token": "a", "top_logprobs": 7}, {"token": "a", "top_logprobs": [7]}])

@@ -50,6 +50,7 @@ from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.extras import add_extras, restore_extras
 from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.reply import Reply
+from trilogue.protocols.signals import in_stream
 from trilogue.sse import frame_data
 
 _ROLE = b'{"role":"assistant","content":"","refusal":null}'
@@ -187,7 +188,7 @@ class ChatStreamEncoder(StreamEncoder):
         return {name: value for name, value in extras.items() if name not in _UNSAID}
 
     def on_failed(self, event: Failed) -> None:
-        self.out.append(frame_data(dump({"error": encode_failure(event.failure)})))
+        self.out.append(frame_data(dump({"error": encode_failure(in_stream(event.failure))})))
 
     def _begin_text(self, block: Text) -> None:
         self._flow(b'{"content":', b"}")

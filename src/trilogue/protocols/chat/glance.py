@@ -17,6 +17,17 @@ class _Choice(Struct):
     error: None = None
 
 
+class _Message(Struct):
+    """Where an answer can be; reasoning is none."""
+
+    content: Raw = Raw(b"null")
+    tool_calls: Raw = Raw(b"null")
+    refusal: Raw = Raw(b"null")
+    function_call: Raw = Raw(b"null")
+    audio: Raw = Raw(b"null")
+    images: Raw = Raw(b"null")
+
+
 class _InputDetails(Struct, forbid_unknown_fields=True):
     cached_tokens: int = 0
     cache_write_tokens: int | None = None
@@ -56,6 +67,9 @@ class _Answer(Struct):
 
 
 _decoder = msgspec.json.Decoder(_Answer)
+_message_decoder = msgspec.json.Decoder(_Message)
+_NOTHING = frozenset({b"null", b'""', b"[]", b"{}"})
+_SHORT = max(map(len, _NOTHING))
 _usage_decoder = msgspec.json.Decoder(_Usage)
 
 
@@ -67,7 +81,17 @@ def glance(body: bytes) -> Glance | None:
     for choice in answer.choices:
         if choice.finish_reason not in STOPS:
             return None
-    return Glance(answer.id or "", _usage(answer.usage))
+    return Glance(answer.id or "", _usage(answer.usage), all([_is_empty(choice.message) for choice in answer.choices]))
+
+
+def _is_empty(message: Raw) -> bool:
+    """Whether a message says nothing, and calls nothing."""
+    try:
+        said = _message_decoder.decode(message)
+    except DECODE_ERRORS:
+        return False
+    parts = (said.content, said.tool_calls, said.refusal, said.function_call, said.audio, said.images)
+    return all([len(part) <= _SHORT and bytes(part) in _NOTHING for part in parts])
 
 
 def _usage(raw: Raw) -> Usage | None:

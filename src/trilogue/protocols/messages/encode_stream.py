@@ -45,6 +45,7 @@ from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply, declare_doubts
+from trilogue.protocols.signals import in_stream
 from trilogue.protocols.tokens import estimate
 from trilogue.sse import COMMENT, frame
 
@@ -321,7 +322,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def on_failed(self, event: Failed) -> None:
         """An error event, and nothing after it."""
-        self.out.append(frame("error", dump(encode_failure(event.failure, self.reply.request_id))))
+        self.out.append(frame("error", dump(encode_failure(in_stream(event.failure), self.reply.request_id))))
 
     def _open(self, block: Wire, delta: bytes, field: bytes) -> None:
         self.out.append(_OPEN % (self._next, dump(block)))

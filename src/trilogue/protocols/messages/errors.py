@@ -17,7 +17,8 @@ from trilogue.protocols.fields import LooseFields
 from trilogue.protocols.jsontext import parse_object
 from trilogue.protocols.messages.wire import PROTOCOL
 from trilogue.protocols.retry import retry_after, retry_headers
-from trilogue.protocols.statuses import STATUSES
+from trilogue.protocols.signals import TOO_LONG
+from trilogue.protocols.statuses import OURS, STATUSES, reply_status
 
 _TYPES = {
     "invalid_request_error": FailureKind.INVALID_REQUEST,
@@ -45,18 +46,19 @@ _CODES = {
     "thread_not_found": FailureKind.NOT_FOUND,
 }
 
-_TOO_LONG = re.compile(r"prompt is too long|context (window|limit)|maximum.{0,20}context", re.IGNORECASE)
 _OFFICIAL_TOO_LONG = re.compile(r"prompt is too long|exceed context limit", re.IGNORECASE)
 _NO_MONEY = re.compile(r"credit balance is too low|spend(ing)? limit|usage limits?", re.IGNORECASE)
 _NO_MODEL = re.compile(r"^model:|model .*not (found|exist)", re.IGNORECASE)
 _MESSAGES = (
-    (FailureKind.INVALID_REQUEST, _TOO_LONG, FailureKind.CONTEXT_LENGTH),
+    (FailureKind.INVALID_REQUEST, TOO_LONG, FailureKind.CONTEXT_LENGTH),
     (FailureKind.INVALID_REQUEST, _NO_MONEY, FailureKind.QUOTA),
     (FailureKind.NOT_FOUND, _NO_MODEL, FailureKind.MODEL_NOT_FOUND),
 )
 """what only the text of an error tells: a kind, a pattern, the finer kind"""
 
 _STATUSES = {**STATUSES, 503: FailureKind.UNAVAILABLE}
+_VAGUE = frozenset({FailureKind.INVALID_REQUEST, FailureKind.SERVER})
+"""kinds whose types servers also use for finer things that the status tells"""
 
 _WRAPPERS = ("error", "upstream_error", "detail", "cause")
 _MAX_MESSAGE = 2000
@@ -129,7 +131,12 @@ def _first_text(error: dict[str, Json], *names: str) -> str | None:
 
 def _kind(code: str | None, name: str | None, status: int, message: str) -> FailureKind:
     named = _CODES.get(code or "") or _CODES.get(name or "") or _TYPES.get(name or "")
-    kind = named or _STATUSES.get(status) or FailureKind.SERVER
+    by_status = _STATUSES.get(status)
+    if named is None or (named in _VAGUE and by_status is not None):
+        unknown = FailureKind.INVALID_REQUEST if 400 <= status < 500 else FailureKind.SERVER
+        kind = by_status or unknown
+    else:
+        kind = named
     for coarse, pattern, fine in _MESSAGES:
         if kind is coarse and pattern.search(message):
             return fine
@@ -172,7 +179,7 @@ _ANSWERS: dict[FailureKind, tuple[int, str]] = {
 
 def encode_error(failure: Failure, request_id: str) -> ErrorReply:
     """The HTTP answer for a failure. The upstream's own request id stays inside."""
-    status, _ = _ANSWERS[failure.kind]
+    status = reply_status(failure, _ANSWERS[failure.kind][0], own=False)
     headers = {"request-id": request_id} if request_id else {}
     return ErrorReply(status, encode_failure(failure, request_id), headers | retry_headers(failure))
 
@@ -184,7 +191,7 @@ def encode_failure(failure: Failure, request_id: str) -> dict[str, Json]:
         # The type says no more than that the request is wrong: agents compact when they read these words.
         message = f"prompt is too long: {message}"
     error: dict[str, Json] = {"type": _ANSWERS[failure.kind][1], "message": message}
-    if failure.protocol is PROTOCOL and isinstance(failure.native, dict):
+    if failure.protocol is PROTOCOL and isinstance(failure.native, dict) and failure.status not in OURS:
         error = _native_error(failure.native, error)
     elif failure.kind is FailureKind.QUOTA:
         error["details"] = {"error_code": "enforced_spend_limit_reached"}

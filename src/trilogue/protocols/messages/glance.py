@@ -24,6 +24,10 @@ class _Usage(Struct):
     server_tool_use: None = None
 
 
+class _Part(Struct):
+    type: str = ""
+
+
 class _Answer(Struct):
     """Whatever does not fit is looked at closely instead."""
 
@@ -37,13 +41,25 @@ class _Answer(Struct):
 
 
 _decoder = msgspec.json.Decoder(_Answer)
+_part_decoder = msgspec.json.Decoder(_Part)
+_REASONING = frozenset({"thinking", "redacted_thinking"})
 _usage_decoder = msgspec.json.Decoder(_Usage)
 
 
 def glance(body: bytes) -> Glance | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
-    return None if answer is None else Glance(answer.id or "", _usage(answer.usage))
+    if answer is None:
+        return None
+    empty = all(_is_reasoning(block) for block in answer.content)
+    return Glance(answer.id or "", _usage(answer.usage), empty)
+
+
+def _is_reasoning(part: Raw) -> bool:
+    try:
+        return _part_decoder.decode(part).type in _REASONING
+    except DECODE_ERRORS:
+        return False
 
 
 def _usage(raw: Raw) -> Usage | None:

@@ -9,7 +9,7 @@ from trilogue.protocols.responses.encode_request import encode_request
 from trilogue.protocols.responses.encode_response import encode_response
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.encode_tools import OFFERED
-from trilogue.protocols.responses.errors import decode_error, encode_error
+from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
 from trilogue.protocols.responses.glance import glance
 from trilogue.protocols.responses.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 
@@ -31,5 +31,6 @@ CODEC = Codec(
     custom_tools=True,
     name_limit=MAX_NAME,
     stop_sequences=False,
+    streamed_failures=STREAMED_FAILURES,
     response_fates=RESPONSE_FATES,
 )

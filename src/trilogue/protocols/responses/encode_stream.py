@@ -53,6 +53,7 @@ from trilogue.protocols.responses.output_reasoning import ReasoningItem
 from trilogue.protocols.responses.snapshot import echo, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
+from trilogue.protocols.signals import in_stream, responses_code
 
 
 class ResponsesStreamEncoder(StreamEncoder):
@@ -245,14 +246,26 @@ class ResponsesStreamEncoder(StreamEncoder):
         """The error for clients that raise on it, then the failed response for those that wait for the end."""
         if self._item is not None and not self._in_block:
             self._close(self._item, False)
-        error = encode_failure(event.failure)
-        error["code"] = error["code"] or error["type"]
-        self.event("error", {"error": error})
+        self._announce()
+        error = encode_failure(in_stream(event.failure))
+        error["code"] = code = responses_code(event.failure, str(error["code"] or error["type"]))
+        # Flat as in OpenAI's description of the event, nested as its SDKs want it before they raise.
+        self.event("error", {"code": code, "message": error["message"], "param": error["param"], "error": error})
+        failed = {**self._base, "status": "failed", "output": self._output}
+        failed["error"] = {"code": code, "message": error["message"]}
+        self.snapshot = failed
+        self.event("response.failed", {"response": failed})
+
+    def _announce(self) -> None:
+        """Begin a response that fails before anything was said of it: Codex goes by the failed response alone."""
         if self._base:
-            failed = {**self._base, "status": "failed", "output": self._output}
-            failed["error"] = {"code": error["code"], "message": error["message"]}
-            self.snapshot = failed
-            self.event("response.failed", {"response": failed})
+            return
+        start = ResponseStart(protocol=PROTOCOL, id="", model="")
+        if self._sequence:
+            # The upstream wrote the events so far itself.
+            self._begin(start)
+        else:
+            self.on_start(start)
 
     def place(self, kind: str, given: str | None) -> tuple[int, str]:
         """The output index of a new item and its id: the upstream's own if it is of this protocol, else a new one."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trilogue.model import Failure, Json
+from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.openai_errors import read_error, read_failure, write_error, write_failure
 from trilogue.protocols.responses.wire import PROTOCOL
+
+STREAMED_FAILURES = frozenset({FailureKind.CONTEXT_LENGTH})
+"""OpenAI says it after `response.created`. Codex compacts its history when it reads it there, and gives up at a 400."""
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -26,6 +26,10 @@ class _Usage(Struct):
     input_tokens_details: _InputDetails | None = None
 
 
+class _Part(Struct):
+    type: str = ""
+
+
 class _Answer(Struct):
     """Whatever does not fit is looked at closely instead."""
 
@@ -39,13 +43,25 @@ class _Answer(Struct):
 
 
 _decoder = msgspec.json.Decoder(_Answer)
+_part_decoder = msgspec.json.Decoder(_Part)
+_REASONING = frozenset({"reasoning"})
 _usage_decoder = msgspec.json.Decoder(_Usage)
 
 
 def glance(body: bytes) -> Glance | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
-    return None if answer is None else Glance(answer.id or "", _usage(answer.usage, answer.tool_usage))
+    if answer is None:
+        return None
+    empty = all(_is_reasoning(item) for item in answer.output)
+    return Glance(answer.id or "", _usage(answer.usage, answer.tool_usage), empty)
+
+
+def _is_reasoning(part: Raw) -> bool:
+    try:
+        return _part_decoder.decode(part).type in _REASONING
+    except DECODE_ERRORS:
+        return False
 
 
 def _usage(raw: Raw, tool_usage: dict[str, Any] | None) -> Usage | None:
