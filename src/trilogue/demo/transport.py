@@ -102,7 +102,7 @@ class DemoTransport:
 
     def _reply(self, asked: Request, body: dict[str, Json]) -> Reply:
         source = self._model.protocol
-        return Reply(body=body, model=asked.model, created=int(self._clock()), source=source)
+        return Reply(body=body, model=asked.model, created=int(self._clock()), clock=self._clock, source=source)
 
     async def _answer(self, asked: Request, reply: Reply) -> DemoResponse:
         if not asked.stream:

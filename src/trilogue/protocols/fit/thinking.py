@@ -48,7 +48,7 @@ def fit_thinking(request: Request, out: Outgoing, target: Protocol) -> Request:
     if out.profile.reasons == "never":
         return _never(request, out)
     if target is Protocol.MESSAGES:
-        thinking = _native_mode(request, out) if out.native else _mode(request, out)
+        thinking = _native_mode(request, out) if out.native else _displayed(_mode(request, out), out)
         if thinking is not None and thinking.mode is ThinkingMode.BUDGET and _rules_out(request, out):
             out.ledger.add("thinking.dropped_forced_tool", _path(request))
             thinking = None
@@ -209,6 +209,16 @@ def _mode(request: Request, out: Outgoing) -> Thinking | None:
         return replace(fitted or Thinking(), effort=effort) if fitted or effort else None
     out.ledger.add("thinking.mode", request.where("thinking"))
     return None
+
+
+def _displayed(fitted: Thinking | None, out: Outgoing) -> Thinking | None:
+    """Return settings that show no more thinking than the client asked for.
+
+    Responses shows a summary only where one is asked for; many models of Messages show it unless told otherwise.
+    """
+    if fitted is None or out.source is not Protocol.RESPONSES or fitted.mode not in _THINKS:
+        return fitted
+    return fitted if fitted.visibility is not None else replace(fitted, visibility="omitted")
 
 
 def _effort_of(wanted: Thinking, request: Request, out: Outgoing) -> Effort | None:

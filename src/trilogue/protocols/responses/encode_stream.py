@@ -141,8 +141,10 @@ class ResponsesStreamEncoder(StreamEncoder):
             "output": self._output,
             "usage": encode_usage(end.usage, self.native, self.reply.ledger),
             "incomplete_details": incomplete,
-            **service_tier(end.tier, final, self.reply),
+            **service_tier(end.tier, self.reply),
         }
+        if status == "completed" and final.get("completed_at") is None and "completed_at" in final:
+            final["completed_at"] = max(self.reply.now(), final["created_at"])
         if not self.native and end.usage is not None and end.usage.searches:
             final["tool_usage"] = tool_usage(end.usage.searches)
         return final
