@@ -67,8 +67,7 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
 
     What an upstream of this protocol said goes before what the client asked for.
     """
-    native = reply.source is PROTOCOL
-    if native and not reply.body:
+    if is_told(reply):
         return {**_EXPECTED, **(extras or {})}
     body = reply.body
     echoed = {**_ECHOED}
@@ -85,7 +84,12 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
     echoed["store"] = False
     echoed["completed_at"] = None
     echoed["tools"] = _tools(echoed["tools"])
-    return {**echoed, **(extras or {})} if native else echoed
+    return {**echoed, **(extras or {})} if reply.source is PROTOCOL else echoed
+
+
+def is_told(reply: Reply) -> bool:
+    """Tell whether the snapshot is an upstream's own, to be completed only where clients would break."""
+    return reply.source is PROTOCOL and not reply.body
 
 
 def _tools(given: Json) -> Json:
