@@ -267,8 +267,10 @@ _NOTE = re.compile(r"\[(?:image|file|document)[^\]]*\]")
 def _result(pair: Pair, before: Result, after: Result) -> list[str]:
     if _LEGAL_ID.fullmatch(before.id) and not after.id:
         return [f"result of {before.id} is missing"]
-    text = after.text.removeprefix(TOOL_ERROR).removeprefix(" ") if before.is_error else after.text
-    if before.is_error and not after.is_error and text == after.text:
+    # A text that says already that the tool failed is not marked again.
+    added = before.is_error and not before.text.startswith(TOOL_ERROR)
+    text = after.text.removeprefix(TOOL_ERROR).removeprefix(" ") if added else after.text
+    if added and not after.is_error and text == after.text:
         return [f"error mark of {before.id} is gone"]
     if before.is_error and not after.is_error and not pair.excused("is_error"):
         return [f"error mark of {before.id} became text, undeclared"]

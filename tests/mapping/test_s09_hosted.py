@@ -556,6 +556,67 @@ def test_what_was_looked_for_comes_back(action: dict[str, Any]) -> None:
         assert "fur" in json.dumps(item)
 
 
+SOURCES = {"type": "search", "query": "a", "sources": [{"type": "url", "url": "https://cats.com"}]}
+
+
+@pytest.mark.parametrize(
+    ("item", "result"),
+    [
+        ({**LOOKED, "action": SOURCES}, "web_search_tool_result"),
+        ({**LOOKED, "action": {"type": "search", "query": "a"}}, "web_search_tool_result"),
+        ({**LOOKED, "action": {"type": "open_page", "url": "https://cats.com"}}, "web_fetch_tool_result"),
+        (
+            {"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "code": "1", "container_id": "c"},
+            "code_execution_tool_result",
+        ),
+        ({"type": "mcp_call", "id": "m", "server_label": "s", "name": "f", "arguments": "{}"}, "mcp_tool_result"),
+    ],
+)
+def test_a_messages_client_gets_no_call_without_its_result(item: Body, result: str) -> None:
+    """Whole and streamed, also where the upstream shows nothing of it; and Messages upstreams get none back either."""
+    output = [item, message_item(output_text("Cats."))]
+    whole = Answer("hosted", "R>M", {"output": output}).run().body["content"]
+    stream = b"".join(
+        b"data: %b\n\n" % json.dumps(event).encode()
+        for event in (
+            {"type": "response.created", "response": {"id": "r", "model": "m", "output": []}},
+            *({"type": "response.output_item.done", "output_index": n, "item": i} for n, i in enumerate(output)),
+            {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": output}},
+        )
+    )
+    translator = trilogue.StreamTranslator(source="responses", target="messages")
+    told = translator.feed(stream) + translator.close()
+    collected = trilogue.collect_stream(told, protocol="messages")["content"]
+    for content in (whole, collected):
+        assert [block["type"] for block in content[1:]] == [result, "text"]
+        assert content[1]["tool_use_id"] == content[0]["id"]
+    for pair in ("M>M", "R>M"):
+        turns = {"messages": [USER, {"role": "assistant", "content": whole}, USER]}
+        back: Body = turns if pair == "M>M" else {"input": [USER, *output, USER]}
+        sent = Ask("history", pair, back).run().body["messages"]
+        assert "srvtoolu" not in json.dumps(sent)
+
+
+def test_what_a_search_found_is_asked_for_shown_and_sent_back() -> None:
+    """Claude Code lists the links. To Responses they go back as they came; to Messages they go in words."""
+    asked = Ask("search", "M>R", {"tools": [SEARCH["M"]]}).run()
+    assert "web_search_call.action.sources" in asked.body["include"]
+    without = Ask("no search", "M>R", {}).run()
+    assert "web_search_call.action.sources" not in without.body.get("include", [])
+    output = [{**LOOKED, "action": SOURCES}, message_item(output_text("Cats."))]
+    content = Answer("search", "R>M", {"output": output}).run().body["content"]
+    (hit,) = content[1]["content"]
+    assert (hit["url"], hit["title"]) == ("https://cats.com", "https://cats.com")
+    assert hit["encrypted_content"].startswith("trl1.")
+    history = {"messages": [USER, {"role": "assistant", "content": content}, USER]}
+    home = Ask("history", "M>R", history).run()
+    assert home.body["input"][1]["action"]["sources"] == SOURCES["sources"]
+    assert home.losses == []
+    elsewhere = Ask("history", "M>M", history).run()
+    assert "[found: https://cats.com https://cats.com]" in json.dumps(elsewhere.body["messages"])
+    assert "web_search.replay" in codes(elsewhere.losses)
+
+
 SHELL = {"type": "server_tool_use", "id": "srvtoolu_3", "name": "bash_code_execution", "input": {"command": "ls"}}
 SHELL_RESULT = {
     "type": "bash_code_execution_tool_result",

@@ -60,14 +60,27 @@ def clean(protocol: Protocol, body: dict[str, Any]) -> tuple[dict[str, Any], lis
                 },
                 TEXT,
             ),
-            said(TEXT),
-            ["web_search.replay at messages[1].content[0]", "web_search.replay at messages[1].content[1]"],
+            said({"type": "text", "text": "[web_search: {}]"}, {"type": "text", "text": "[found: t u]"}, TEXT),
+            ["hosted.history_as_text at messages[1].content[0]", "web_search.replay at messages[1].content[1]"],
         ),
     ],
 )
 def test_messages(given: dict[str, Any], kept: dict[str, Any], losses: list[str]) -> None:
     """Thinking, search results and citations of other providers go, the rest stays."""
     assert clean(Protocol.MESSAGES, {"messages": [USER, given, USER]}) == ({"messages": [USER, kept, USER]}, losses)
+
+
+def test_a_search_that_found_nothing_elsewhere() -> None:
+    """Nothing in it is sealed; the id tells that Anthropic did not run it."""
+    call = {"type": "server_tool_use", "name": "web_search", "input": {"query": "cats"}}
+    result: dict[str, Any] = {"type": "web_search_tool_result", "content": []}
+    ours = said({**call, "id": "srvtoolu_trl1"}, {**result, "tool_use_id": "srvtoolu_trl1"}, TEXT)
+    cleaned, losses = clean(Protocol.MESSAGES, {"messages": [USER, ours, USER]})
+    told = [block["text"] for block in cleaned["messages"][1]["content"]]
+    assert told == ['[web_search: {"query":"cats"}]', "[web_search result: none]", "Hi"]
+    assert [loss.split()[0] for loss in losses] == ["hosted.history_as_text"] * 2
+    theirs = {"messages": [USER, said({**call, "id": "srvtoolu_1"}, {**result, "tool_use_id": "srvtoolu_1"}), USER]}
+    assert without_sealed(theirs, Protocol.MESSAGES, Ledger()) is theirs
 
 
 def test_turn_of_which_nothing_is_left() -> None:

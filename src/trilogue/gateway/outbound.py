@@ -24,6 +24,7 @@ from trilogue.profiles import Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.messages.encode_request import extra_headers
+from trilogue.protocols.messages.hosted import OWN_CALL
 from trilogue.translate.billing import strip_billing
 from trilogue.translate.clean import without_sealed
 from trilogue.translate.exchange import Exchange
@@ -35,7 +36,8 @@ from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
 
-_SEALED = f'"{SEAL_PREFIX}'.encode()
+_OURS = (f'"{SEAL_PREFIX}'.encode(), OWN_CALL.encode())
+"""signs of what upstreams of other protocols have left in a history"""
 
 
 class Outbound(Struct, frozen=True, gc=False):
@@ -154,7 +156,7 @@ def _passed_on(call: Call, place: Place, sealer: Sealer) -> Outbound:
     losses: list[Loss] = []
     if not profile.keeps_state:
         refuse_state(body, call.client)
-    if body.find(_SEALED) >= 0:  # `in` is slower for bytes: it tries them as a number first
+    if _holds_ours(body):
         body, losses = own_body(body, call.client, call.strict, sealer)
     if model != call.model:
         body = with_model(body, call.model, model)
@@ -188,10 +190,15 @@ def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     return body, losses
 
 
+def _holds_ours(body: bytes) -> bool:
+    # `in` is slower for bytes: it tries them as a number first.
+    return any(body.find(sign) >= 0 for sign in _OURS)
+
+
 def own_body(body: bytes, protocol: Protocol, strict: bool, sealer: Sealer) -> tuple[bytes, list[Loss]]:
     """The body for an upstream of the client's own protocol: the same bytes, unless upstreams of other protocols have
     left in the history what only we can read."""
-    if body.find(_SEALED) < 0:
+    if not _holds_ours(body):
         return body, []
     ledger = Ledger()
     wire = parse_request(body)

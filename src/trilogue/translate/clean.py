@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from trilogue.model import SEAL_PREFIX, Json, Ledger, Protocol
+from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
+from trilogue.protocols.messages.wire import SERVER_RESULTS
+from trilogue.translate.foreign import HISTORY_AS_TEXT, note
 from trilogue.translate.seal import Sealer
 
 _Wire = dict[str, Json]
@@ -88,11 +92,7 @@ def _mid_loop(body: _Wire, changed: dict[int, _Wire | None]) -> bool:
 
 
 def _blocks(content: list[Json], path: str, cleaning: _Cleaning) -> list[Json]:
-    searches = {
-        block.get("tool_use_id")
-        for _, block in _objects(content)
-        if any(cleaning.is_sealed(hit.get("encrypted_content")) for _, hit in _objects(block.get("content")))
-    }
+    hosted = _foreign_calls(content, cleaning)
     kept: list[Json] = []
     for position, block in enumerate(content):
         here = f"{path}[{position}]"
@@ -100,11 +100,33 @@ def _blocks(content: list[Json], path: str, cleaning: _Cleaning) -> list[Json]:
             kept.append(block)
         elif cleaning.is_sealed(block.get("signature")) or cleaning.is_sealed(block.get("data")):
             cleaning.ledger.add("reasoning.foreign_dropped", here)
-        elif searches and (block.get("tool_use_id") or block.get("id")) in searches:
-            cleaning.ledger.add("web_search.replay", here)
+        elif hosted and (block.get("tool_use_id") or block.get("id")) in hosted:
+            kept.append(_told(block, here, cleaning))
         else:
             kept.append(_uncited(block, here, cleaning))
     return kept
+
+
+def _foreign_calls(content: list[Json], cleaning: _Cleaning) -> set[Json]:
+    """Ids of the hosted calls that upstreams of other protocols made. Those of another gateway hold its own tokens."""
+    calls: set[Json] = set()
+    for _, block in _objects(content):
+        call_id = block.get("tool_use_id") or block.get("id")
+        tokens = [hit["encrypted_content"] for _, hit in _objects(block.get("content")) if "encrypted_content" in hit]
+        if any(map(cleaning.is_sealed, tokens)):
+            calls.add(call_id)
+        elif isinstance(call_id, str) and call_id.startswith(OWN_CALL) and not tokens and block.get("type") in SERVER_RESULTS:
+            calls.add(call_id)
+    return calls
+
+
+def _told(block: _Wire, path: str, cleaning: _Cleaning) -> _Wire:
+    """A hosted call or its result in words: its provider takes neither without tokens of its own."""
+    searched = block.get("type") == "web_search_tool_result" and bool(block.get("content"))
+    cleaning.ledger.add("web_search.replay" if searched else HISTORY_AS_TEXT, path)
+    fields = LooseFields(block, path)
+    told = decode_result(fields, block) if block.get("type") in SERVER_RESULTS else decode_call(fields, block)
+    return {"type": "text", "text": note(told)}
 
 
 def _uncited(block: _Wire, path: str, cleaning: _Cleaning) -> _Wire:

@@ -139,7 +139,7 @@ def _adapt(
         request = prompts_by_user(request, ledger)
     plain = is_plain(request.turns)
     opener = Opener(sealer, target, ledger)
-    foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.searches(request))
+    foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.replayable(request))
     adapted, names, calls = foreign.request(request), NO_NAMES, NO_CALLS
     _refuse_empty(adapted)
     if plain and not (adapted.tools or adapted.tool_choice or adapted.namespaces):

@@ -204,6 +204,7 @@ MAX_NAME = 64
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
+SEARCH_SOURCES = "web_search_call.action.sources"
 """Values of `include`."""
 
 ID_PREFIXES = {
