@@ -277,27 +277,42 @@ LOCAL: Body = {
     "action": {"type": "exec", "command": ["ls"]},
 }
 LOCAL_OUTPUT: Body = {"type": "local_shell_call_output", "id": "ls_1", "output": "a.txt"}
+CALLED = {
+    "C": ("messages[1].tool_calls[0].function.arguments", "messages[2].content"),
+    "M": ("messages[1].content[0].input", "messages[2].content[0].content"),
+}
 OWN_TOOLS = tuple(
     Ask(
         f"{did['type']} in the history",
         f"R>{p}",
         {"input": [USER, did, came, USER]},
-        {
-            "messages[1]": like(role="assistant", content=holds(did["type"], *said[0])),
-            "messages[2]": like(role="user", content=holds(came["type"], *said[1])),
-        },
-        lost="hosted.history_as_text",
+        {CALLED[p][0]: holds(*said[0]), CALLED[p][1]: holds(*said[1])},
+        may="tool_result.is_error",
     )
     for did, came, *said in (
-        (SHELL_CALL, SHELL_OUTPUT, ["ls"], ["a.txt", "exit_code"]),
-        (PATCH, PATCHED, ["delete_file", "a.txt"], ["failed", "no such file"]),
+        (SHELL_CALL, SHELL_OUTPUT, ["ls"], ["a.txt", "[exit code 2]"]),
+        (PATCH, PATCHED, ["delete_file", "a.txt"], ["no such file"]),
         (LOCAL, LOCAL_OUTPUT, ["ls"], ["a.txt"]),
+        (LOCAL, {"type": "function_call_output", "call_id": "call_1", "output": "a.txt"}, ["ls"], ["a.txt"]),
     )
     for p in "CM"
 )
-"""What the client's own tools did is told in words, each by who said it; without it the model would do it again."""
+"""What the client's own tools did: calls and results, of functions that stand in for them."""
 
-CASES = (*OWN_TOOLS, *SEARCHES, *OTHERS, *HISTORY)
+UNPAIRED = tuple(
+    Ask(
+        f"{item['type']} without the other half",
+        f"R>{p}",
+        {"input": [USER, item, USER]},
+        {"messages": holds(item["type"], *said)},
+        lost="hosted.history_as_text",
+    )
+    for item, *said in ((SHELL_CALL, "ls"), (PATCHED, "no such file"), (LOCAL_OUTPUT, "a.txt"))
+    for p in "CM"
+)
+"""A call that was never answered, or an output of nothing: told in words, as nobody takes one alone."""
+
+CASES = (*OWN_TOOLS, *UNPAIRED, *SEARCHES, *OTHERS, *HISTORY)
 
 
 @rows(CASES)

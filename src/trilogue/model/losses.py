@@ -68,6 +68,10 @@ LOSSES: dict[str, LossRule] = {
     "tool.defer_loading": LossRule("deferred tool goes to a protocol without tool search", "offered from the start"),
     "tool.timing": LossRule("tool added in mid-conversation", "offered from the start"),
     "tool.option": LossRule("optional tool setting the target has no name for", "dropped"),
+    "tool.builtin_emulated": LossRule(
+        "tool that its protocol defines and the client runs (shell, editor, memory, patch)",
+        "a function with the documented fields; calls are turned back",
+    ),
     "tool.hosted_dropped": LossRule("hosted tool that the target cannot run", "not offered"),
     "tool_search.algorithm": LossRule("provider-side tool search", "the target's own search is used"),
     "tool_choice.allowed_filtered": LossRule("choice limited to some tools", "only those tools are offered"),
@@ -103,7 +107,9 @@ LOSSES: dict[str, LossRule] = {
     "reasoning.visibility": LossRule("how much reasoning to show", "the nearest setting"),
     "verbosity": LossRule("verbosity hint", "dropped"),
     "web_search.params": LossRule("web search setting the target has no name for", "dropped"),
-    "web_search.replay": LossRule("search results in the history without the provider's own token", "dropped"),
+    "web_search.replay": LossRule(
+        "search results in the history without the provider's own token", "told as a list of links"
+    ),
     "code_exec.container": LossRule("code execution container and its files", "a new container"),
     "hosted.history_as_text": LossRule("hosted tool call in the history", "told as a short note"),
     "hosted.result_dropped": LossRule("output of a hosted tool that the target has no form for", "dropped"),

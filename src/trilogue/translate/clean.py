@@ -113,9 +113,9 @@ def _foreign_calls(content: list[Json], cleaning: _Cleaning) -> set[Json]:
     for _, block in _objects(content):
         call_id = block.get("tool_use_id") or block.get("id")
         tokens = [hit["encrypted_content"] for _, hit in _objects(block.get("content")) if "encrypted_content" in hit]
-        if any(map(cleaning.is_sealed, tokens)):
-            calls.add(call_id)
-        elif isinstance(call_id, str) and call_id.startswith(OWN_CALL) and not tokens and block.get("type") in SERVER_RESULTS:
+        marked = isinstance(call_id, str) and call_id.startswith(OWN_CALL)
+        unseen = marked and not tokens and block.get("type") in SERVER_RESULTS
+        if unseen or any(map(cleaning.is_sealed, tokens)):
             calls.add(call_id)
     return calls
 

@@ -156,7 +156,6 @@ class Namer:
             return block
         return replace(block, name=name, namespace=None)
 
-
     def _references(self, result: ToolResult) -> ToolResult:
         """The result of a search for tools, which names them: the model must know them by the names it can call."""
         if not any(type(part) is Native and part.type == TOOL_REFERENCE for part in result.content):

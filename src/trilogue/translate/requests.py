@@ -1,7 +1,7 @@
 """Requests, from any protocol to any other.
 
-    decode → repair → open sealed values → leave out what only the source knows → make tool names legal
-        → tell apart calls with the same id → encode
+    decode → offer built-in tools as functions → repair → open sealed values → leave out what only the source knows
+        → make tool names legal → tell apart calls with the same id → encode
 
 The same protocol on both sides is not translated at all: the body stays as it is, but for the model's name and for
 sealed values, which mean nothing there.
@@ -20,6 +20,7 @@ from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.billing import without_billing
+from trilogue.translate.builtin import NO_BUILTINS, offer_builtins
 from trilogue.translate.callids import tell_apart
 from trilogue.translate.clean import without_sealed
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
@@ -59,7 +60,7 @@ def translate_request(
         source = protocol_of(source)
     wire = body if isinstance(body, dict) else parse_request(body)
     ledger, keeper = Ledger(), sealer or default_sealer()
-    names, calls = NO_NAMES, NO_CALLS
+    names, calls, builtins = NO_NAMES, NO_CALLS, NO_BUILTINS
     stop: tuple[str, ...] = ()
     try:
         request = CODECS[source].decode_request(wire)
@@ -67,6 +68,7 @@ def translate_request(
         if where.protocol is source:
             wire, translated = _kept(wire, request, where, ledger, sealer, repair)
         else:
+            request, builtins = offer_builtins(request, ledger)
             if repair:
                 request = repair_history(request, ledger)
             if source is Protocol.MESSAGES and not where.profile.billing_block:
@@ -88,6 +90,7 @@ def translate_request(
         names=names,
         calls=calls,
         stop=stop,
+        builtins=builtins,
         sealer=keeper,
         parsed=wire is not body,
     )

@@ -87,9 +87,7 @@ def test_every_snapshot_of_a_stream_is_complete() -> None:
     """Created and in progress with the tier that was asked for and without a time of completion."""
     up = trilogue.translate_request({**ASKED, "stream": True}, source=Protocol.RESPONSES, target=Protocol.CHAT)
     stamp = Stamp(now=7, clock=lambda: 9.5)
-    translator = StreamTranslator(
-        source=Protocol.CHAT, target=Protocol.RESPONSES, exchange=up.exchange, stamp=stamp
-    )
+    translator = StreamTranslator(source=Protocol.CHAT, target=Protocol.RESPONSES, exchange=up.exchange, stamp=stamp)
     told = snapshots(translator.feed(CHAT_STREAM) + translator.close())
     assert [complaints(response) for response in told] == [[], [], []]
     assert [response["service_tier"] for response in told] == ["auto", "auto", "default"]

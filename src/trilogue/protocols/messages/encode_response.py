@@ -211,7 +211,7 @@ class AnswerWriter:
         return wire
 
     def missing_result(self, then: Block | None) -> Wire | None:
-        """The empty result of a hosted call that has none, before what comes next: the API refuses calls without one."""
+        """The empty result of a hosted call that has none, before what comes next: the API takes no call without."""
         call = self._pending
         if call is None or (type(then) is HostedResult and then.call_id == call.id):
             return None

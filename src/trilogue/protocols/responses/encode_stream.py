@@ -309,7 +309,8 @@ def _open_hosted(encoder: ResponsesStreamEncoder, block: HostedCall) -> OutputIt
 
 
 def _open_native(encoder: ResponsesStreamEncoder, block: Native) -> OutputItem:
-    return NativeItem(encoder, block, block.data) if encoder.native else Unsaid(encoder, block)
+    writes = encoder.native or block.for_client
+    return NativeItem(encoder, block, block.data) if writes else Unsaid(encoder, block)
 
 
 def _open_unsaid(encoder: ResponsesStreamEncoder, block: Block) -> OutputItem:

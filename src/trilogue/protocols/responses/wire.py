@@ -218,6 +218,9 @@ ID_PREFIXES = {
     "image_generation_call": "ig_",
     "mcp_call": "mcp_",
     "mcp_list_tools": "mcpl_",
+    "shell_call": "sh_",
+    "local_shell_call": "lsh_",
+    "apply_patch_call": "apc_",
 }
 """The id prefix of an item, by its type."""
 
