@@ -54,7 +54,13 @@ EXCUSES: dict[str, frozenset[str]] = {
         }
     ),
     "hosted": frozenset(
-        {"tool.hosted_dropped", "tool.builtin_emulated", "tool.defer_loading", "tool_search.algorithm"}
+        {
+            "tool.hosted_dropped",
+            "tool.hosted_replaced",
+            "tool.builtin_emulated",
+            "tool.defer_loading",
+            "tool_search.algorithm",
+        }
     ),
     "tools": frozenset(
         {"tool.name_mangled", "tool.custom_emulated", "tool_choice.allowed_filtered", "schema.transformed"}
@@ -89,6 +95,7 @@ EXCUSES: dict[str, frozenset[str]] = {
     "is_error": frozenset({"tool_result.is_error"}),
     "reasoning": frozenset({"reasoning.foreign_dropped"}),
     "order": frozenset({"system.position"}),
+    "opening": frozenset({"turn.inserted"}),
 }
 
 # The names of a field in the source document, for losses that only say where.
@@ -170,6 +177,8 @@ def _texts(what: str, wanted: list[str], found: list[str], may_grow: bool) -> li
 
 def _segments(pair: Pair) -> list[str]:
     wanted, found = pair.before.segments, pair.after.segments
+    if pair.excused("opening"):
+        found = found[1:]
     sides = [[segment.side for segment in segments] for segments in (wanted, found)]
     if sides[0] != sides[1]:
         if pair.excused("natives") or pair.excused("result"):

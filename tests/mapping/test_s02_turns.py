@@ -167,8 +167,8 @@ DROPPED = tuple(
 )
 
 REFUSED = (
-    Ask("assistant first", "C>M", {"messages": [SAID, USER]}, refused="messages[0]"),
-    Ask("assistant first", "R>M", {"input": [SAID, USER]}, refused="input[0]"),
+    Ask("assistant first", "C>M", {"messages": [SAID, USER]}, {"messages[0].role": "user"}, lost="turn.inserted"),
+    Ask("assistant first", "R>M", {"input": [SAID, USER]}, {"messages[0].role": "user"}, lost="turn.inserted"),
     *(
         Ask(
             "nobody but the system",

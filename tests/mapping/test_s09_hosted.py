@@ -312,7 +312,87 @@ UNPAIRED = tuple(
 )
 """A call that was never answered, or an output of nothing: told in words, as nobody takes one alone."""
 
-CASES = (*OWN_TOOLS, *UNPAIRED, *SEARCHES, *OTHERS, *HISTORY)
+FETCH = {"type": "web_fetch_20250910", "name": "web_fetch", "max_uses": 2, "allowed_domains": ["a.com"]}
+ROUTER = {"allowed_domains": ["a.com"], "search_context_size": "low", "user_location": PLACE, "engine": "exa"}
+FUNCTION = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}, "strict": False}
+ASKING = {**MCP, "require_approval": "always"}
+NEAREST = (
+    Ask(
+        "a fetch alone",
+        "M>R",
+        {"tools": [FETCH]},
+        {"tools[0]": like(type="web_search", filters={"allowed_domains": ["a.com"]}), "tools[1]": ABSENT},
+        lost="tool.hosted_replaced",
+        may="web_search.params",
+    ),
+    Ask(
+        "a fetch beside a search",
+        "M>R",
+        {"tools": [FETCH, SEARCH["M"]]},
+        {"tools[0].type": "web_search", "tools[1]": ABSENT},
+        lost="tool.hosted_replaced",
+        may="web_search.params",
+    ),
+    *(
+        Ask(
+            "OpenRouter's search",
+            f"C>{p}",
+            {"tools": [{"type": "openrouter:web_search", "parameters": ROUTER}]},
+            {"tools": hosted("web_search")},
+            lost="tool.option",
+            may="web_search.params",
+        )
+        for p in "MR"
+    ),
+    *(
+        Ask(
+            "an advisor",
+            f"M>{p}",
+            {"tools": [{"type": "advisor_20260301", "name": "advisor"}]},
+            {"tools": ABSENT},
+            lost,
+        )
+        for p in "CR"
+        for lost in ("tool.hosted_dropped",)
+    ),
+    Ask(
+        "an MCP server that asks first, beside functions",
+        "R>M",
+        {"tools": [ASKING, FUNCTION]},
+        {"tools[0].name": "look", "tools[1]": ABSENT, "mcp_servers": ABSENT},
+        lost="tool.hosted_dropped",
+    ),
+    Ask("an MCP server that asks first, alone", "R>M", {"tools": [ASKING]}, refused="tools[0]"),
+    Ask(
+        "a tool that nobody else has, beside one that is carried",
+        "R>M",
+        {"tools": [SEARCH["R"], {"type": "file_search", "vector_store_ids": ["v"]}]},
+        {"tools[0].name": "web_search", "tools[1]": ABSENT},
+        lost="tool.hosted_dropped",
+    ),
+    *(
+        Ask(
+            "token probabilities that are only included",
+            f"R>{p}",
+            {"include": ["message.output_text.logprobs"]},
+            lost="logprobs.dropped",
+            model=model,
+        )
+        for p, model in (("M", "claude-opus-5"), ("C", "gpt-5"))
+    ),
+    *(
+        Ask(
+            "the assistant speaks first",
+            f"{p}>M",
+            {field: [{"role": "assistant", "content": "Hello."}, USER]},
+            {"messages[0].role": "user", "messages[1].role": "assistant", "messages[2].role": "user"},
+            lost="turn.inserted",
+        )
+        for p, field in (("C", "messages"), ("R", "input"))
+    ),
+)
+
+CASES = (*NEAREST, *OWN_TOOLS, *UNPAIRED, *SEARCHES, *OTHERS, *HISTORY)
 
 
 @rows(CASES)

@@ -42,6 +42,10 @@ LOSSES: dict[str, LossRule] = {
     "system.billing_block": LossRule(
         "the line of Claude Code's prompt for Anthropic's billing, where the profile says so", "left out"
     ),
+    "turn.inserted": LossRule(
+        "a conversation that begins with the assistant goes to Messages, where a user must speak first",
+        "a short user turn in front",
+    ),
     "message.name": LossRule("a participant name on a message", "dropped"),
     "order.flattened": LossRule("text between or after tool calls goes to Chat", "text first, then the calls"),
     "text.blocks_joined": LossRule("several text blocks of one answer go to Chat", "joined into one string"),
@@ -73,6 +77,9 @@ LOSSES: dict[str, LossRule] = {
         "a function with the documented fields; calls are turned back",
     ),
     "tool.hosted_dropped": LossRule("hosted tool that the target cannot run", "not offered"),
+    "tool.hosted_replaced": LossRule(
+        "hosted tool that the target has a near relative of, such as search for fetch", "that one is offered"
+    ),
     "tool_search.algorithm": LossRule("provider-side tool search", "the target's own search is used"),
     "tool_choice.allowed_filtered": LossRule("choice limited to some tools", "only those tools are offered"),
     "tool_choice.dropped": LossRule("choice of a tool that was not carried", "the model chooses freely"),

@@ -17,11 +17,9 @@ from trilogue.model import (
     ChoiceMode,
     Citation,
     CitationKind,
-    CustomTool,
     Document,
     Extras,
     Finish,
-    FunctionTool,
     HostedCall,
     HostedKind,
     HostedResult,
@@ -46,6 +44,8 @@ META = Fate(loss="resp.meta")
 """of a field of an answer that has no fate of its own"""
 _TOOL_OPTION = Fate(loss="tool.option")
 HISTORY_AS_TEXT = "hosted.history_as_text"
+_OPTIONAL = (HostedKind.TOOL_SEARCH, HostedKind.ADVISOR)
+"""hosted tools that only help the model: without them it does the same work"""
 _NAMES = ("type", "id", "call_id")
 """what a note on an item need not say, or says first"""
 
@@ -83,15 +83,18 @@ class Foreign(Struct, frozen=True):
             declare_extras(extras, self.source.fates, path, self.ledger, default)
 
     def _tools(self, request: Request) -> Iterator[Tool]:
-        only_hosted = not any(isinstance(tool, FunctionTool | CustomTool) for tool in request.tools)
+        alone = not any(map(self._is_carried, request.tools))
         for tool in request.tools:
-            if not isinstance(tool, HostedTool) or tool.kind in self.target.hosted_tools:
+            if not isinstance(tool, HostedTool) or self._is_carried(tool):
                 yield tool
-            elif only_hosted and tool.kind is not HostedKind.TOOL_SEARCH:
+            elif alone and tool.kind not in _OPTIONAL:
                 # Nothing else is offered: the client relies on it.
                 raise Unsupported(tool.path, f"{self.target.protocol.value} has no tool {tool.type}")
             else:
                 self.ledger.add("tool.hosted_dropped", tool.path, tool.type)
+
+    def _is_carried(self, tool: Tool) -> bool:
+        return not isinstance(tool, HostedTool) or tool.kind in self.target.hosted_tools
 
     def _declare_choice(self, choice: ToolChoice) -> None:
         self._extras(choice.extras, choice.path, DROP)

@@ -88,7 +88,8 @@ def _include(request: Request, out: Outgoing) -> dict[str, Json]:
 
 def _searches(request: Request) -> bool:
     """Tell whether the web can be searched: Messages clients show what was found, which is given only if asked for."""
-    return any(type(tool) is HostedTool and tool.kind is HostedKind.WEB_SEARCH for tool in request.tools)
+    searches = (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH)
+    return any(type(tool) is HostedTool and tool.kind in searches for tool in request.tools)
 
 
 def _stream(request: Request, out: Outgoing) -> dict[str, Json]:

@@ -193,6 +193,9 @@ HOSTED_TOOLS: dict[str, HostedKind] = {
     "local_shell": HostedKind.SHELL,
     "shell": HostedKind.SHELL,
     "apply_patch": HostedKind.PATCH,
+    "openrouter:web_search": HostedKind.WEB_SEARCH,
+    "openrouter:web_fetch": HostedKind.WEB_FETCH,
+    "openrouter:advisor": HostedKind.ADVISOR,
 }
 """Tool type to what it does; any other type is OTHER."""
 
