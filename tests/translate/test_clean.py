@@ -97,6 +97,8 @@ def test_thinking_with_a_budget_is_off_in_mid_loop(mode: str, stays: bool) -> No
     cleaned, losses = clean(Protocol.MESSAGES, body)
     assert ("thinking" in cleaned) is stays
     assert ("thinking.replay_missing at thinking" in losses) is not stays
+    mixed = {**body, "messages": [USER, said(THINKING, OWN, CALL), result]}
+    assert "thinking" in clean(Protocol.MESSAGES, mixed)[0]
 
 
 def test_responses() -> None:
@@ -104,6 +106,19 @@ def test_responses() -> None:
     own = {"type": "reasoning", "summary": [], "encrypted_content": "theirs"}
     body = {"input": [own, {**own, "encrypted_content": SEALED}]}
     assert clean(Protocol.RESPONSES, body) == ({"input": [own]}, ["reasoning.foreign_dropped at input[1]"])
+
+
+@pytest.mark.parametrize("words", [{"content": [{"type": "reasoning_text", "text": "t"}]}, {}])
+def test_reasoning_that_is_only_words(words: dict[str, Any]) -> None:
+    """After a turn on a Chat upstream: OpenAI refuses it, so that it goes, alone; its own reasoning stays."""
+    said = {"type": "reasoning", "id": f"rs_{'a' * 24}", "summary": [{"type": "summary_text", "text": "s"}], **words}
+    own = {"type": "reasoning", "id": f"rs_{'a' * 50}", "summary": [], "encrypted_content": "theirs"}
+    kept = {**own, "encrypted_content": None}
+    body = {"model": "gpt-5.6", "input": [USER, said, own, kept, USER]}
+    up = trilogue.translate_request(body, source=Protocol.RESPONSES, target=Protocol.RESPONSES)
+    assert up.body["input"] == [USER, own, kept, USER]
+    assert [str(loss) for loss in up.losses] == ["reasoning.foreign_dropped at input[1]"]
+    assert without_sealed(body, Protocol.RESPONSES, Ledger()) is body
 
 
 def test_chat() -> None:

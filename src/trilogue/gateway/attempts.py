@@ -19,9 +19,9 @@ from trilogue.gateway.outbound import Place, outbound, stripped
 from trilogue.gateway.relay import Answered, Relay
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
-from trilogue.model import Protocol
+from trilogue.model import Failure, Loss, Protocol
 from trilogue.pool import Attempt, Journey, sticky_key
-from trilogue.pool.classify import as_failure
+from trilogue.pool.classify import REJECTED, as_failure
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
 
@@ -52,6 +52,8 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
                     continue
                 if not journey.failed(steady_time(), failed, committed=relay.spoken):
                     raise failed from None
+                if journey.strips:
+                    _reject(relay.call, step, services, as_failure(failed))
             else:
                 _note(journey, answered, relay.call.client)
                 return
@@ -134,13 +136,24 @@ def _learned(relay: Relay, journey: Journey, services: Services, error: Upstream
     return True
 
 
+def _reject(call: Call, step: Attempt, services: Services, failure: Failure) -> None:
+    """Remember reasoning that an account cannot verify. Reasoning that it misses is nothing to remember."""
+    if step.why == REJECTED:
+        services.rejected.learn(step.provider, step.account, call.body, call.client, failure)
+
+
 async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) -> Answered:
     services, record = visit.entry.services, visit.record
     provider = services.providers[step.provider]
     account = provider.accounts[step.account]
     record.provider, record.account = provider.name, account.name
     record.upstream_model = step.model
-    call, losses = stripped(relay.call) if step.strip else (relay.call, [])
+    call = relay.call
+    losses: list[Loss] = []
+    if step.strip:
+        call, losses = stripped(call)
+    elif not call.strict and (rejected := services.rejected.within(step.provider, step.account, call.body)):
+        call, losses = stripped(call, rejected)
     known = services.pools.pools[step.provider].lessons.of(step.model)
     remedies = (*known, *relay.remedies) if relay.remedies else known
     attempt = outbound(call, Place(provider, account, step.model, remedies), services)

@@ -7,6 +7,7 @@ gateway has sealed came from the upstream and goes back to it: that one can read
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
@@ -26,6 +27,8 @@ class _Cleaning(Struct, frozen=True):
 
     ledger: Ledger
     sealer: Sealer | None
+    words: bool
+    """the upstream takes the words of earlier reasoning as they are"""
 
     def is_sealed(self, value: Json) -> bool:
         """Whether only we can read it. Without a sealer nobody knows whose it is, and it goes."""
@@ -34,9 +37,26 @@ class _Cleaning(Struct, frozen=True):
         return self.sealer is None or not self.sealer.of_another(value)
 
 
-def without_sealed(body: _Wire, protocol: Protocol, ledger: Ledger, sealer: Sealer | None = None) -> _Wire:
-    """The request without the blocks that hold such values, which are declared; the very same one if there is none."""
-    return _CLEANERS[protocol](body, _Cleaning(ledger, sealer))
+def without_sealed(
+    body: _Wire, protocol: Protocol, ledger: Ledger, sealer: Sealer | None = None, *, words: bool = True
+) -> _Wire:
+    """The request without the blocks that hold such values, which are declared; the very same one if there is none.
+
+    `words`: the upstream takes reasoning that is only words. OpenAI refuses a request with one such item, and leaving
+    out all reasoning would cost its own as well.
+    """
+    return _CLEANERS[protocol](body, _Cleaning(ledger, sealer, words))
+
+
+OWN_REASONING = re.compile(rb'"rs_[0-9a-f]{24}"')
+"""the id of a reasoning item that was made of another protocol's answer: those of servers are longer"""
+
+
+def _is_only_words(item: _Wire) -> bool:
+    """Tell whether a reasoning item of another protocol's upstream has nothing but words."""
+    item_id = item.get("id")
+    ours = item_id is None or (isinstance(item_id, str) and OWN_REASONING.fullmatch(f'"{item_id}"'.encode()))
+    return bool(ours) and not item.get("encrypted_content")
 
 
 def _objects(value: Json) -> Iterator[tuple[int, _Wire]]:
@@ -61,7 +81,10 @@ def _chat(body: _Wire, cleaning: _Cleaning) -> _Wire:
 def _responses(body: _Wire, cleaning: _Cleaning) -> _Wire:
     gone: dict[int, None] = {}
     for position, item in _objects(body.get("input")):
-        if item.get("type") == "reasoning" and cleaning.is_sealed(item.get("encrypted_content")):
+        if item.get("type") != "reasoning":
+            continue
+        unsaid = not cleaning.words and _is_only_words(item)
+        if unsaid or cleaning.is_sealed(item.get("encrypted_content")):
             cleaning.ledger.add("reasoning.foreign_dropped", f"input[{position}]")
             gone[position] = None
     return _replaced(body, "input", gone)
@@ -85,10 +108,12 @@ def _messages(body: _Wire, cleaning: _Cleaning) -> _Wire:
 
 
 def _mid_loop(body: _Wire, changed: dict[int, _Wire | None]) -> bool:
-    """The last turn of the assistant has lost something and called a tool."""
+    """The last turn of the assistant has called a tool and lost the thinking that it began with."""
     last = max((n for n, message in _objects(body["messages"]) if message.get("role") == "assistant"), default=-1)
     said = changed.get(last)
-    return said is not None and any(block.get("type") == "tool_use" for _, block in _objects(said["content"]))
+    if said is None or not any(block.get("type") == "tool_use" for _, block in _objects(said["content"])):
+        return False
+    return said["content"][0].get("type") not in ("thinking", "redacted_thinking")
 
 
 def _blocks(content: list[Json], path: str, cleaning: _Cleaning) -> list[Json]:

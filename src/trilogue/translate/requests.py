@@ -114,7 +114,7 @@ def _kept(
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """A request that stays in its protocol: the client's own, without sealed values, and as the upstream gets it."""
     codec = CODECS[target.protocol]
-    cleaned = without_sealed(wire, target.protocol, ledger, sealer)
+    cleaned = without_sealed(wire, target.protocol, ledger, sealer, words=target.profile.raw_reasoning)
     if cleaned is not wire:
         request = codec.decode_request(cleaned)
     if repair:
