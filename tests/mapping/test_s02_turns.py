@@ -315,17 +315,15 @@ BLOCKS = (
         "phase",
         "R>M",
         {"input": [USER, {**SAID, "phase": "commentary"}, GO]},
-        {"messages[1].content": texts("Yes")},
-        lost="phase",
+        {"messages[1].content": texts("Yes"), "messages[1].phase": ABSENT},
     ),
     Ask(
         "phase",
         "R>C",
         {"input": [USER, {**SAID, "phase": "final_answer"}, GO]},
-        {"messages[1].content": texts("Yes")},
-        lost="phase",
+        {"messages[1].content": texts("Yes"), "messages[1].phase": ABSENT},
     ),
-    *(Ask("phase of a user", f"R>{p}", {"input": [{**USER, "phase": "commentary"}]}, lost="phase") for p in "CM"),
+    *(Ask("phase of a user", f"R>{p}", {"input": [{**USER, "phase": "commentary"}]}) for p in "CM"),
 )
 
 CASES = (*ORDER, *REPAIRED, *DROPPED, *REFUSED, *BLOCKS)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from trilogue.model import SEAL_PREFIX, Json, Ledger, Protocol
 from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.ids import is_minted
 from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
 from trilogue.protocols.messages.wire import SERVER_RESULTS
 from trilogue.translate.foreign import HISTORY_AS_TEXT, note
@@ -55,8 +56,8 @@ OWN_REASONING = re.compile(rb'"rs_[0-9a-f]{24}"')
 def _is_only_words(item: _Wire) -> bool:
     """Tell whether a reasoning item of another protocol's upstream has nothing but words."""
     item_id = item.get("id")
-    ours = item_id is None or (isinstance(item_id, str) and OWN_REASONING.fullmatch(f'"{item_id}"'.encode()))
-    return bool(ours) and not item.get("encrypted_content")
+    ours = item_id is None or (isinstance(item_id, str) and is_minted(item_id))
+    return ours and not item.get("encrypted_content")
 
 
 def _objects(value: Json) -> Iterator[tuple[int, _Wire]]:

@@ -23,6 +23,7 @@ from trilogue.translate.billing import without_billing
 from trilogue.translate.builtin import NO_BUILTINS, offer_builtins
 from trilogue.translate.callids import tell_apart
 from trilogue.translate.clean import without_sealed
+from trilogue.translate.deferred import offer_found
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.history import PROMPTS, History, is_plain, prompts_by_user
@@ -68,7 +69,7 @@ def translate_request(
         if where.protocol is source:
             wire, translated = _kept(wire, request, where, ledger, sealer, repair)
         else:
-            request, builtins = offer_builtins(request, ledger)
+            request, builtins = offer_builtins(offer_found(request, ledger), ledger)
             if repair:
                 request = repair_history(request, ledger)
             if source is Protocol.MESSAGES and not where.profile.billing_block:

@@ -77,8 +77,6 @@ class Conversation:
         for turn in self._request.turns:
             if turn.name is not None and turn.role is not Role.TOOL:
                 self._ledger.add("message.name", turn.path)
-            if turn.phase is not None:
-                self._ledger.add("phase", turn.path)
             if turn.role in (Role.SYSTEM, Role.DEVELOPER):
                 self._prompt(turn)
             elif turn.role is Role.ASSISTANT:

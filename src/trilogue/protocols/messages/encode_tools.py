@@ -67,7 +67,7 @@ def _write_back(tool: Tool, request: Request, marks: Marks, out: Outgoing) -> Js
 
 def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: Outgoing) -> None:
     """A tool can wait only where there is a search that finds it."""
-    if any(_is_server_search(other) for other in request.tools):
+    if tool.added_at is None and any(_is_server_search(other) for other in request.tools):
         wire["defer_loading"] = True
     else:
         out.ledger.add("tool.defer_loading", tool.path)

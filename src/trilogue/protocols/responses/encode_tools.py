@@ -62,7 +62,9 @@ class ToolWriter:
         if not isinstance(tool, (FunctionTool, CustomTool)):
             raise InternalError(f"a tool of the kind {type(tool).__name__}")
         entry = self._function(tool) if isinstance(tool, FunctionTool) else _write_custom(tool)
-        if tool.deferred and not self._searched and not self._native:
+        # A tool that was added in mid-conversation has been found already.
+        found = tool.added_at is not None or not self._searched
+        if tool.deferred and found and not self._native:
             self._ledger.add("tool.defer_loading", f"{tool.path}.defer_loading")
         elif tool.deferred is not None:
             entry["defer_loading"] = tool.deferred
