@@ -484,7 +484,7 @@ def test_a_chat_upstream_s_own_reasoning_is_no_loss(client: str) -> None:
     assert "Hm." in str(said)
     again = trilogue.translate_request({**asked, field: [hello, *said, hello]}, source=client, target="chat")
     assert "reasoning.foreign_dropped" not in codes(again.losses)
-    foreign = {"type": "thinking", "thinking": "Hm.", "signature": "theirs"}
+    foreign: dict[str, Any] = {"type": "thinking", "thinking": "Hm.", "signature": "theirs"}
     if client == "responses":
         foreign = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "theirs"}
     other = [{"role": "assistant", "content": [foreign, {"type": "text", "text": "x"}]}]
