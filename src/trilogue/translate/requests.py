@@ -20,7 +20,7 @@ from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.billing import without_billing
-from trilogue.translate.builtin import NO_BUILTINS, offer_builtins
+from trilogue.translate.builtin import NO_BUILTINS, Builtins, offer_builtins
 from trilogue.translate.callids import tell_apart
 from trilogue.translate.clean import without_sealed
 from trilogue.translate.deferred import offer_found
@@ -69,11 +69,7 @@ def translate_request(
         if where.protocol is source:
             wire, translated = _kept(wire, request, where, ledger, sealer, repair)
         else:
-            request, builtins = offer_builtins(offer_found(request, ledger), ledger)
-            if repair:
-                request = repair_history(request, ledger)
-            if source is Protocol.MESSAGES and not where.profile.billing_block:
-                request = without_billing(request, ledger)
+            request, builtins = _prepared(request, where, ledger, repair)
             request, names, calls = _adapt(request, where, keeper, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
@@ -124,6 +120,16 @@ def _kept(
         if len(ledger.losses) > before:
             return cleaned, codec.encode_request(request, target, ledger)
     return cleaned, {**cleaned, "model": target.model}
+
+
+def _prepared(request: Request, target: Target, ledger: Ledger, repair: bool) -> tuple[Request, Builtins]:
+    """The request with tools that every protocol has, and a history that is whole."""
+    request, builtins = offer_builtins(offer_found(request, ledger), ledger)
+    if repair:
+        request = repair_history(request, ledger)
+    if request.protocol is Protocol.MESSAGES and not target.profile.billing_block:
+        request = without_billing(request, ledger)
+    return request, builtins
 
 
 def _refuse_empty(request: Request) -> None:
