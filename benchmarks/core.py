@@ -116,7 +116,8 @@ def messages_stream(count: int) -> Iterator[bytes]:
     """Anthropic's events."""
     message: dict[str, Any] = {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
-        "stop_sequence": None, "usage": {"input_tokens": 5, "output_tokens": 1},
+        "stop_sequence": None, "usage": {"input_tokens": 5, "cache_creation_input_tokens": 0,
+                                         "cache_read_input_tokens": 0, "output_tokens": 1},
     }  # fmt: skip
     yield sse({"type": "message_start", "message": message}, "message_start")
     block = {"type": "text", "text": ""}

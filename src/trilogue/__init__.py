@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from trilogue.protocols.codec import Codec, ErrorReply, Target
     from trilogue.protocols.jsontext import dump
     from trilogue.protocols.registry import codec
+    from trilogue.protocols.reply import Reply
     from trilogue.translate.exchange import Exchange
     from trilogue.translate.requests import RequestTranslation, translate_request
     from trilogue.translate.responses import (
@@ -64,6 +65,7 @@ __all__ = [
     "Profile",
     "Protocol",
     "Provenance",
+    "Reply",
     "RequestTranslation",
     "ResponseTranslation",
     "SealError",
@@ -100,6 +102,7 @@ _HOMES = {
     "trilogue.protocols.jsontext": "dump",
     "trilogue.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
+    "trilogue.protocols.reply": "Reply",
     "trilogue.translate.exchange": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",
     "trilogue.translate.responses": "ResponseTranslation Stamp StreamTranslator collect_stream translate_response",

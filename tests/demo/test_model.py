@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from trilogue.demo import MODELS, DemoModel
+from trilogue.demo.sample import Sampler
 from trilogue.model import (
     CallKind,
     ChoiceMode,
@@ -30,6 +31,7 @@ from trilogue.model import (
     Refusal,
     Request,
     Response,
+    ResponseStart,
     Role,
     Sampling,
     Sequencer,
@@ -364,3 +366,21 @@ def test_pace() -> None:
     fast, same = asyncio.run(collect(0))
     assert slow > 0.1 > fast
     assert events == same
+
+
+def test_places_are_those_that_the_user_speaks_of() -> None:
+    """A weather tool is asked for the city in the question; one of ours only where there is none."""
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    for text, city in (("What is the weather in New York today?", "New York"), ("use the tool", "Paris")):
+        assert Sampler(schema, text).value(schema) == {"city": city}
+
+
+def test_equal_requests_get_the_same_words_under_new_ids() -> None:
+    """Clients tell answers apart by their ids."""
+    model = DemoModel("n")
+    asked = Request(protocol=Protocol.RESPONSES, model="demo", turns=(Turn(role=Role.USER, blocks=(Text(text="Hi"),)),))
+    first, second = list(model.events(asked)), list(model.events(asked))
+    assert isinstance(first[0], ResponseStart)
+    assert isinstance(second[0], ResponseStart)
+    assert first[0].id != second[0].id
+    assert first[1:] == second[1:]

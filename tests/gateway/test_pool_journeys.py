@@ -18,6 +18,7 @@ from tests.scripted import thread
 from tests.scripted.errors import BAD_SIGNATURE, NO_RESPONSE
 from tests.scripted.server import ScriptedUpstream
 from tests.scripted.steps import error_steps
+from tests.scripted.tokens import sign
 from tests.scripted.wire import WIRES
 from trilogue.lint import lint_request
 from trilogue.model import Protocol
@@ -50,16 +51,17 @@ def names(up: ScriptedUpstream) -> list[str]:
     return [name_of(request) for request in up.requests]
 
 
-def _thought(client: Protocol) -> dict[str, Any]:
-    """A history with reasoning that no upstream can verify."""
+def _thought(client: Protocol, mark: str = "") -> dict[str, Any]:
+    """A history with reasoning that no upstream can verify; another mark makes it another one."""
+    foreign = mark + FOREIGN.decode()
     if client is Protocol.MESSAGES:
         said = [
-            {"type": "thinking", "thinking": "Hm.", "signature": FOREIGN.decode()},
+            {"type": "thinking", "thinking": "Hm.", "signature": foreign},
             {"type": "text", "text": "Hello."},
         ]
         turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": said}]
         return {"messages": [*turns, {"role": "user", "content": "And?"}]}
-    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": FOREIGN.decode()}
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": foreign}
     answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello."}]}
     return {"input": [{"role": "user", "content": "Hi"}, reasoning, answer, {"role": "user", "content": "And?"}]}
 
@@ -76,7 +78,7 @@ def pool(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.mark.parametrize("client", [Protocol.MESSAGES, Protocol.RESPONSES], ids=lambda protocol: protocol.short)
 def test_reasoning_that_is_refused_is_left_out(pool: Pooled, client: Protocol, stream: bool) -> None:
     """Once more with the same account, and the client is told what was lost."""
-    answer = pool.ask(client, f"{client.short}/text", stream=stream, **_thought(client))
+    answer = pool.ask(client, f"{client.short}/text", stream=stream, **_thought(client, str(stream)))
     assert outcome(answer, client).how == "complete"
     assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
     assert pool.asked() == ["a", "a"]
@@ -96,6 +98,22 @@ def test_reasoning_is_refused_by_every_upstream(pool: Pooled) -> None:
             answer = pool.ask(client, f"{upstream.short}/text", stream=stream)
             assert outcome(answer, client).how == how
             assert pool.asked() == ["a", "a"]
+
+
+def test_what_was_refused_is_not_sent_again(pool: Pooled) -> None:
+    """The next request goes without it at once, and keeps the reasoning that the account made itself."""
+    pool.renew()
+    own = {"type": "thinking", "thinking": "Mine.", "signature": sign("Mine.")}
+    history = _thought(Protocol.MESSAGES, "once")["messages"]
+    history += [{"role": "assistant", "content": [own, {"type": "text", "text": "So."}]}, history[0]]
+    for asked in (["a", "a"], ["a", "a", "a"]):
+        answer = pool.ask(Protocol.MESSAGES, "messages/text", messages=history)
+        assert outcome(answer, Protocol.MESSAGES).how == "complete"
+        assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
+        assert pool.asked() == asked
+    last = pool.up.requests[-1].body
+    assert sign("Mine.").encode() in last
+    assert FOREIGN not in last
 
 
 def test_strict_mode_loses_no_reasoning(pool: Pooled) -> None:

@@ -117,7 +117,7 @@ def _tools(body: dict[str, Any], found: Ask) -> None:
             wanted = schema(inner.get("parameters")) if tool["type"] == "function" else EMPTY_SCHEMA
             found.tools.append(Tool(string(inner.get("name")), string(inner.get("description")), wanted, tool["type"]))
         else:
-            found.hosted.append(string(tool.get("type")))
+            found.hosted.append(string(tool.get("type")).removeprefix("openrouter:"))
     if "web_search_options" in body:
         found.hosted.append("web_search")
     found.choice = _choice(body.get("tool_choice", body.get("function_call")))

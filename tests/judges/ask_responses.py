@@ -1,5 +1,6 @@
 """Reads Responses requests."""
 
+import json
 from typing import Any
 
 from tests.judges.answers import Call, arguments, items, mapping, string
@@ -57,8 +58,24 @@ def _item(item: dict[str, Any], found: Ask) -> None:
     elif kind == "additional_tools":
         for tool in items(item.get("tools")):
             _tool(clean(mapping(tool)), found)
+    elif kind in _OWN_CALLS:
+        _own_call(item, found.side("assistant"))
+    elif kind.removesuffix("_output") in _OWN_CALLS and isinstance(item.get("output"), str):
+        failed = item.get("status") == "failed"
+        found.side("user").results.append(Result(string(item.get("call_id")), string(item.get("output")), failed))
     else:
         found.side("user" if kind.endswith("_output") else "assistant").natives.append(kind)
+
+
+_OWN_CALLS = {"shell_call": "action", "local_shell_call": "action", "apply_patch_call": "operation"}
+"""calls of tools that the protocol defines and the client runs: elsewhere they are calls of functions"""
+
+
+def _own_call(item: dict[str, Any], side: Segment) -> None:
+    said = mapping(item.get(_OWN_CALLS[item["type"]]))
+    told = {name: value for name, value in said.items() if value is not None and value != "exec"}
+    name = item["type"].removesuffix("_call")
+    side.calls.append(Call(string(item.get("call_id")), name, arguments(json.dumps(told))))
 
 
 def _message(item: dict[str, Any], found: Ask) -> None:

@@ -54,7 +54,13 @@ EXCUSES: dict[str, frozenset[str]] = {
         }
     ),
     "hosted": frozenset(
-        {"tool.hosted_dropped", "tool.builtin_emulated", "tool.defer_loading", "tool_search.algorithm"}
+        {
+            "tool.hosted_dropped",
+            "tool.hosted_replaced",
+            "tool.builtin_emulated",
+            "tool.defer_loading",
+            "tool_search.algorithm",
+        }
     ),
     "tools": frozenset(
         {"tool.name_mangled", "tool.custom_emulated", "tool_choice.allowed_filtered", "schema.transformed"}
@@ -89,6 +95,7 @@ EXCUSES: dict[str, frozenset[str]] = {
     "is_error": frozenset({"tool_result.is_error"}),
     "reasoning": frozenset({"reasoning.foreign_dropped"}),
     "order": frozenset({"system.position"}),
+    "opening": frozenset({"turn.inserted"}),
 }
 
 # The names of a field in the source document, for losses that only say where.
@@ -170,6 +177,8 @@ def _texts(what: str, wanted: list[str], found: list[str], may_grow: bool) -> li
 
 def _segments(pair: Pair) -> list[str]:
     wanted, found = pair.before.segments, pair.after.segments
+    if pair.excused("opening"):
+        found = found[1:]
     sides = [[segment.side for segment in segments] for segments in (wanted, found)]
     if sides[0] != sides[1]:
         if pair.excused("natives") or pair.excused("result"):
@@ -267,8 +276,10 @@ _NOTE = re.compile(r"\[(?:image|file|document)[^\]]*\]")
 def _result(pair: Pair, before: Result, after: Result) -> list[str]:
     if _LEGAL_ID.fullmatch(before.id) and not after.id:
         return [f"result of {before.id} is missing"]
-    text = after.text.removeprefix(TOOL_ERROR).removeprefix(" ") if before.is_error else after.text
-    if before.is_error and not after.is_error and text == after.text:
+    # A text that says already that the tool failed is not marked again.
+    added = before.is_error and not before.text.startswith(TOOL_ERROR)
+    text = after.text.removeprefix(TOOL_ERROR).removeprefix(" ") if added else after.text
+    if added and not after.is_error and text == after.text:
         return [f"error mark of {before.id} is gone"]
     if before.is_error and not after.is_error and not pair.excused("is_error"):
         return [f"error mark of {before.id} became text, undeclared"]

@@ -137,6 +137,8 @@ BODIES = [
     Case("C56", TB, put("content", [{"type": "text", "text": ""}, {"type": "text", "text": ""}])),
     Case("C57", B, cut("usage.input_tokens")),
     Case("C57", B, put("usage.cache_read_input_tokens", "4")),
+    Case("C57", B, cut("usage.cache_read_input_tokens")),
+    Case("C57", S, cut("0.message.usage.cache_creation_input_tokens")),
     Case("C60", TB, put("content.0.text", "{"), asked(output_config={"format": {"type": "json_schema", "schema": {}}})),
     Case("C61", B, put("temperature", 1)),
     Case("C62", count_tokens, put("output_tokens", 1)),

@@ -142,6 +142,7 @@ STREAMS = [
     Case("D53", S, everywhere("assistant", "user")),
     Case("D54", S, put("21.obfuscation", "x"), ASKED),
     Case("D55", S, cut("0.response.truncation")),
+    Case("D55", S, cut("0.response.text"), asked(text={"verbosity": "low"})),
     Case("D56", S, put("47.response.tools.0.name", "crm__look"), ASKED),
     Case("D56", S, put("47.response.tool_choice", "required"), asked(tool_choice="auto")),
     Case("D57", S, put("47.response.completed_at", 1)),

@@ -142,7 +142,12 @@ def messages_stream() -> Stream:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 4},
+        "usage": {
+            "input_tokens": 10,
+            "output_tokens": 1,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 4,
+        },
     }
     citation = {"type": "char_location", "cited_text": "x", "document_index": 0}
     return [

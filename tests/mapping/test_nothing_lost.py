@@ -24,6 +24,7 @@ SAID: Body = {"role": "assistant", "content": "Yes"}
 PARAMS: dict[Protocol, Any] = {C: ChatParams, M: MessagesParams, R: ResponsesParams}
 
 HARMLESS: dict[str, str] = {
+    r"input\[\d+\]\.phase": "a mark for OpenAI's own models on most turns of a history; nobody can act on its loss",
     r"stream": "the gateway asks the upstream for what it needs",
     r"stream_options\..*": "the gateway makes the client's stream itself",
     r"model": "replaced by the upstream's name",

@@ -167,8 +167,8 @@ DROPPED = tuple(
 )
 
 REFUSED = (
-    Ask("assistant first", "C>M", {"messages": [SAID, USER]}, refused="messages[0]"),
-    Ask("assistant first", "R>M", {"input": [SAID, USER]}, refused="input[0]"),
+    Ask("assistant first", "C>M", {"messages": [SAID, USER]}, {"messages[0].role": "user"}, lost="turn.inserted"),
+    Ask("assistant first", "R>M", {"input": [SAID, USER]}, {"messages[0].role": "user"}, lost="turn.inserted"),
     *(
         Ask(
             "nobody but the system",
@@ -315,17 +315,15 @@ BLOCKS = (
         "phase",
         "R>M",
         {"input": [USER, {**SAID, "phase": "commentary"}, GO]},
-        {"messages[1].content": texts("Yes")},
-        lost="phase",
+        {"messages[1].content": texts("Yes"), "messages[1].phase": ABSENT},
     ),
     Ask(
         "phase",
         "R>C",
         {"input": [USER, {**SAID, "phase": "final_answer"}, GO]},
-        {"messages[1].content": texts("Yes")},
-        lost="phase",
+        {"messages[1].content": texts("Yes"), "messages[1].phase": ABSENT},
     ),
-    *(Ask("phase of a user", f"R>{p}", {"input": [{**USER, "phase": "commentary"}]}, lost="phase") for p in "CM"),
+    *(Ask("phase of a user", f"R>{p}", {"input": [{**USER, "phase": "commentary"}]}) for p in "CM"),
 )
 
 CASES = (*ORDER, *REPAIRED, *DROPPED, *REFUSED, *BLOCKS)

@@ -287,7 +287,53 @@ INLINE = {
     "content": [{"type": "tool_addition", "tool": {"type": "tool_definition", "definition": messages("later")}}],
 }
 SAID = {"role": "assistant", "content": "Yes"}
+WAITING = {**messages("later"), "defer_loading": True}
+POINTED = {
+    "role": "system",
+    "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "later"}}],
+}
+SOUGHT = (
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "find", "input": {}}]},
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "t1",
+                "content": [{"type": "tool_reference", "tool_name": "later"}],
+            }
+        ],
+    },
+)
+FOUND = tuple(
+    Ask(
+        f"a tool that waited, {how}",
+        "M>R",
+        {"messages": turns, "tools": [REGEX, *tools]},
+        {"tools[1].name": "later", "tools[1].defer_loading": ABSENT},
+        lost="tool.timing",
+        may="tool_search.algorithm tool.defer_loading native.dropped tool_result.part",
+    )
+    for how, turns, tools in (
+        ("added by name", [USER, POINTED, SAID, USER], [WAITING]),
+        ("found by a search of the client", [USER, *SOUGHT], [WAITING]),
+        (
+            "added whole",
+            [
+                USER,
+                {
+                    **INLINE,
+                    "content": [{"type": "tool_addition", "tool": {"type": "tool_definition", "definition": WAITING}}],
+                },
+                SAID,
+                USER,
+            ],
+            [],
+        ),
+    )
+)
 TIMING = (
+    *FOUND,
     *(
         Ask(
             "tool added later",

@@ -79,7 +79,17 @@ HOSTED = tuple(
         {"tools": [*TOOLS["R"], {"type": kind}], "tool_choice": {"type": kind}},
         declared="tool_choice",
     )
-    for kind in ("apply_patch", "shell", "image_generation")
+    for kind in ("image_generation", "file_search")
+    for p in "CM"
+) + tuple(
+    Ask(
+        f"built-in {kind}",
+        f"R>{p}",
+        {"tools": [*TOOLS["R"], {"type": kind}], "tool_choice": {"type": kind}},
+        {"tool_choice": {"type": "tool", "name": kind} if p == "M" else like(function={"name": kind})},
+        lost="tool.builtin_emulated",
+    )
+    for kind in ("apply_patch", "shell")
     for p in "CM"
 )
 

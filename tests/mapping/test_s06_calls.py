@@ -260,15 +260,33 @@ MEDIA = (
             f"part {kind['type']}",
             f"M>{p}",
             results([TEXT["M"], kind])["M"],
-            {RESULT[p]: holds("look")},
+            {RESULT[p]: holds(told)},
             lost=code,
             may="tool_result.part",
         )
         for p in "CR"
-        for kind, code in (
-            (FOUND, "search_result.as_text"),
-            ({"type": "tool_reference", "tool_name": "look"}, "tool_result.part"),
+        for kind, told, code in (
+            (FOUND, "look", "search_result.as_text"),
+            ({"type": "tool_reference", "tool_name": "web.fetch"}, "web_fetch_", "tool_result.part"),
+            ({"type": "tool_reference", "tool_name": "fetch"}, "[tool_reference: fetch]", "tool_result.part"),
         )
+    ),
+    Ask(
+        "part that only Responses knows",
+        "R>M",
+        results([{"type": "input_chart", "title": "Sales"}])["R"],
+        {RESULT["M"]: holds("[input_chart: Sales]")},
+        lost="tool_result.part",
+    ),
+    *(
+        Ask(
+            "a result that says already that it failed",
+            f"M>{p}",
+            results("[tool error] no", is_error=True)["M"],
+            {RESULT[p]: "[tool error] no"},
+            lost="tool_result.is_error",
+        )
+        for p in "CR"
     ),
 )
 

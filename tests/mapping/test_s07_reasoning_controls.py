@@ -380,6 +380,24 @@ VISIBLE = (
         )
         for summary in ("auto", "concise", "detailed")
     ),
+    *(
+        Ask(
+            "no summary is asked for, and none is shown",
+            "R>M",
+            {"reasoning": {"effort": "high"}},
+            {"thinking": like(type=kind, display="omitted")},
+            may="max_tokens.defaulted",
+            model=model,
+        )
+        for kind, model in (("adaptive", "claude-opus-4-6"), ("enabled", "claude-haiku-4-5"))
+    ),
+    Ask(
+        "Chat clients get their reasoning beside the content",
+        "C>M",
+        {"reasoning_effort": "high"},
+        {"thinking": like(type="adaptive", display=ABSENT)},
+        model="claude-opus-4-6",
+    ),
     Ask("summary", "R>C", {"reasoning": {"summary": "auto"}}, lost="reasoning.visibility"),
     Ask("shown by default", "M>R", {"thinking": {"type": "adaptive"}}, {"reasoning.summary": "auto"}, model="gpt-5"),
     *(

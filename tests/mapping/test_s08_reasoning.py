@@ -466,3 +466,28 @@ def test_a_turn_never_ends_with_thinking() -> None:
     turns = [turn for turn in up.body["messages"] if turn["role"] == "assistant"]
     assert all(turn["content"][-1]["type"] not in ("thinking", "redacted_thinking") for turn in turns)
     assert turns or up.losses
+
+
+@pytest.mark.parametrize("client", ["messages", "responses"])
+def test_a_chat_upstream_s_own_reasoning_is_no_loss(client: str) -> None:
+    """It does not take its raw words back, so that leaving them out changes nothing; on every request of an agent."""
+    hello = {"role": "user", "content": "Hi"}
+    field = "messages" if client == "messages" else "input"
+    asked: dict[str, Any] = {"model": "llama-3.3-70b", field: [hello]}
+    if client == "messages":
+        asked["max_tokens"] = 99
+    up = trilogue.translate_request(asked, source=client, target="chat")
+    message = {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."}
+    chat = {"id": "c", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    down = trilogue.translate_response(chat, source="chat", target=client, exchange=up.exchange).body
+    said = [{"role": "assistant", "content": down["content"]}] if client == "messages" else down["output"]
+    assert "Hm." in str(said)
+    again = trilogue.translate_request({**asked, field: [hello, *said, hello]}, source=client, target="chat")
+    assert "reasoning.foreign_dropped" not in codes(again.losses)
+    foreign: dict[str, Any] = {"type": "thinking", "thinking": "Hm.", "signature": "theirs"}
+    if client == "responses":
+        foreign = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "theirs"}
+    other = [{"role": "assistant", "content": [foreign, {"type": "text", "text": "x"}]}]
+    turns = [hello, *(other if client == "messages" else [foreign, {"role": "assistant", "content": "x"}]), hello]
+    lost = trilogue.translate_request({**asked, field: turns}, source=client, target="chat")
+    assert "reasoning.foreign_dropped" in codes(lost.losses)

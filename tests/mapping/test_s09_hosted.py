@@ -277,27 +277,122 @@ LOCAL: Body = {
     "action": {"type": "exec", "command": ["ls"]},
 }
 LOCAL_OUTPUT: Body = {"type": "local_shell_call_output", "id": "ls_1", "output": "a.txt"}
+CALLED = {
+    "C": ("messages[1].tool_calls[0].function.arguments", "messages[2].content"),
+    "M": ("messages[1].content[0].input", "messages[2].content[0].content"),
+}
 OWN_TOOLS = tuple(
     Ask(
         f"{did['type']} in the history",
         f"R>{p}",
         {"input": [USER, did, came, USER]},
-        {
-            "messages[1]": like(role="assistant", content=holds(did["type"], *said[0])),
-            "messages[2]": like(role="user", content=holds(came["type"], *said[1])),
-        },
-        lost="hosted.history_as_text",
+        {CALLED[p][0]: holds(*said[0]), CALLED[p][1]: holds(*said[1])},
+        may="tool_result.is_error",
     )
     for did, came, *said in (
-        (SHELL_CALL, SHELL_OUTPUT, ["ls"], ["a.txt", "exit_code"]),
-        (PATCH, PATCHED, ["delete_file", "a.txt"], ["failed", "no such file"]),
+        (SHELL_CALL, SHELL_OUTPUT, ["ls"], ["a.txt", "[exit code 2]"]),
+        (PATCH, PATCHED, ["delete_file", "a.txt"], ["no such file"]),
         (LOCAL, LOCAL_OUTPUT, ["ls"], ["a.txt"]),
+        (LOCAL, {"type": "function_call_output", "call_id": "call_1", "output": "a.txt"}, ["ls"], ["a.txt"]),
     )
     for p in "CM"
 )
-"""What the client's own tools did is told in words, each by who said it; without it the model would do it again."""
+"""What the client's own tools did: calls and results, of functions that stand in for them."""
 
-CASES = (*OWN_TOOLS, *SEARCHES, *OTHERS, *HISTORY)
+UNPAIRED = tuple(
+    Ask(
+        f"{item['type']} without the other half",
+        f"R>{p}",
+        {"input": [USER, item, USER]},
+        {"messages": holds(item["type"], *said)},
+        lost="hosted.history_as_text",
+    )
+    for item, *said in ((SHELL_CALL, "ls"), (PATCHED, "no such file"), (LOCAL_OUTPUT, "a.txt"))
+    for p in "CM"
+)
+"""A call that was never answered, or an output of nothing: told in words, as nobody takes one alone."""
+
+FETCH = {"type": "web_fetch_20250910", "name": "web_fetch", "max_uses": 2, "allowed_domains": ["a.com"]}
+ROUTER = {"allowed_domains": ["a.com"], "search_context_size": "low", "user_location": PLACE, "engine": "exa"}
+FUNCTION = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}, "strict": False}
+ASKING = {**MCP, "require_approval": "always"}
+NEAREST = (
+    Ask(
+        "a fetch alone",
+        "M>R",
+        {"tools": [FETCH]},
+        {"tools[0]": like(type="web_search", filters={"allowed_domains": ["a.com"]}), "tools[1]": ABSENT},
+        lost="tool.hosted_replaced",
+        may="web_search.params",
+    ),
+    Ask(
+        "a fetch beside a search",
+        "M>R",
+        {"tools": [FETCH, SEARCH["M"]]},
+        {"tools[0].type": "web_search", "tools[1]": ABSENT},
+        lost="tool.hosted_replaced",
+        may="web_search.params",
+    ),
+    *(
+        Ask(
+            "OpenRouter's search",
+            f"C>{p}",
+            {"tools": [{"type": "openrouter:web_search", "parameters": ROUTER}]},
+            {"tools": hosted("web_search")},
+            lost="tool.option",
+            may="web_search.params",
+        )
+        for p in "MR"
+    ),
+    *(
+        Ask(
+            "an advisor",
+            f"M>{p}",
+            {"tools": [{"type": "advisor_20260301", "name": "advisor"}]},
+            {"tools": ABSENT},
+            lost,
+        )
+        for p in "CR"
+        for lost in ("tool.hosted_dropped",)
+    ),
+    Ask(
+        "an MCP server that asks first, beside functions",
+        "R>M",
+        {"tools": [ASKING, FUNCTION]},
+        {"tools[0].name": "look", "tools[1]": ABSENT, "mcp_servers": ABSENT},
+        lost="tool.hosted_dropped",
+    ),
+    Ask("an MCP server that asks first, alone", "R>M", {"tools": [ASKING]}, refused="tools[0]"),
+    Ask(
+        "a tool that nobody else has, beside one that is carried",
+        "R>M",
+        {"tools": [SEARCH["R"], {"type": "file_search", "vector_store_ids": ["v"]}]},
+        {"tools[0].name": "web_search", "tools[1]": ABSENT},
+        lost="tool.hosted_dropped",
+    ),
+    *(
+        Ask(
+            "token probabilities that are only included",
+            f"R>{p}",
+            {"include": ["message.output_text.logprobs"]},
+            lost="logprobs.dropped",
+            model=model,
+        )
+        for p, model in (("M", "claude-opus-5"), ("C", "gpt-5"))
+    ),
+    *(
+        Ask(
+            "the assistant speaks first",
+            f"{p}>M",
+            {field: [{"role": "assistant", "content": "Hello."}, USER]},
+            {"messages[0].role": "user", "messages[1].role": "assistant", "messages[2].role": "user"},
+            lost="turn.inserted",
+        )
+        for p, field in (("C", "messages"), ("R", "input"))
+    ),
+)
+
+CASES = (*NEAREST, *OWN_TOOLS, *UNPAIRED, *SEARCHES, *OTHERS, *HISTORY)
 
 
 @rows(CASES)
@@ -554,6 +649,67 @@ def test_what_was_looked_for_comes_back(action: dict[str, Any]) -> None:
         assert item["action"] == action
     else:
         assert "fur" in json.dumps(item)
+
+
+SOURCES = {"type": "search", "query": "a", "sources": [{"type": "url", "url": "https://cats.com"}]}
+
+
+@pytest.mark.parametrize(
+    ("item", "result"),
+    [
+        ({**LOOKED, "action": SOURCES}, "web_search_tool_result"),
+        ({**LOOKED, "action": {"type": "search", "query": "a"}}, "web_search_tool_result"),
+        ({**LOOKED, "action": {"type": "open_page", "url": "https://cats.com"}}, "web_fetch_tool_result"),
+        (
+            {"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "code": "1", "container_id": "c"},
+            "code_execution_tool_result",
+        ),
+        ({"type": "mcp_call", "id": "m", "server_label": "s", "name": "f", "arguments": "{}"}, "mcp_tool_result"),
+    ],
+)
+def test_a_messages_client_gets_no_call_without_its_result(item: Body, result: str) -> None:
+    """Whole and streamed, also where the upstream shows nothing of it; and Messages upstreams get none back either."""
+    output = [item, message_item(output_text("Cats."))]
+    whole = Answer("hosted", "R>M", {"output": output}).run().body["content"]
+    stream = b"".join(
+        b"data: %b\n\n" % json.dumps(event).encode()
+        for event in (
+            {"type": "response.created", "response": {"id": "r", "model": "m", "output": []}},
+            *({"type": "response.output_item.done", "output_index": n, "item": i} for n, i in enumerate(output)),
+            {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": output}},
+        )
+    )
+    translator = trilogue.StreamTranslator(source="responses", target="messages")
+    told = translator.feed(stream) + translator.close()
+    collected = trilogue.collect_stream(told, protocol="messages")["content"]
+    for content in (whole, collected):
+        assert [block["type"] for block in content[1:]] == [result, "text"]
+        assert content[1]["tool_use_id"] == content[0]["id"]
+    for pair in ("M>M", "R>M"):
+        turns = {"messages": [USER, {"role": "assistant", "content": whole}, USER]}
+        back: Body = turns if pair == "M>M" else {"input": [USER, *output, USER]}
+        sent = Ask("history", pair, back).run().body["messages"]
+        assert "srvtoolu" not in json.dumps(sent)
+
+
+def test_what_a_search_found_is_asked_for_shown_and_sent_back() -> None:
+    """Claude Code lists the links. To Responses they go back as they came; to Messages they go in words."""
+    asked = Ask("search", "M>R", {"tools": [SEARCH["M"]]}).run()
+    assert "web_search_call.action.sources" in asked.body["include"]
+    without = Ask("no search", "M>R", {}).run()
+    assert "web_search_call.action.sources" not in without.body.get("include", [])
+    output = [{**LOOKED, "action": SOURCES}, message_item(output_text("Cats."))]
+    content = Answer("search", "R>M", {"output": output}).run().body["content"]
+    (hit,) = content[1]["content"]
+    assert (hit["url"], hit["title"]) == ("https://cats.com", "https://cats.com")
+    assert hit["encrypted_content"].startswith("trl1.")
+    history = {"messages": [USER, {"role": "assistant", "content": content}, USER]}
+    home = Ask("history", "M>R", history).run()
+    assert home.body["input"][1]["action"]["sources"] == SOURCES["sources"]
+    assert home.losses == []
+    elsewhere = Ask("history", "M>M", history).run()
+    assert "[found: https://cats.com https://cats.com]" in json.dumps(elsewhere.body["messages"])
+    assert "web_search.replay" in codes(elsewhere.losses)
 
 
 SHELL = {"type": "server_tool_use", "id": "srvtoolu_3", "name": "bash_code_execution", "input": {"command": "ls"}}

@@ -216,7 +216,6 @@ SAMPLING = (
         for pair, fields, path in (
             ("C>R", {"logprobs": True}, "logprobs"),
             ("R>C", {"top_logprobs": 3}, "top_logprobs"),
-            ("R>C", {"include": ["message.output_text.logprobs"]}, "include"),
         )
     ),
     *(Ask("no logprobs of a model that reasons", "C>R", {"logprobs": False}, model=model) for model in (NEWEST, "o3")),

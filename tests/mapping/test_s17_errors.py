@@ -167,7 +167,12 @@ START: Body = {
     "content": [],
     "stop_reason": None,
     "stop_sequence": None,
-    "usage": {"input_tokens": 1, "output_tokens": 1},
+    "usage": {
+        "input_tokens": 1,
+        "output_tokens": 1,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    },
 }
 BEGUN: Body = {
     "id": "resp_1",

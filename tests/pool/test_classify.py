@@ -51,6 +51,11 @@ SPEND = (
     "You have reached your specified workspace API usage limits. You will regain access on 2026-12-01 (spend limit)."
 )
 SIGNATURE = "messages.1.content.0: Invalid `signature` in `thinking` block"
+EXPECTED = (
+    "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is "
+    "enabled, a final `assistant` message must start with a thinking block"
+)
+REQUIRED = "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."
 BINDING = "messages.3.content.0: this thinking block is bound to another organization"
 ENCRYPTED = "The encrypted content for item rs_0f could not be verified."
 LIMIT_OF_MODEL = (
@@ -169,6 +174,8 @@ CASES = {
         CHAT, 403, openai("You are not allowed to sample from this model"), COOL, MODEL, "model_not_found"
     ),
     "signature": Case(MESSAGES, 400, anthropic(SIGNATURE), STRIP, NOBODY, "reasoning_rejected"),
+    "missing thinking": Case(MESSAGES, 400, anthropic(EXPECTED), STRIP, NOBODY, "reasoning_missing"),
+    "missing reasoning": Case(RESPONSES, 400, openai(REQUIRED), STRIP, NOBODY, "reasoning_missing"),
     "binding": Case(MESSAGES, 400, anthropic(BINDING), STRIP, NOBODY, "reasoning_rejected"),
     "encrypted content": Case(
         RESPONSES, 400, openai(ENCRYPTED, code="invalid_encrypted_content"), STRIP, NOBODY, "reasoning_rejected"

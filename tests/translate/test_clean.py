@@ -60,14 +60,27 @@ def clean(protocol: Protocol, body: dict[str, Any]) -> tuple[dict[str, Any], lis
                 },
                 TEXT,
             ),
-            said(TEXT),
-            ["web_search.replay at messages[1].content[0]", "web_search.replay at messages[1].content[1]"],
+            said({"type": "text", "text": "[web_search: {}]"}, {"type": "text", "text": "[found: t u]"}, TEXT),
+            ["hosted.history_as_text at messages[1].content[0]", "web_search.replay at messages[1].content[1]"],
         ),
     ],
 )
 def test_messages(given: dict[str, Any], kept: dict[str, Any], losses: list[str]) -> None:
     """Thinking, search results and citations of other providers go, the rest stays."""
     assert clean(Protocol.MESSAGES, {"messages": [USER, given, USER]}) == ({"messages": [USER, kept, USER]}, losses)
+
+
+def test_a_search_that_found_nothing_elsewhere() -> None:
+    """Nothing in it is sealed; the id tells that Anthropic did not run it."""
+    call = {"type": "server_tool_use", "name": "web_search", "input": {"query": "cats"}}
+    result: dict[str, Any] = {"type": "web_search_tool_result", "content": []}
+    ours = said({**call, "id": "srvtoolu_trl1"}, {**result, "tool_use_id": "srvtoolu_trl1"}, TEXT)
+    cleaned, losses = clean(Protocol.MESSAGES, {"messages": [USER, ours, USER]})
+    told = [block["text"] for block in cleaned["messages"][1]["content"]]
+    assert told == ['[web_search: {"query":"cats"}]', "[web_search result: none]", "Hi"]
+    assert [loss.split()[0] for loss in losses] == ["hosted.history_as_text"] * 2
+    theirs = {"messages": [USER, said({**call, "id": "srvtoolu_1"}, {**result, "tool_use_id": "srvtoolu_1"}), USER]}
+    assert without_sealed(theirs, Protocol.MESSAGES, Ledger()) is theirs
 
 
 def test_turn_of_which_nothing_is_left() -> None:
@@ -84,6 +97,8 @@ def test_thinking_with_a_budget_is_off_in_mid_loop(mode: str, stays: bool) -> No
     cleaned, losses = clean(Protocol.MESSAGES, body)
     assert ("thinking" in cleaned) is stays
     assert ("thinking.replay_missing at thinking" in losses) is not stays
+    mixed = {**body, "messages": [USER, said(THINKING, OWN, CALL), result]}
+    assert "thinking" in clean(Protocol.MESSAGES, mixed)[0]
 
 
 def test_responses() -> None:
@@ -91,6 +106,19 @@ def test_responses() -> None:
     own = {"type": "reasoning", "summary": [], "encrypted_content": "theirs"}
     body = {"input": [own, {**own, "encrypted_content": SEALED}]}
     assert clean(Protocol.RESPONSES, body) == ({"input": [own]}, ["reasoning.foreign_dropped at input[1]"])
+
+
+@pytest.mark.parametrize("words", [{"content": [{"type": "reasoning_text", "text": "t"}]}, {}])
+def test_reasoning_that_is_only_words(words: dict[str, Any]) -> None:
+    """After a turn on a Chat upstream: OpenAI refuses it, so that it goes, alone; its own reasoning stays."""
+    said = {"type": "reasoning", "id": f"rs_{'a' * 24}", "summary": [{"type": "summary_text", "text": "s"}], **words}
+    own = {"type": "reasoning", "id": f"rs_{'a' * 50}", "summary": [], "encrypted_content": "theirs"}
+    kept = {**own, "encrypted_content": None}
+    body = {"model": "gpt-5.6", "input": [USER, said, own, kept, USER]}
+    up = trilogue.translate_request(body, source=Protocol.RESPONSES, target=Protocol.RESPONSES)
+    assert up.body["input"] == [USER, own, kept, USER]
+    assert [str(loss) for loss in up.losses] == ["reasoning.foreign_dropped at input[1]"]
+    assert without_sealed(body, Protocol.RESPONSES, Ledger()) is body
 
 
 def test_chat() -> None:

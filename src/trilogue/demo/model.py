@@ -1,12 +1,13 @@
 """The demo model: requests in neutral form in, events out, at a pace that people can follow.
 
-It answers the same request with the same events every time; only the time between them is real.
+It answers the same request with the same words every time; only the ids and the time between them are real.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from itertools import count
 
 from trilogue.demo.behave import behave
 from trilogue.demo.reading import count_words, read, texts
@@ -22,14 +23,19 @@ _SLOW = (Delta, ReasoningDelta)
 
 
 class DemoModel:
-    """`protocol`: whose ids and native objects its answers hold."""
+    """`protocol`: whose ids and native objects its answers hold. `nonce`: makes the ids of this one its own."""
 
     protocol: Protocol = PROTOCOL
     models: tuple[str, ...] = tuple(MODELS)
 
+    def __init__(self, nonce: str = "") -> None:
+        self._nonce = nonce
+        self._answers = count()
+
     def events(self, request: Request) -> Iterator[Event]:
-        """The whole answer at once."""
-        seed = mint("resp_", "\0".join([request.model, *texts(request)]), len(request.turns))
+        """The whole answer at once. Its ids are new even if the same was asked before."""
+        said = "\0".join([self._nonce, request.model, *texts(request)])
+        seed = mint("resp_", said, next(self._answers))
         answer = behave(request, read(request), seed)
         return Teller(answer, request, seed, self.count(request)).events()
 

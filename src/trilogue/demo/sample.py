@@ -5,6 +5,7 @@ Patterns are not followed: a string that has one may not match it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -33,8 +34,6 @@ _NAMES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("path", "file", "filename"), "demo-note.txt"),
     (("dir", "directory", "folder", "cwd"), "."),
     (("url", "uri", "link"), "https://example.org/"),
-    (("city", "location", "place", "town"), "Paris"),
-    (("country",), "France"),
     (("email",), "demo@example.org"),
     (("date", "day"), "2026-11-15"),
     (("language", "lang"), "en"),
@@ -42,6 +41,12 @@ _NAMES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("pattern", "glob"), "*.md"),
 )
 """What a string is by a word of its name; harmless if a tool really does it. All others get the user's text."""
+
+_PLACES = {"city": "Paris", "location": "Paris", "place": "Paris", "town": "Paris", "country": "France"}
+"""names of strings that are places: the one that the user speaks of, or else this one"""
+
+_NAMED_PLACE = re.compile(r"\b(?:in|at|for|near|of|to|from)\s+((?:[A-Z][\w'-]*)(?:[\s,]+[A-Z][\w'-]*)*)")
+"""a proper name behind a word that places stand behind"""
 
 
 class Sampler(Struct):
@@ -105,7 +110,7 @@ class Sampler(Struct):
         return [self.value(schema.get("items", {}), name, depth + 1) for _ in range(min(count, 20))]
 
     def _string(self, schema: Schema, name: str, _: int) -> Json:
-        text = _FORMATS.get(str(schema.get("format"))) or _by_name(name) or self.text or "demo"
+        text = _FORMATS.get(str(schema.get("format"))) or _by_name(name, self.text) or self.text or "demo"
         least, most = schema.get("minLength"), schema.get("maxLength")
         if isinstance(least, int) and len(text) < least:
             text = text.ljust(min(least, 10_000), ".")
@@ -162,8 +167,12 @@ def _merged(schema: Schema, parts: list[Json]) -> Schema:
     return schema
 
 
-def _by_name(name: str) -> str | None:
+def _by_name(name: str, text: str) -> str | None:
     parts = name.lower().replace("-", "_").split("_")
+    place = next((_PLACES[part] for part in parts if part in _PLACES), None)
+    if place is not None:
+        named = _NAMED_PLACE.search(text)
+        return place if named is None else named[1]
     return next((value for keys, value in _NAMES if any(key in parts for key in keys)), None)
 
 

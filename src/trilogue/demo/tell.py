@@ -27,6 +27,7 @@ from trilogue.model import (
     Stop,
     StopReason,
     Text,
+    Tier,
     ToolCall,
     Usage,
 )
@@ -76,7 +77,7 @@ class Teller:
             reasoning=self._thought,
             searches=self._answer.searches,
         )
-        return Finish(stop=self._stop or self._answer.stop, usage=usage)
+        return Finish(stop=self._stop or self._answer.stop, usage=usage, tier=Tier.DEFAULT)
 
     def _full(self) -> bool:
         """No word more may be told; from then on the answer ends for its length."""

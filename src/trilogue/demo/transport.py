@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
+from secrets import token_hex
 from typing import Protocol as Interface
 from urllib.parse import urlsplit
 
@@ -74,7 +75,7 @@ class DemoTransport:
     """`pace`: seconds per word of a streamed answer. `clock`: wall-clock seconds, for the time stamps of answers."""
 
     def __init__(self, *, pace: float = PACE, clock: Callable[[], float] = time.time) -> None:
-        self._model = DemoModel()
+        self._model = DemoModel(token_hex(8))
         self._codec = codec(self._model.protocol)
         self._pace = pace
         self._clock = clock
@@ -102,7 +103,7 @@ class DemoTransport:
 
     def _reply(self, asked: Request, body: dict[str, Json]) -> Reply:
         source = self._model.protocol
-        return Reply(body=body, model=asked.model, created=int(self._clock()), source=source)
+        return Reply(body=body, model=asked.model, created=int(self._clock()), clock=self._clock, source=source)
 
     async def _answer(self, asked: Request, reply: Reply) -> DemoResponse:
         if not asked.stream:

@@ -19,12 +19,13 @@ from trilogue.gateway.outbound import Place, outbound, stripped
 from trilogue.gateway.relay import Answered, Refused, Relay
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
-from trilogue.model import Protocol
+from trilogue.model import Failure, Loss, Protocol
 from trilogue.pool import Attempt, Journey, sticky_key
-from trilogue.pool.classify import as_failure
+from trilogue.pool.classify import REJECTED, as_failure
 from trilogue.protocols.tokens import BYTES_PER_TOKEN
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
+from trilogue.translate.remedies import Remedy
 
 
 async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:
@@ -46,10 +47,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
                 failed = _upstream_error(caught, relay, clocks)
                 if failed is None:
                     raise
-                if _refused(relay, journey, failed):
-                    now = steady_time()
-                    continue
-                if not journey.failed(steady_time(), failed, committed=relay.spoken):
+                if not _goes_on(relay, journey, services, failed):
                     raise failed from None
             else:
                 _note(journey, answered, relay.call.client)
@@ -68,6 +66,17 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
         if services.pools.changes:
             services.sync()
         visit.record.decision = journey.decision
+
+
+def _goes_on(relay: Relay, journey: Journey, services: Services, error: UpstreamError) -> bool:
+    """Tell the journey of a failed attempt, and return whether there may be another one."""
+    if _refused(relay, journey, error):
+        return True
+    if not journey.failed(steady_time(), error, committed=relay.spoken):
+        return False
+    if journey.strips:
+        _reject(relay.call, journey.decision.attempts[-1], services, as_failure(error))
+    return True
 
 
 def _begin(visit: Visit, call: Call, targets: Sequence[Upstream], now: float) -> Journey:
@@ -141,16 +150,33 @@ def _learned(relay: Relay, services: Services, step: Attempt) -> None:
         remember(services.pools.pools[step.provider], step.model, refused.remedies)
 
 
+def _reject(call: Call, step: Attempt, services: Services, failure: Failure) -> None:
+    """Remember reasoning that an account cannot verify. Reasoning that it misses is nothing to remember."""
+    if step.why == REJECTED:
+        services.rejected.learn(step.provider, step.account, call.body, call.client, failure)
+
+
+def _remedies(relay: Relay, services: Services, step: Attempt) -> tuple[Remedy, ...]:
+    """What the target is known to refuse: from earlier requests, and from this one."""
+    known, refused = services.pools.pools[step.provider].lessons.of(step.model), relay.refused
+    if refused is not None and (refused.provider, refused.model) == (step.provider, step.model):
+        return (*known, *refused.remedies)
+    return known
+
+
 async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) -> Answered:
     services, record = visit.entry.services, visit.record
     provider = services.providers[step.provider]
     account = provider.accounts[step.account]
     record.provider, record.account = provider.name, account.name
     record.upstream_model = step.model
-    call, losses = stripped(relay.call) if step.strip else (relay.call, [])
-    remedies, refused = services.pools.pools[step.provider].lessons.of(step.model), relay.refused
-    if refused is not None and (refused.provider, refused.model) == (step.provider, step.model):
-        remedies = (*remedies, *refused.remedies)
+    call = relay.call
+    losses: list[Loss] = []
+    if step.strip:
+        call, losses = stripped(call)
+    elif not call.strict and (rejected := services.rejected.within(step.provider, step.account, call.body)):
+        call, losses = stripped(call, rejected)
+    remedies = _remedies(relay, services, step)
     attempt = outbound(call, Place(provider, account, step.model, remedies), services)
     if losses or call.losses:
         attempt = replace(attempt, losses=[*call.losses, *losses, *attempt.losses])

@@ -25,8 +25,9 @@ from trilogue.profiles import AS_IT_CAME, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.messages.encode_request import extra_headers
+from trilogue.protocols.messages.hosted import OWN_CALL
 from trilogue.translate.billing import strip_billing
-from trilogue.translate.clean import without_sealed
+from trilogue.translate.clean import OWN_REASONING, without_sealed
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.options import profile_fields
 from trilogue.translate.remedies import Remedy
@@ -37,7 +38,8 @@ from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
 
-_SEALED = f'"{SEAL_PREFIX}'.encode()
+_OURS = (f'"{SEAL_PREFIX}'.encode(), OWN_CALL.encode())
+"""signs of what upstreams of other protocols have left in a history"""
 
 
 class Outbound(Struct, frozen=True, gc=False):
@@ -160,8 +162,9 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     losses: list[Loss] = []
     if not profile.keeps_state:
         refuse_state(body, call.client)
-    if body.find(_SEALED) >= 0:  # `in` is slower for bytes: it tries them as a number first
-        body, losses = own_body(body, call.client, call.strict, services.sealer)
+    words = call.client is not Protocol.RESPONSES or profile.raw_reasoning
+    if _holds_ours(body, words):
+        body, losses = own_body(body, call.client, call.strict, services.sealer, words=words)
     if model != call.model:
         body = with_model(body, call.model, model)
     if call.client is Protocol.MESSAGES and not profile.billing_block:
@@ -214,22 +217,32 @@ def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     return body, losses
 
 
-def own_body(body: bytes, protocol: Protocol, strict: bool, sealer: Sealer) -> tuple[bytes, list[Loss]]:
+def _holds_ours(body: bytes, words: bool) -> bool:
+    # `in` is slower for bytes: it tries them as a number first.
+    return any(body.find(sign) >= 0 for sign in _OURS) or (not words and OWN_REASONING.search(body) is not None)
+
+
+def own_body(
+    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, *, words: bool = True
+) -> tuple[bytes, list[Loss]]:
     """The body for an upstream of the client's own protocol: the same bytes, unless upstreams of other protocols have
     left in the history what only we can read."""
-    if body.find(_SEALED) < 0:
+    if not _holds_ours(body, words):
         return body, []
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger, sealer)
+    cleaned = without_sealed(wire, protocol, ledger, sealer, words=words)
     if strict:
         ledger.refuse_if_any()
     return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
-def stripped(call: Call) -> tuple[Call, list[Loss]]:
-    """The call without the reasoning of earlier turns. In strict mode that is a loss too much."""
-    body, losses = strip_reasoning(call.body, protocol=call.client)
+def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss]]:
+    """The call without the reasoning of earlier turns. In strict mode that is a loss too much.
+
+    `only`: how the values begin that are left out; by default all are.
+    """
+    body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
     return replace(call, body=dump(body)), losses

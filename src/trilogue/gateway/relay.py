@@ -320,7 +320,8 @@ class Relay:
     def _stamp(self) -> Stamp:
         """When and under which name the answer was given: the same in all its parts."""
         if self._stamped is None:
-            self._stamped = Stamp(now=int(time.time()), seed=self.call.request_id, request_id=self.call.request_id)
+            name = self.call.request_id
+            self._stamped = Stamp(now=int(time.time()), clock=time.time, seed=name, request_id=name)
         return self._stamped
 
     def _reply(self) -> Reply:

@@ -14,6 +14,7 @@ from trilogue.gateway.auth import ClientKey, KeyRing
 from trilogue.gateway.catalog import Catalog
 from trilogue.gateway.items import ItemStore
 from trilogue.gateway.provider import Provider, TransportFor
+from trilogue.gateway.rejected import Rejected
 from trilogue.model import Protocol
 from trilogue.routing import Router, Upstream
 from trilogue.translate.seal import Sealer
@@ -37,6 +38,7 @@ class Services:
         self.config = config
         self.catalog = Catalog()
         self.items = ItemStore()
+        self.rejected = Rejected()
         self.router: Router = config.router()
         self.only_model = self.router.only_model()
         self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}

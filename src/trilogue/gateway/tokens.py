@@ -89,7 +89,8 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked)
     """What the upstream counts; None if it cannot."""
     protocol, model = asked
     if protocol is visit.entry.client:
-        own, losses = own_body(body, visit.entry.client, visit.strict, visit.entry.services.sealer)
+        words = provider.profile(model, protocol).raw_reasoning
+        own, losses = own_body(body, protocol, visit.strict, visit.entry.services.sealer, words=words)
         wire = own if model == visit.record.model else with_model(own, visit.record.model, model)
     else:
         wire, losses = _translated(visit, body, provider, asked)

@@ -164,6 +164,8 @@ class MessagesStream:
         self._usage = obj(message.get("usage"))
         has_usage = is_int(self._usage.get("input_tokens")) and is_int(self._usage.get("output_tokens"))
         report.check(has_usage, "C07", "message.usage lacks input_tokens or output_tokens")
+        missing = [name for name in CACHE_COUNTS if name not in self._usage]
+        report.check(not missing or not report.own, "C57", f"message.usage lacks {', '.join(missing)}")
         check_counts(self._usage, "message.usage", report)
         if self._asked.model:
             report.check(message.get("model") == self._asked.model, "C43", "model is not the one of the request")

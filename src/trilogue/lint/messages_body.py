@@ -210,6 +210,9 @@ def _check_usage(usage: Json, report: Report) -> None:
         figures.get(name) is None or is_int(figures[name]) for name in CACHE_COUNTS
     )
     report.check(is_right, "C57", "usage lacks its counts, or they are no integers")
+    # Recordings from before prompt caching lack them.
+    missing = [name for name in CACHE_COUNTS if name not in figures]
+    report.check(not missing or not report.own, "C57", f"usage lacks {', '.join(missing)}")
     check_counts(figures, "usage", report)
 
 

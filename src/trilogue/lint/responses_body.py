@@ -39,7 +39,6 @@ ECHOED = (
     "top_p",
     "metadata",
     "instructions",
-    "text",
     "reasoning",
     "max_output_tokens",
     "truncation",
@@ -210,12 +209,16 @@ def _outlines(tools: Json) -> list[tuple[str, str]]:
     return [(text(tool.get("type")), text(tool.get("name"))) for tool in objects(tools)]
 
 
-def check_keys(response: dict[str, Json], report: Report, *, is_snapshot: bool) -> None:
-    """Fields that every response has. In a stream D55 takes care of those that echo the request."""
+def check_keys(response: dict[str, Json], report: Report, *, is_snapshot: bool, says_text: bool = False) -> None:
+    """Fields that every response has. In a stream D55 takes care of those that echo the request.
+
+    `says_text`: the request has a `text` object, which is optional otherwise.
+    """
     missing = [name for name in (_NOT_ECHOED if is_snapshot else _REQUIRED) if name not in response]
     report.check(not missing, "D71", f"{', '.join(missing)} missing")
     if is_snapshot:
-        missing = [name for name in ECHOED if name not in response]
+        echoed = (*ECHOED, "text") if says_text else ECHOED
+        missing = [name for name in echoed if name not in response]
         report.check(not missing, "D55", f"a snapshot lacks {', '.join(missing)}")
 
 

@@ -137,7 +137,7 @@ MESSAGES = (
         breaks="Cost accounting is wrong.",
         rules={
             "C45": "thinking_tokens are a part of output_tokens",
-            "C57": "usage has input_tokens and output_tokens, cache fields are integers or null",
+            "C57": "usage has input_tokens and output_tokens, and cache fields that are integers or null",
         },
     ),
     Group(

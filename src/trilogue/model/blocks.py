@@ -267,8 +267,10 @@ class Native(Block, frozen=True, kw_only=True):
     """Something only its own protocol knows. `type` is its name there, `data` the whole wire object.
 
     `awaits_client`: the turn ended so that the client can act on it (a shell call, an approval request).
+    `for_client`: made of a call of another protocol, in the client's own form.
     """
 
     type: str
     data: dict[str, Json]
     awaits_client: bool = False
+    for_client: bool = False

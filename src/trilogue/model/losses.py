@@ -45,6 +45,10 @@ LOSSES: dict[str, LossRule] = {
     "system.billing_block": LossRule(
         "the line of Claude Code's prompt for Anthropic's billing, where the profile says so", "left out"
     ),
+    "turn.inserted": LossRule(
+        "a conversation that begins with the assistant goes to Messages, where a user must speak first",
+        "a short user turn in front",
+    ),
     "message.name": LossRule("a participant name on a message", "dropped"),
     "order.flattened": LossRule("text between or after tool calls goes to Chat", "text first, then the calls"),
     "text.blocks_joined": LossRule(
@@ -74,7 +78,14 @@ LOSSES: dict[str, LossRule] = {
     "tool.defer_loading": LossRule("deferred tool goes to a protocol without tool search", "offered from the start"),
     "tool.timing": LossRule("tool added in mid-conversation", "offered from the start"),
     "tool.option": LossRule("optional tool setting the target has no name for", "dropped"),
+    "tool.builtin_emulated": LossRule(
+        "tool that its protocol defines and the client runs (shell, editor, memory, patch)",
+        "a function with the documented fields; calls are turned back",
+    ),
     "tool.hosted_dropped": LossRule("hosted tool that the target cannot run", "not offered"),
+    "tool.hosted_replaced": LossRule(
+        "hosted tool that the target has a near relative of, such as search for fetch", "that one is offered"
+    ),
     "tool_search.algorithm": LossRule("provider-side tool search", "the target's own search is used"),
     "tool_choice.allowed_filtered": LossRule("choice limited to some tools", "only those tools are offered"),
     "tool_choice.dropped": LossRule("choice of a tool that was not carried", "the model chooses freely"),
@@ -109,7 +120,9 @@ LOSSES: dict[str, LossRule] = {
     "reasoning.visibility": LossRule("how much reasoning to show", "the nearest setting"),
     "verbosity": LossRule("verbosity hint", "dropped"),
     "web_search.params": LossRule("web search setting the target has no name for", "dropped"),
-    "web_search.replay": LossRule("search results in the history without the provider's own token", "dropped"),
+    "web_search.replay": LossRule(
+        "search results in the history without the provider's own token", "told as a list of links"
+    ),
     "code_exec.container": LossRule("code execution container and its files", "a new container"),
     "hosted.history_as_text": LossRule("hosted tool call in the history", "told as a short note"),
     "hosted.result_dropped": LossRule("output of a hosted tool that the target has no form for", "dropped"),

@@ -63,6 +63,9 @@ _MODEL_TEXT = _words(
     r"|not have access to .{0,100}model"
 )
 
+REJECTED = "reasoning_rejected"
+"""why an attempt is made again without reasoning that the account cannot verify"""
+
 LOOP_TEXT = _words(r"passed \d+ gateways and goes in a circle")
 """our own words, from a gateway further on"""
 
@@ -80,13 +83,13 @@ ROWS: tuple[Row, ...] = (
     Row(why="gateway_loop", action=Action.CLIENT, statuses=frozenset({508}), text=LOOP_TEXT),
     # Reasoning that this upstream cannot verify: signed for another account, or changed on its way.
     Row(
-        why="reasoning_rejected",
+        why=REJECTED,
         action=Action.STRIP,
         statuses=frozenset({400}),
         codes=frozenset({"invalid_encrypted_content", "invalid_reasoning_signature", "thinking_binding_mismatch"}),
     ),
     Row(
-        why="reasoning_rejected",
+        why=REJECTED,
         action=Action.STRIP,
         statuses=frozenset({400, 404, 422}),
         text=_words(
@@ -94,6 +97,14 @@ ROWS: tuple[Row, ...] = (
             r"|thinking.{0,80}(bound to|binding|cannot be modified)|encrypted content.{0,80}(verif|match|decrypt)"
             r"|item with id '?rs_|item '?rs_"
         ),
+    ),
+    # Reasoning that should be there and is not: another upstream's turn had none. The rest goes too, and with it what
+    # made it necessary.
+    Row(
+        why="reasoning_missing",
+        action=Action.STRIP,
+        statuses=frozenset({400}),
+        text=_words(r"without its required '?reasoning|expected `?thinking`? or `?redacted"),
     ),
     # What the request continues is kept by the account that made it, and we no longer know which one that was.
     Row(

@@ -86,7 +86,7 @@ class Journey(Struct, eq=False):
         if self._adjusts:
             self._adjusts = False
             return self._again(now, ADJUSTED)
-        if self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped:
+        if self.strips:
             self._stripped = True
             return self._again(now, STRIPPED)
         made = len(self.decision.attempts)
@@ -104,6 +104,11 @@ class Journey(Struct, eq=False):
                 return self._go(leg, lease, now)
         self._survey(now)
         return None
+
+    @property
+    def strips(self) -> bool:
+        """The next attempt is the same again, without the reasoning that was refused."""
+        return self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped
 
     def _in_order(self) -> list[Leg]:
         """Who has had too many faults comes last."""

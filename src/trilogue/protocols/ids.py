@@ -8,12 +8,18 @@ from hashlib import blake2b
 from trilogue.model import Ledger
 
 _SIZE = 12
+_MINTED = re.compile(r"_[0-9a-f]{24}\Z")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def mint(prefix: str, response_id: str, position: int | str = "") -> str:
     """A new id, always the same for the same answer and position."""
     return prefix + digest(f"{response_id}/{position}")
+
+
+def is_minted(given: str) -> bool:
+    """Tell whether an id has the form of those that are made here; servers' own ids are longer or shorter."""
+    return _MINTED.search(given) is not None
 
 
 def digest(text: str, size: int = _SIZE) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct, field
 
 from trilogue.model import Json, Ledger, Protocol, Stop, StopReason, Usage
@@ -18,12 +20,14 @@ class Reply(Struct, kw_only=True):
 
     `body`: the client's request as it sent it, for echoes and options; empty if there is none. `model`: the name the
     client knows the model by; empty = the upstream's own. `created`: wall-clock seconds for protocols that show them
-    when the upstream gave none. `seed`: stands in for the response id when the upstream gave none.
+    when the upstream gave none. `clock`: tells when an answer is complete; without one it took no time.
+    `seed`: stands in for the response id when the upstream gave none.
     """
 
     body: dict[str, Json] = field(default_factory=dict)
     model: str = ""
     created: int = 0
+    clock: Callable[[], float] | None = None
     seed: str = "0"
     request_id: str = ""
     source: Protocol | None = None
@@ -31,6 +35,10 @@ class Reply(Struct, kw_only=True):
     parsed: bool = False
     """the answer came as JSON text, so that what is made of it can be written as one"""
     ledger: Ledger = field(default_factory=Ledger)
+
+    def now(self) -> int:
+        """Wall-clock seconds at this moment."""
+        return self.created if self.clock is None else int(self.clock())
 
     def stop_path(self, stop: Stop) -> str:
         """Where the source's document says why the answer ended."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from trilogue.model import Json, Protocol
 from trilogue.protocols.codec import Target
+from trilogue.translate.builtin import NO_BUILTINS, Builtins
 from trilogue.translate.names import ToolNames
 from trilogue.translate.seal import Sealer
 
@@ -19,7 +20,8 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
     `client`: the protocol the client speaks. `body`: its request as it sent it. `model`: the name it knows the model
     by. `calls`: ids of the tool calls in its history. `stop`: stop sequences that the upstream does not know and we
-    cut at. `parsed`: the body came as JSON text.
+    cut at. `builtins`: functions that stand in for tools of the client's protocol. `parsed`: the body came
+    as JSON text.
     """
 
     client: Protocol
@@ -29,6 +31,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     names: ToolNames
     calls: frozenset[str] = NO_CALLS
     stop: tuple[str, ...] = ()
+    builtins: Builtins = NO_BUILTINS
     sealer: Sealer
     parsed: bool = False
 

@@ -17,11 +17,9 @@ from trilogue.model import (
     ChoiceMode,
     Citation,
     CitationKind,
-    CustomTool,
     Document,
     Extras,
     Finish,
-    FunctionTool,
     HostedCall,
     HostedKind,
     HostedResult,
@@ -45,7 +43,9 @@ from trilogue.protocols.jsontext import dump_text
 META = Fate(loss="resp.meta")
 """of a field of an answer that has no fate of its own"""
 _TOOL_OPTION = Fate(loss="tool.option")
-_AS_TEXT = "hosted.history_as_text"
+HISTORY_AS_TEXT = "hosted.history_as_text"
+_OPTIONAL = (HostedKind.TOOL_SEARCH, HostedKind.ADVISOR)
+"""hosted tools that only help the model: without them it does the same work"""
 _NAMES = ("type", "id", "call_id")
 """what a note on an item need not say, or says first"""
 
@@ -56,8 +56,8 @@ class Foreign(Struct, frozen=True):
     source: Codec
     target: Codec
     ledger: Ledger
-    searches: frozenset[str] = frozenset()
-    """ids of the searches whose results still have the target's own tokens"""
+    replayable: frozenset[str] = frozenset()
+    """ids of the hosted calls that have a result, those of searches with the target's own tokens"""
 
     def request(self, request: Request) -> Request:
         """The request, but for its turns, with nothing in it that only its source knows and the target cannot write."""
@@ -83,15 +83,18 @@ class Foreign(Struct, frozen=True):
             declare_extras(extras, self.source.fates, path, self.ledger, default)
 
     def _tools(self, request: Request) -> Iterator[Tool]:
-        only_hosted = not any(isinstance(tool, FunctionTool | CustomTool) for tool in request.tools)
+        alone = not any(map(self._is_carried, request.tools))
         for tool in request.tools:
-            if not isinstance(tool, HostedTool) or tool.kind in self.target.hosted_tools:
+            if not isinstance(tool, HostedTool) or self._is_carried(tool):
                 yield tool
-            elif only_hosted and tool.kind is not HostedKind.TOOL_SEARCH:
+            elif alone and tool.kind not in _OPTIONAL:
                 # Nothing else is offered: the client relies on it.
                 raise Unsupported(tool.path, f"{self.target.protocol.value} has no tool {tool.type}")
             else:
                 self.ledger.add("tool.hosted_dropped", tool.path, tool.type)
+
+    def _is_carried(self, tool: Tool) -> bool:
+        return not isinstance(tool, HostedTool) or tool.kind in self.target.hosted_tools
 
     def _declare_choice(self, choice: ToolChoice) -> None:
         self._extras(choice.extras, choice.path, DROP)
@@ -130,16 +133,16 @@ class Foreign(Struct, frozen=True):
     def _hosted(self, block: HostedCall | HostedResult) -> Block | None:
         if block.tool in self.target.history_tools and self._replayable(block):
             return block
-        code = "web_search.replay" if isinstance(block, HostedResult) and block.hits else _AS_TEXT
+        code = "web_search.replay" if isinstance(block, HostedResult) and block.hits else HISTORY_AS_TEXT
         self.ledger.add(code, block.path)
-        note = _note(block)
-        return Text(text=note, path=block.path) if note else None
+        told = note(block)
+        return Text(text=told, path=block.path) if told else None
 
     def _replayable(self, block: HostedCall | HostedResult) -> bool:
-        """Messages takes a search back only together with its results, and those only with the provider's own token."""
-        if self.target.protocol is not Protocol.MESSAGES or block.tool is not HostedKind.WEB_SEARCH:
+        """Messages takes a call back only together with its result, and searches only with the provider's own token."""
+        if self.target.protocol is not Protocol.MESSAGES:
             return True
-        return (block.id if isinstance(block, HostedCall) else block.call_id) in self.searches
+        return (block.id if isinstance(block, HostedCall) else block.call_id) in self.replayable
 
     def _native(self, block: Native) -> Block | None:
         fate = self.source.fates.get(block.type, Fate(loss="native.dropped"))
@@ -147,7 +150,7 @@ class Foreign(Struct, frozen=True):
             raise Unsupported(block.path, fate.refuse)
         if fate.loss:
             self.ledger.add(fate.loss, block.path, block.type)
-        if fate.loss != _AS_TEXT:
+        if fate.loss != HISTORY_AS_TEXT:
             return None
         told = {name: value for name, value in block.data.items() if name not in _NAMES and value is not None}
         return Text(text=f"[{block.type}: {dump_text(told)}]", path=block.path)
@@ -223,7 +226,7 @@ def _inner(block: Block) -> tuple[Block, ...]:
     return ()
 
 
-def _note(block: HostedCall | HostedResult) -> str:
+def note(block: HostedCall | HostedResult) -> str:
     """What a hosted call did, in words for a model that cannot see it."""
     if isinstance(block, HostedCall):
         return f"[{block.name or block.tool.value}: {block.input or '{}'}]"

@@ -22,6 +22,7 @@ from trilogue.model import (
     Event,
     FunctionTool,
     Ledger,
+    Native,
     Request,
     Tool,
     ToolCall,
@@ -31,6 +32,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.ids import digest
 from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.wording import TOOL_NAME, TOOL_REFERENCE
 from trilogue.translate.unwrap import INPUT, InputUnwrapper
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
@@ -141,6 +143,7 @@ class Namer:
     def block(self, block: Block) -> Block:
         """A call or result of the history under the name that the target knows the tool by."""
         if type(block) is ToolResult:
+            block = block if block.plain else self._references(block)
             plain = self._custom_tools or block.kind is CallKind.FUNCTION
             return block if plain else replace(block, kind=CallKind.FUNCTION)
         if type(block) is not ToolCall:
@@ -152,6 +155,18 @@ class Namer:
         if name == block.name and block.namespace is None:
             return block
         return replace(block, name=name, namespace=None)
+
+    def _references(self, result: ToolResult) -> ToolResult:
+        """The result of a search for tools, which names them: the model must know them by the names it can call."""
+        if not any(type(part) is Native and part.type == TOOL_REFERENCE for part in result.content):
+            return result
+        return replace(result, content=tuple(self._reference(part) for part in result.content))
+
+    def _reference(self, part: Block) -> Block:
+        name = part.data.get(TOOL_NAME) if type(part) is Native and part.type == TOOL_REFERENCE else None
+        if type(part) is not Native or not isinstance(name, str):
+            return part
+        return replace(part, data={**part.data, TOOL_NAME: self._legal(None, name)})
 
 
 def as_function(tool: CustomTool) -> FunctionTool:

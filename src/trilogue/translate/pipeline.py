@@ -1,8 +1,9 @@
 """The steps that the events of an answer pass between decoder and encoder.
 
-    take pseudo-calls apart → restore tool names → give calls ids of their own → take <think> out of the text
-        → seal opaque values → show raw reasoning as a summary → put results of hosted tools behind their calls
-        → one block after the other → say what is only an image → cut at stop sequences
+    take pseudo-calls apart → restore tool names → give calls ids of their own → turn calls of built-in tools into items
+        → take <think> out of the text → seal opaque values → show raw reasoning as a summary
+        → put results of hosted tools behind their calls → one block after the other → say what is only an image
+        → cut at stop sequences
 
 Each takes a list of events and gives a list of events. A text delta passes most of them untouched, so each looks at
 its type first.
@@ -25,6 +26,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.registry import CODECS
+from trilogue.translate.builtin import NO_BUILTINS, BuiltinStage
 from trilogue.translate.callids import FreshIdStage
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.hosted import HostedStage
@@ -58,6 +60,8 @@ class Pipeline:
         self._unseen = _OWN_STEPS[target] if source is not target else _NO_KINDS
         """kinds of blocks whose own steps are made when the first one comes; many answers have none"""
         self._names = exchange.names if exchange else NO_NAMES
+        self._builtins = exchange.builtins if exchange and target is Protocol.RESPONSES else NO_BUILTINS
+        self._ledger = ledger
         self._taken = exchange.calls if exchange else NO_CALLS
         self._sequencer = Sequencer()
         self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
@@ -108,6 +112,8 @@ class Pipeline:
         if kind is HostedCall:
             self._before.append(HostedStage())
             return
+        if self._builtins:
+            self._before.insert(0, BuiltinStage(self._builtins, self._ledger))
         self._before.insert(0, FreshIdStage(self._taken))
         if self._names.offered:
             self._before.insert(0, NameStage(self._names))

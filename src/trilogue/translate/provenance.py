@@ -25,6 +25,8 @@ from trilogue.model import (
     Event,
     Failed,
     Finish,
+    HostedCall,
+    HostedKind,
     HostedResult,
     Ledger,
     Opaque,
@@ -76,12 +78,17 @@ class Opener(Struct, frozen=True):
     target: Target
     ledger: Ledger
 
-    def searches(self, request: Request) -> frozenset[str]:
-        """Ids of the hosted searches in the history whose every result is the target's own."""
-        results = [block for turn in request.turns for block in turn.blocks if type(block) is HostedResult]
-        return frozenset(
-            result.call_id for result in results if result.hits and all(self._open(hit.content) for hit in result.hits)
-        )
+    def replayable(self, request: Request) -> frozenset[str]:
+        """Ids of the hosted calls in the history that have a result; of searches, if all they found is the target's."""
+        blocks = [block for turn in request.turns for block in turn.blocks]
+        calls = {block.id for block in blocks if type(block) is HostedCall}
+        results = [block for block in blocks if type(block) is HostedResult and block.call_id in calls]
+        return frozenset(result.call_id for result in results if self._is_own(result))
+
+    def _is_own(self, result: HostedResult) -> bool:
+        if result.tool is not HostedKind.WEB_SEARCH:
+            return True
+        return bool(result.hits) and all(self._open(hit.content) for hit in result.hits)
 
     def block(self, block: Block) -> Block | None:
         """The block with every opaque value native to the target, or without it; None if nothing is left of it."""

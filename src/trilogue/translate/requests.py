@@ -1,7 +1,7 @@
 """Requests, from any protocol to any other.
 
-    decode → repair → open sealed values → leave out what only the source knows → make tool names legal
-        → tell apart calls with the same id → encode
+    decode → offer built-in tools as functions → repair → open sealed values → leave out what only the source knows
+        → make tool names legal → tell apart calls with the same id → encode
 
 The same protocol on both sides is not translated at all: the body stays as it is, but for the model's name and for
 sealed values, which mean nothing there.
@@ -20,8 +20,10 @@ from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.billing import without_billing
+from trilogue.translate.builtin import NO_BUILTINS, Builtins, offer_builtins
 from trilogue.translate.callids import tell_apart
 from trilogue.translate.clean import without_sealed
+from trilogue.translate.deferred import offer_found
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
 from trilogue.translate.history import PROMPTS, History, is_plain, prompts_by_user
@@ -59,7 +61,7 @@ def translate_request(
         source = protocol_of(source)
     wire = body if isinstance(body, dict) else parse_request(body)
     ledger, keeper = Ledger(), sealer or default_sealer()
-    names, calls = NO_NAMES, NO_CALLS
+    names, calls, builtins = NO_NAMES, NO_CALLS, NO_BUILTINS
     stop: tuple[str, ...] = ()
     try:
         request = CODECS[source].decode_request(wire)
@@ -67,10 +69,7 @@ def translate_request(
         if where.protocol is source:
             wire, translated = _kept(wire, request, where, ledger, sealer, repair)
         else:
-            if repair:
-                request = repair_history(request, ledger)
-            if source is Protocol.MESSAGES and not where.profile.billing_block:
-                request = without_billing(request, ledger)
+            request, builtins = _prepared(request, where, ledger, repair)
             request, names, calls = _adapt(request, where, keeper, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
@@ -88,6 +87,7 @@ def translate_request(
         names=names,
         calls=calls,
         stop=stop,
+        builtins=builtins,
         sealer=keeper,
         parsed=wire is not body,
     )
@@ -119,13 +119,23 @@ def _kept(
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """A request that stays in its protocol: the client's own, without sealed values, and as the upstream gets it."""
     codec = CODECS[target.protocol]
-    cleaned = without_sealed(wire, target.protocol, ledger, sealer)
+    cleaned = without_sealed(wire, target.protocol, ledger, sealer, words=target.profile.raw_reasoning)
     if cleaned is not wire:
         request = codec.decode_request(cleaned)
     repaired = _repaired(request, ledger) if repair else request
     if repaired is not request:
         return cleaned, codec.encode_request(repaired, target, ledger)
     return cleaned, {**cleaned, "model": target.model}
+
+
+def _prepared(request: Request, target: Target, ledger: Ledger, repair: bool) -> tuple[Request, Builtins]:
+    """The request with tools that every protocol has, and a history that is whole."""
+    request, builtins = offer_builtins(offer_found(request, ledger), ledger)
+    if repair:
+        request = repair_history(request, ledger)
+    if request.protocol is Protocol.MESSAGES and not target.profile.billing_block:
+        request = without_billing(request, ledger)
+    return request, builtins
 
 
 def _refuse_empty(request: Request) -> None:
@@ -145,7 +155,7 @@ def _adapt(
         request = prompts_by_user(request, ledger)
     plain = is_plain(request.turns)
     opener = Opener(sealer, target, ledger)
-    foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.searches(request))
+    foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.replayable(request))
     adapted, names, calls = foreign.request(request), NO_NAMES, NO_CALLS
     _refuse_empty(adapted)
     if plain and not (adapted.tools or adapted.tool_choice or adapted.namespaces):

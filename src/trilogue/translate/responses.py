@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -47,10 +49,12 @@ class ResponseTranslation(Struct, frozen=True):
 class Stamp(Struct, frozen=True, kw_only=True):
     """What an answer's translation takes from outside, so that the same bytes give the same bytes.
 
-    `now`: seconds, for protocols that show a time where the upstream gave none. `seed`: stands in for a missing id.
+    `now`: seconds, for protocols that show a time where the upstream gave none. `clock`: tells such seconds when an
+    answer is complete; without one it is complete at `now`. `seed`: stands in for a missing id.
     """
 
     now: int = 0
+    clock: Callable[[], float] | None = None
     seed: str = "0"
     request_id: str = ""
 
@@ -265,6 +269,7 @@ def _reply(source: Protocol, exchange: Exchange | None, stamp: Stamp) -> Reply:
         body=exchange.body if exchange else {},
         model=exchange.model if exchange else "",
         created=stamp.now,
+        clock=stamp.clock,
         seed=stamp.seed,
         request_id=stamp.request_id,
         source=source,

@@ -150,7 +150,7 @@ def test_adjacent_assistant_turns_are_one_message() -> None:
     assert [message["role"] for message in wire] == ["user", "assistant", "tool"]
     assert wire[1]["content"] == "ab"
     assert wire[1]["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a":1}'}
-    assert losses == ["phase", "order.flattened", "text.blocks_joined"]
+    assert losses == ["order.flattened", "text.blocks_joined"]
 
 
 def test_text_blocks_stay_apart_where_the_server_takes_parts() -> None:

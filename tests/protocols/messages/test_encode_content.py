@@ -187,8 +187,8 @@ def test_words_of_refusal_stay_words_and_links_are_lost() -> None:
     assert losses == ["citation.dropped"]
 
 
-def test_natives_of_other_protocols_are_declared() -> None:
-    """They should have been dropped before, but never in silence."""
+def test_natives_of_other_protocols_are_said_in_words() -> None:
+    """Only those in tool results get here: the model learns that there was one, and the loss is declared."""
     content, losses = written(Text(text="x"), Native(type="input_video", data={}, path="p"))
-    assert content == [{"type": "text", "text": "x"}]
-    assert losses == ["native.dropped"]
+    assert content == [{"type": "text", "text": "x"}, {"type": "text", "text": "[input_video]"}]
+    assert losses == ["tool_result.part"]

@@ -111,7 +111,8 @@ def test_echo_is_what_the_client_sent() -> None:
     """Clients rebuild their request from the snapshot; only keeping is never claimed."""
     events, _ = stream(answer(Text(text="x"), tier=Tier.PRIORITY))
     for snapshot in (events[0]["response"], events[-1]["response"]):
-        for name in ("instructions", "tools", "tool_choice", "metadata", "max_output_tokens"):
+        assert snapshot["tools"] == [{"description": None, **tool} for tool in BODY["tools"]]
+        for name in ("instructions", "tool_choice", "metadata", "max_output_tokens"):
             assert snapshot[name] == BODY[name]
         assert snapshot["reasoning"] == {"effort": "low", "summary": None}
         assert (snapshot["store"], snapshot["model"], snapshot["created_at"]) == (False, "alias", 9)

@@ -35,7 +35,7 @@ from trilogue.protocols.chat.encode_content import encode_block, encode_content,
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.ids import safe_call_id
+from trilogue.protocols.ids import is_minted, safe_call_id
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.wording import tool_error
@@ -143,8 +143,6 @@ class Conversation:
 
     def add(self, turn: Turn) -> None:
         """Take the next turn. Adjacent assistant turns wait to become one message."""
-        if turn.phase is not None:
-            self._out.ledger.add("phase", turn.path)
         if turn.role is Role.ASSISTANT:
             if self._media:
                 self._flush_media()
@@ -293,7 +291,7 @@ def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | 
     """One message for all that the assistant said in a row; None if nothing of it can be said here."""
     said = _by_kind(blocks, out)
     if not (said.texts or said.refusals or said.calls):
-        _declare_lone(said.reasoning, out)
+        _declare_unsent(said.reasoning, out)
         return None
     message: dict[str, Json] = {"role": "assistant", "content": None}
     if said.texts:
@@ -330,10 +328,11 @@ def _by_kind(blocks: list[Block], out: Outgoing) -> _Said:
     return said
 
 
-def _declare_lone(reasoning: list[Reasoning], out: Outgoing) -> None:
-    """Declare reasoning that has no message to stand beside."""
+def _declare_unsent(reasoning: list[Reasoning], out: Outgoing) -> None:
+    """Declare reasoning that is not sent. The raw words of a Chat upstream are none: it does not take them back."""
     for block in reasoning:
-        out.ledger.add("reasoning.foreign_dropped", block.path)
+        if not block.raw or block.summary or (block.id is not None and not is_minted(block.id)):
+            out.ledger.add("reasoning.foreign_dropped", block.path)
 
 
 def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: Outgoing) -> None:
@@ -372,9 +371,7 @@ def _reasoning(blocks: list[Reasoning], calls: bool, out: Outgoing) -> dict[str,
         return fields
     field = out.profile.reasoning_field
     if field is None:
-        for block in blocks:
-            if block.opaque is None:
-                out.ledger.add("reasoning.foreign_dropped", block.path)
+        _declare_unsent([block for block in blocks if block.opaque is None], out)
         return fields
     words = PART_BREAK.join(text for block in blocks for text in (*block.summary, *block.raw))
     if words or calls:

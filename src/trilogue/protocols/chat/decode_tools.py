@@ -6,6 +6,8 @@ The deprecated `functions` are read as tools; `web_search_options` is the one ho
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from trilogue.errors import BadRequest
 from trilogue.model import CustomTool, Extras, FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.chat.decode_content import read_cache
@@ -38,7 +40,7 @@ def _decode_tool(tool: Json, path: str) -> Tool:
     if kind in (None, "function") and isinstance(tool.get("function"), dict):
         return _function(Fields(fields.any("function"), fields.at("function")), fields)
     if isinstance(kind, str) and kind not in CALL_KINDS:
-        return HostedTool(kind=HostedKind.OTHER, native=tool, type=kind, path=path)
+        return _hosted(fields, kind, tool)
     raise BadRequest(f"{path} is not a tool: it needs `type` and the object of that name", path=path)
 
 
@@ -93,6 +95,40 @@ def _custom(inner: Fields, outer: Fields) -> CustomTool:
 def _rest(outer: Fields, name: str, inner: Fields) -> Extras:
     outer.keep(name, inner)
     return outer.rest()
+
+
+_OPENROUTER = {
+    "openrouter:web_search": HostedKind.WEB_SEARCH,
+    "openrouter:web_fetch": HostedKind.WEB_FETCH,
+    "openrouter:advisor": HostedKind.ADVISOR,
+}
+"""tools that OpenRouter runs, whatever the model"""
+
+
+def _hosted(fields: Fields, kind: str, native: dict[str, Json]) -> HostedTool:
+    tool = HostedTool(kind=_OPENROUTER.get(kind, HostedKind.OTHER), native=native, type=kind, path=fields.path)
+    if tool.kind not in (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH):
+        return tool
+    given = fields.fields("parameters") or LooseFields({})
+    place = given.fields("user_location")
+    location = read_location(place) if place else None
+    if place is not None:
+        place.any("type")
+        given.keep("user_location", place)
+    return replace(
+        tool,
+        allowed_domains=_names(given, "allowed_domains"),
+        blocked_domains=_names(given, "excluded_domains"),
+        max_uses=given.integer("max_uses"),
+        context_size=given.text("search_context_size"),
+        location=location,
+        extras=_rest(fields, "parameters", given),
+    )
+
+
+def _names(fields: Fields, name: str) -> tuple[str, ...] | None:
+    values = fields.items(name)
+    return None if values is None else tuple(value for value in values if isinstance(value, str))
 
 
 def _web_search(options: dict[str, Json]) -> HostedTool:

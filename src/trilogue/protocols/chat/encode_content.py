@@ -31,7 +31,7 @@ from trilogue.protocols.media import PDF, data_url
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.openai_cache import write_breakpoint
 from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.wording import document_head, search_result_text
+from trilogue.protocols.wording import document_head, native_part, search_result_text
 
 
 def encode_content(blocks: Sequence[Block], plain: bool, out: Outgoing) -> str | list[Json]:
@@ -138,7 +138,7 @@ def _write_native(block: Native, out: Outgoing) -> list[dict[str, Json]]:
         return [block.data]
     # Only the results of tools still hold blocks of other protocols.
     out.ledger.add("tool_result.part", block.path, block.type)
-    return [{"type": "text", "text": f"[{block.type}]"}]
+    return [{"type": "text", "text": native_part(block)}]
 
 
 _WRITERS: dict[type[Block], Callable[..., list[dict[str, Json]]]] = {

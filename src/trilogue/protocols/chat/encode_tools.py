@@ -17,7 +17,7 @@ from trilogue.protocols.outgoing import Outgoing
 def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
     """The fields that offer tools: `tools`, `web_search_options`, `tool_choice`, `parallel_tool_calls`."""
     offered = _filtered(request, out)
-    searches = [tool for tool in offered if type(tool) is HostedTool and tool.kind is HostedKind.WEB_SEARCH]
+    searches = [tool for tool in offered if type(tool) is HostedTool and _is_search(tool, out)]
     body: dict[str, Json] = {}
     tools = [wire for tool in offered if (wire := _encode_tool(tool, out)) is not None]
     if tools:
@@ -34,6 +34,11 @@ def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
     return body
 
 
+def _is_search(tool: HostedTool, out: Outgoing) -> bool:
+    """Tell whether a tool is written as `web_search_options`; those of compatible servers stand among the tools."""
+    return tool.kind is HostedKind.WEB_SEARCH and (not out.native or tool.type == WEB_SEARCH)
+
+
 def _filtered(request: Request, out: Outgoing) -> tuple[Tool, ...]:
     """Servers that do not know `allowed_tools` are only told of the tools that are allowed."""
     choice = request.tool_choice
@@ -48,7 +53,7 @@ def _filtered(request: Request, out: Outgoing) -> tuple[Tool, ...]:
 
 def _encode_tool(tool: Tool, out: Outgoing) -> dict[str, Json] | None:
     if isinstance(tool, HostedTool):
-        if tool.kind is HostedKind.WEB_SEARCH and (not out.native or tool.type == WEB_SEARCH):
+        if _is_search(tool, out):
             return None
         if out.native:
             return tool.native

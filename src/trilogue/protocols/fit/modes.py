@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from trilogue.model import Effort, Request, Thinking, ThinkingMode
+from trilogue.model import Effort, Protocol, Request, Thinking, ThinkingMode
 from trilogue.protocols.effort import BUDGETS, effort_of_budget, nearest_effort
 from trilogue.protocols.outgoing import Outgoing
 
@@ -44,7 +44,19 @@ def fit_own_mode(request: Request, out: Outgoing) -> Thinking | None:
 
 
 def fit_mode(request: Request, out: Outgoing) -> Thinking | None:
-    """Return settings of another protocol as modes, budgets and levels that the model takes."""
+    """Return settings of another protocol as modes, budgets and levels that the model takes.
+
+    They show no more thinking than the client asked for: Responses shows a summary only where one is asked for, many
+    models of Messages show it unless told otherwise.
+    """
+    fitted = _mode(request, out)
+    thinks = fitted is not None and fitted.mode in (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
+    if fitted is not None and thinks and out.source is Protocol.RESPONSES and fitted.visibility is None:
+        return replace(fitted, visibility="omitted")
+    return fitted
+
+
+def _mode(request: Request, out: Outgoing) -> Thinking | None:
     wanted, profile = request.thinking, out.profile
     if wanted is None:
         return None

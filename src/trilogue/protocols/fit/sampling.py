@@ -23,7 +23,7 @@ def fit_sampling(request: Request, out: Outgoing, target: Protocol) -> Request:
     if sampling.temperature is not None or sampling.top_p is not None or sampling.top_k is not None:
         _fit_randomness(request, changes, out, target)
     if sampling.logprobs is not None or sampling.top_logprobs is not None:
-        _fit_logprobs(request, changes, profile)
+        _fit_logprobs(request, changes, out, target)
     if sampling.choices is not None and sampling.choices > 1 and not profile.several_choices:
         raise Unsupported(request.where("choices"), "the model gives one choice")
     if not profile.penalties and request.protocol is Protocol.CHAT:  # others have none
@@ -47,9 +47,15 @@ def _fit_randomness(request: Request, changes: dict[str, Any], out: Outgoing, ta
         _drop(("top_k",), "param.dropped", request, changes, out)
 
 
-def _fit_logprobs(request: Request, changes: dict[str, Any], profile: Profile) -> None:
-    """What the client reads in the response cannot be left out of the request."""
-    if profile.logprobs:
+def _fit_logprobs(request: Request, changes: dict[str, Any], out: Outgoing, target: Protocol) -> None:
+    """What the client reads in the response cannot be left out of the request; a mere `include` of Responses can."""
+    gives = out.profile.logprobs and target is not Protocol.MESSAGES
+    included = request.protocol is Protocol.RESPONSES and not request.sampling.top_logprobs
+    if included and not gives and not out.native and request.sampling.logprobs:
+        out.ledger.add("logprobs.dropped", request.where("logprobs"))
+        changes["logprobs"] = None
+        return
+    if out.profile.logprobs:
         return
     for name in ("logprobs", "top_logprobs"):
         if getattr(request.sampling, name):

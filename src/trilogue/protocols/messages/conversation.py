@@ -29,6 +29,8 @@ from trilogue.protocols.outgoing import Outgoing
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """Hosted tools whose calls and results can stand in the history."""
 
+_OPENING = "[The conversation begins with the assistant.]"
+"""said for the user where the assistant speaks first"""
 _CALL = "tool_use"
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
@@ -75,8 +77,6 @@ class Conversation:
         for turn in self._request.turns:
             if turn.name is not None and turn.role is not Role.TOOL:
                 self._ledger.add("message.name", turn.path)
-            if turn.phase is not None:
-                self._ledger.add("phase", turn.path)
             if turn.role in (Role.SYSTEM, Role.DEVELOPER):
                 self._prompt(turn)
             elif turn.role is Role.ASSISTANT:
@@ -195,7 +195,10 @@ class Conversation:
             if message["role"] == "assistant" and message["content"][-1]["type"] in _THINKING:
                 self._end_with_words()
                 break
-        if not self._messages or self._messages[0]["role"] != "user":
+        if self._messages and self._messages[0]["role"] != "user":
+            self._ledger.add("turn.inserted", self._spoken_paths()[0])
+            self._messages.insert(0, {"role": "user", "content": [{"type": "text", "text": _OPENING}]})
+        if not self._messages:
             spoken = self._spoken_paths()
             path = spoken[0] if spoken else self._request.where("turns")
             raise Unsupported(path, "the conversation must begin with a user turn that says something")

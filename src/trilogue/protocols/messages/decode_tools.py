@@ -49,7 +49,7 @@ def decode_tool(value: Json, path: str, servers: dict[str, Json] | None = None) 
     common: dict[str, Any] = {"kind": hosted, "native": value, "type": kind, "runs_on_client": on_client, "path": path}
     common["name"] = fields.text("name")
     common["cache"] = take_cache(fields)
-    if hosted is HostedKind.WEB_SEARCH:
+    if hosted in (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH):
         common |= _web_search(fields)
     return HostedTool(**common)
 

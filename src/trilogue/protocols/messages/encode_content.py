@@ -43,6 +43,7 @@ from trilogue.protocols.media import PDF, image_type, sniffed_type
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES, Wire
+from trilogue.protocols.wording import native_part
 
 _SOURCE_TYPES = {kind: (name, field) for name, (kind, field) in SOURCES.items()}
 
@@ -174,9 +175,10 @@ class BlockWriter(Struct):
         """What a provider's tool found."""
         return self._or_declare(hosted.encode_result(block, self.ledger), block)
 
-    def foreign(self, block: Native) -> Wire | None:
-        """Something that only another protocol knows."""
-        return self._or_declare(None, block)
+    def foreign(self, block: Native) -> Wire:
+        """A part of a tool result that only another protocol knows; no other natives get this far."""
+        self.ledger.add("tool_result.part", block.path, block.type)
+        return {"type": "text", "text": native_part(block)}
 
     def _or_declare(self, wire: Wire | None, block: Block) -> Wire | None:
         if wire is None:

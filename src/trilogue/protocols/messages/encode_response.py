@@ -6,7 +6,7 @@ declared in the reply's ledger and left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trilogue.model import (
@@ -46,7 +46,9 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     """An answer's body."""
     answer = AnswerWriter(reply)
     answer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
-    content = [wire for block in response.blocks if (wire := answer.write(block)) is not None]
+    content = [wire for block in response.blocks for wire in answer.write_next(block)]
+    if (result := answer.missing_result(None)) is not None:
+        content.append(result)
     stop = encode_stop(response.stop, called=answer.called, refused=answer.refused, reply=reply)
     if not content and not answer.native and stop["stop_reason"] == "end_turn":
         content = [{"type": "text", "text": ""}]
@@ -87,13 +89,20 @@ class AnswerWriter:
         self.refused = False
         """the model declined in words"""
         self.truncated = False
-        self._hosted: set[str] = set()
+        self._pending: HostedCall | None = None
+        """the hosted call that was written last and has no result yet"""
 
     def message_id(self, upstream_id: str) -> str:
         """The id of the answer."""
         if self.native and upstream_id:
             return upstream_id
         return mint("msg_", upstream_id or self.reply.seed)
+
+    def write_next(self, block: Block) -> Iterator[Wire]:
+        """A complete block, after the result that the block before it still needs; nothing if it is left out."""
+        for wire in (self.missing_result(block), self.write(block)):
+            if wire is not None:
+                yield wire
 
     def write(self, block: Block) -> Wire | None:
         """A complete block; None if it is left out, which is then declared."""
@@ -192,16 +201,28 @@ class AnswerWriter:
 
     def hosted_call(self, block: HostedCall) -> Wire | None:
         """A call of a tool that the provider ran."""
-        self._hosted.add(block.id)
-        wire = block.native if self.native else hosted.encode_call(block)
-        return wire if wire is not None else self.left_out(block, "hosted.result_dropped", block.tool.value)
+        if self.native:
+            return block.native
+        wire = hosted.encode_call(block)
+        if wire is None:
+            return self.left_out(block, "hosted.result_dropped", block.tool.value)
+        self._pending = block
+        return wire
+
+    def missing_result(self, then: Block | None) -> Wire | None:
+        """The empty result of a hosted call that has none, before what comes next: the API takes no call without."""
+        call = self._pending
+        if call is None or (type(then) is HostedResult and then.call_id == call.id):
+            return None
+        return self.hosted_result(hosted.unseen_result(call))
 
     def hosted_result(self, block: HostedResult) -> Wire | None:
         """What a provider's tool found. It is nothing without its call."""
         if self.native:
             return block.native
-        known = block.call_id in self._hosted
+        known = self._pending is not None and block.call_id == self._pending.id
         wire = hosted.encode_result(block, self.ledger) if known else None
+        self._pending = None
         return wire if wire is not None else self.left_out(block, "hosted.result_dropped", block.tool.value)
 
     def other(self, block: Native) -> Wire | None:

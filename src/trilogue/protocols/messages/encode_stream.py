@@ -122,6 +122,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def on_block_start(self, event: BlockStart) -> None:
         """content_block_start, unless it is not yet known whether there will be anything to show."""
+        self._complete_hosted(event.block)
         self._block = event.block
         self._is_open = self._hidden = False
         self._part = None
@@ -131,6 +132,13 @@ class MessagesStreamEncoder(StreamEncoder):
             starter(self, event.block)
         else:
             self._whole(self._answer.write(event.block))
+
+    def _complete_hosted(self, then: Block | None) -> None:
+        """A hosted call that the upstream showed no result of gets an empty one."""
+        wire = self._answer.missing_result(then)
+        if wire is not None:
+            self._whole(wire)
+            self.on_block_stop(BlockStop(0))
 
     def _start_text(self, block: Text) -> None:
         shell = _TEXT
@@ -285,6 +293,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def on_finish(self, event: Finish) -> None:
         """message_delta and message_stop."""
+        self._complete_hosted(None)
         answer, ledger = self._answer, self.reply.ledger
         self._judge_arguments(event)
         stop = encode_stop(event.stop, called=answer.called, refused=answer.refused, reply=self.reply)

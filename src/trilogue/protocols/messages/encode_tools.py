@@ -67,7 +67,7 @@ def _write_back(tool: Tool, request: Request, marks: Marks, out: Outgoing) -> Js
 
 def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: Outgoing) -> None:
     """A tool can wait only where there is a search that finds it."""
-    if any(_is_server_search(other) for other in request.tools):
+    if tool.added_at is None and any(_is_server_search(other) for other in request.tools):
         wire["defer_loading"] = True
     else:
         out.ledger.add("tool.defer_loading", tool.path)
@@ -167,11 +167,17 @@ def _write_search(tool: HostedTool, _: Request, out: Outgoing) -> dict[str, Json
     return {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 
 
-def _write_mcp(tool: HostedTool, _: Request, __: Outgoing) -> dict[str, Json]:
+def _write_mcp(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, Json] | None:
+    reason = None
     if tool.approval != "never":
-        raise Unsupported(tool.path, "the target calls MCP tools without asking; require_approval must be never")
-    if not tool.server_url or not tool.server_label:
-        raise Unsupported(tool.path, "an MCP server needs a URL and a label")
+        reason = "the target calls MCP tools without asking; require_approval must be never"
+    elif not tool.server_url or not tool.server_label:
+        reason = "an MCP server needs a URL and a label"
+    if reason is not None:
+        if not any(type(other) is FunctionTool for other in request.tools):
+            raise Unsupported(tool.path, reason)
+        out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
+        return None
     wire: dict[str, Json] = {"type": "mcp_toolset", "mcp_server_name": tool.server_label}
     if tool.allowed_tools is not None:
         wire["default_config"] = {"enabled": False}
@@ -179,7 +185,7 @@ def _write_mcp(tool: HostedTool, _: Request, __: Outgoing) -> dict[str, Json]:
     return wire
 
 
-_HOSTED: dict[HostedKind, Callable[[HostedTool, Request, Outgoing], dict[str, Json]]] = {
+_HOSTED: dict[HostedKind, Callable[[HostedTool, Request, Outgoing], dict[str, Json] | None]] = {
     HostedKind.WEB_SEARCH: _write_web_search,
     HostedKind.CODE: _write_code,
     HostedKind.TOOL_SEARCH: _write_search,

@@ -160,10 +160,14 @@ def _said(content: Json, depth: int = 0) -> str | None:
     return "\n".join(part for part in parts if part) or None
 
 
+OWN_CALL = "srvtoolu_trl"
+"""begins the id of a hosted call that another protocol's upstream made: Anthropic knows nothing of it"""
+
+
 def call_id_for(kind: HostedKind, call_id: str) -> str:
     """The id of a hosted call in the form this protocol demands; the same for a call and its result."""
     prefix = "mcptoolu_" if kind is HostedKind.MCP else "srvtoolu_"
-    return safe_call_id(call_id) if call_id.startswith(prefix) else prefix + digest(call_id)
+    return safe_call_id(call_id) if call_id.startswith(prefix) else f"{prefix}trl{digest(call_id)}"
 
 
 _CALL_NAMES = {
@@ -196,6 +200,18 @@ def encode_result(block: HostedResult, ledger: Ledger) -> dict[str, Json] | None
     return {**wire, "content": content}
 
 
+_UNSEEN = "[the provider read this page and did not show its text]"
+
+
+def unseen_result(call: HostedCall) -> HostedResult:
+    """The result of a call whose provider does not show what came of it."""
+    if call.tool is not HostedKind.WEB_FETCH:
+        return HostedResult(call_id=call.id, tool=call.tool, path=call.path)
+    url = (parse_object(call.input) or {}).get("url")
+    page = SearchHit(url=url if isinstance(url, str) else "")
+    return HostedResult(call_id=call.id, tool=call.tool, hits=(page,), text=_UNSEEN, path=call.path)
+
+
 def _web_search(block: HostedResult, ledger: Ledger) -> tuple[str, Json]:
     kind = "web_search_tool_result"
     if block.error is not None:
@@ -205,7 +221,7 @@ def _web_search(block: HostedResult, ledger: Ledger) -> tuple[str, Json]:
         if hit.content is None:
             ledger.add("web_search.replay", block.path, "a result without the token that this protocol demands")
             continue
-        wire = {"type": "web_search_result", "url": hit.url, "title": hit.title, "page_age": hit.page_age}
+        wire = {"type": "web_search_result", "url": hit.url, "title": hit.title or hit.url, "page_age": hit.page_age}
         hits.append({**wire, "encrypted_content": hit.content.value})
     return kind, hits
 

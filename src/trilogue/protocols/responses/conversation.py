@@ -285,6 +285,9 @@ def _custom_calls(request: Request) -> frozenset[str]:
 def _as_error(output: Json) -> Json:
     if isinstance(output, str):
         return tool_error(output)
+    first = output[0].get("text") if output else None
+    if isinstance(first, str) and first.startswith(TOOL_ERROR):
+        return output
     return [{"type": "input_text", "text": TOOL_ERROR}, *output]
 
 

@@ -33,7 +33,7 @@ from trilogue.model import (
 from trilogue.protocols.media import data_url
 from trilogue.protocols.openai_cache import NAME as BREAKPOINT
 from trilogue.protocols.openai_cache import write_breakpoint
-from trilogue.protocols.wording import document_head, search_result_text
+from trilogue.protocols.wording import document_head, native_part, search_result_text
 
 
 def encode_annotation(citation: Citation, text: str, native: bool) -> dict[str, Json] | None:
@@ -196,7 +196,7 @@ def _write_native(writer: PartWriter, block: Native) -> list[dict[str, Json]]:
     if not writer.native:
         # Only the results of tools still hold blocks of other protocols.
         writer.ledger.add("tool_result.part", block.path, block.type)
-        return [{"type": "input_text", "text": f"[{block.type}]"}]
+        return [{"type": "input_text", "text": native_part(block)}]
     return [dict(block.data)]
 
 

@@ -7,7 +7,7 @@ extras, natives and ids; requests of other protocols are written in the forms th
 from __future__ import annotations
 
 from trilogue.errors import Unsupported
-from trilogue.model import NO_SAMPLING, Json, Ledger, Protocol, Request, Role
+from trilogue.model import NO_SAMPLING, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Role
 from trilogue.protocols.codec import Target
 from trilogue.protocols.extras import restore_extras
 from trilogue.protocols.fit import fit_request
@@ -16,7 +16,7 @@ from trilogue.protocols.responses.controls import encode_caching, encode_samplin
 from trilogue.protocols.responses.conversation import encode_turns
 from trilogue.protocols.responses.encode_tools import encode_tools
 from trilogue.protocols.responses.thinking import encode_thinking
-from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED, PROTOCOL
+from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NESTED, PROTOCOL, SEARCH_SOURCES
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
@@ -77,8 +77,19 @@ def _include(request: Request, out: Outgoing) -> dict[str, Json]:
     if not out.native:
         # Models that do not reason refuse to be asked for it.
         encrypted = out.profile.encrypted_reasoning and out.profile.reasons != "never"
-        include = [*([ENCRYPTED_REASONING] if encrypted else []), *([LOGPROBS] if request.sampling.logprobs else [])]
+        wanted = {
+            ENCRYPTED_REASONING: encrypted,
+            LOGPROBS: request.sampling.logprobs,
+            SEARCH_SOURCES: request.protocol is Protocol.MESSAGES and _searches(request),
+        }
+        include = [name for name, asked in wanted.items() if asked]
     return {"include": include} if include else {}
+
+
+def _searches(request: Request) -> bool:
+    """Tell whether the web can be searched: Messages clients show what was found, which is given only if asked for."""
+    searches = (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH)
+    return any(type(tool) is HostedTool and tool.kind in searches for tool in request.tools)
 
 
 def _stream(request: Request, out: Outgoing) -> dict[str, Json]:

@@ -50,7 +50,7 @@ from trilogue.protocols.responses.output_hosted import HostedItem, NativeItem, U
 from trilogue.protocols.responses.output_items import OutputItem
 from trilogue.protocols.responses.output_message import NO_LOGPROBS, MessageItem
 from trilogue.protocols.responses.output_reasoning import ReasoningItem
-from trilogue.protocols.responses.snapshot import echo, service_tier, tool_usage
+from trilogue.protocols.responses.snapshot import echo, is_told, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
 from trilogue.protocols.signals import in_stream, responses_code
@@ -66,6 +66,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         self.native = reply.source is PROTOCOL
         self._sequence = 0
         self._id = ""
+        self._created = 0
         self._base: dict[str, Json] = {}
         self._item: OutputItem | None = None
         self._indices = 0
@@ -103,10 +104,11 @@ class ResponsesStreamEncoder(StreamEncoder):
         """What is known of an answer before its first block."""
         reply = self.reply
         self._id = start.id if self.native and start.id else mint("resp_", start.id or reply.seed)
+        self._created = start.created if start.created is not None else reply.created
         self._base = {
             "id": self._id,
             "object": "response",
-            "created_at": start.created if start.created is not None else reply.created,
+            "created_at": self._created,
             "status": "in_progress",
             **echo(reply, start.extras),
             "model": reply.model or start.model,
@@ -142,8 +144,10 @@ class ResponsesStreamEncoder(StreamEncoder):
             "output": self._output,
             "usage": encode_usage(end.usage, self.native, self.reply.ledger),
             "incomplete_details": incomplete,
-            **service_tier(end.tier, final, self.reply),
+            **service_tier(end.tier, self.reply),
         }
+        if status == "completed" and not is_told(self.reply):
+            final["completed_at"] = max(self.reply.now(), self._created)
         if not self.native and end.usage is not None and end.usage.searches:
             final["tool_usage"] = tool_usage(end.usage.searches)
         return final
@@ -318,7 +322,8 @@ def _open_hosted(encoder: ResponsesStreamEncoder, block: HostedCall) -> OutputIt
 
 
 def _open_native(encoder: ResponsesStreamEncoder, block: Native) -> OutputItem:
-    return NativeItem(encoder, block, block.data) if encoder.native else Unsaid(encoder, block)
+    writes = encoder.native or block.for_client
+    return NativeItem(encoder, block, block.data) if writes else Unsaid(encoder, block)
 
 
 def _open_unsaid(encoder: ResponsesStreamEncoder, block: Block) -> OutputItem:

@@ -24,13 +24,16 @@ class ToolWriter:
         self._namespaces = namespaces or {}
         self._searched = False
         """a tool search is among the tools: only then may others wait to be found"""
+        self._searches_web = False
 
     def write(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
         """The tools of one list; those of a namespace stand together, where its first tool stood."""
         written: list[dict[str, Json]] = []
         groups: dict[str, dict[str, Json]] = {}
         tools = tuple(tools)
-        self._searched = HostedKind.TOOL_SEARCH in {tool.kind for tool in tools if type(tool) is HostedTool}
+        kinds = {tool.kind for tool in tools if type(tool) is HostedTool}
+        self._searched = HostedKind.TOOL_SEARCH in kinds
+        self._searches_web = HostedKind.WEB_SEARCH in kinds
         for tool in tools:
             entry = self._tool(tool)
             namespace = None if type(tool) is HostedTool else getattr(tool, "namespace", None)
@@ -59,7 +62,9 @@ class ToolWriter:
         if not isinstance(tool, (FunctionTool, CustomTool)):
             raise InternalError(f"a tool of the kind {type(tool).__name__}")
         entry = self._function(tool) if isinstance(tool, FunctionTool) else _write_custom(tool)
-        if tool.deferred and not self._searched and not self._native:
+        # A tool that was added in mid-conversation has been found already.
+        found = tool.added_at is not None or not self._searched
+        if tool.deferred and found and not self._native:
             self._ledger.add("tool.defer_loading", f"{tool.path}.defer_loading")
         elif tool.deferred is not None:
             entry["defer_loading"] = tool.deferred
@@ -82,6 +87,11 @@ class ToolWriter:
         return {**entry, "parameters": _parameters(tool.parameters), "strict": strict}
 
     def _hosted(self, tool: HostedTool) -> dict[str, Json] | None:
+        if tool.kind is HostedKind.WEB_FETCH:
+            # A search opens the pages that it is told of, too.
+            self._ledger.add("tool.hosted_replaced", tool.path, tool.type)
+            if self._searches_web:
+                return None
         write = _HOSTED_WRITERS.get(tool.kind)
         if write is None:
             self._ledger.add("tool.hosted_dropped", tool.path, tool.type)
@@ -145,6 +155,7 @@ def _write_tool_search(tool: HostedTool, ledger: Ledger) -> dict[str, Json]:
 
 _HOSTED_WRITERS: dict[HostedKind, Callable[[HostedTool, Ledger], dict[str, Json]]] = {
     HostedKind.WEB_SEARCH: _write_web_search,
+    HostedKind.WEB_FETCH: _write_web_search,
     HostedKind.MCP: _write_mcp,
     HostedKind.CODE: _write_code,
     HostedKind.TOOL_SEARCH: _write_tool_search,

@@ -183,7 +183,7 @@ def declare_unsaid(call: HostedCall, result: HostedResult | None, ledger: Ledger
         return
     if call.tool is HostedKind.WEB_FETCH or (call.tool is HostedKind.WEB_SEARCH and result.error is not None):
         ledger.add("hosted.result_dropped", result.path)
-    if any(hit.title or hit.page_age or hit.content for hit in result.hits):
+    if any(hit.title not in ("", hit.url) or hit.page_age or hit.content for hit in result.hits):
         ledger.add("web_search.replay", result.path)
 
 
@@ -216,7 +216,7 @@ def _write_search(call: HostedCall, item: dict[str, Json], result: HostedResult 
     query = query if isinstance(query, str) else ""
     queries = [one for one in LooseFields(given).items("queries") or () if isinstance(one, str)]
     action: dict[str, Json] = {"type": "search", "query": query, "queries": queries or [query]}
-    if result is not None:
+    if result is not None and result.hits:
         action["sources"] = [{"type": "url", "url": hit.url} for hit in result.hits]
     return {**item, "type": "web_search_call", "status": _status(result), "action": action}
 

@@ -26,12 +26,15 @@ _REQUIRED: dict[str, Json] = {
 _ECHOED: dict[str, Json] = {
     **_REQUIRED,
     "background": False,
+    "frequency_penalty": 0.0,
     "max_output_tokens": None,
     "max_tool_calls": None,
+    "presence_penalty": 0.0,
     "previous_response_id": None,
     "prompt_cache_key": None,
     "prompt_cache_retention": None,
     "safety_identifier": None,
+    "service_tier": "auto",
     "top_logprobs": 0,
     "truncation": "disabled",
     "user": None,
@@ -55,10 +58,16 @@ _EXPECTED: dict[str, Json] = {
 
 _ONLY_IF_SENT = ("prompt", "conversation", "prompt_cache_options")
 
+_FUNCTION: dict[str, Json] = {"description": None, "parameters": None, "strict": False}
+"""What the echo of a function always says; tools without `strict` are offered as not strict."""
+
 
 def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
-    """Everything in a snapshot that does not change while the answer is made."""
-    if reply.source is PROTOCOL:
+    """Everything in a snapshot that does not change while the answer is made.
+
+    What an upstream of this protocol said goes before what the client asked for.
+    """
+    if is_told(reply):
         return {**_EXPECTED, **(extras or {})}
     body = reply.body
     echoed = {**_ECHOED}
@@ -73,13 +82,39 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
         echoed[name] = {**default, **given} if type(given) is dict else {**default}
     # What was not kept cannot be fetched again, whatever the client asked for.
     echoed["store"] = False
-    return echoed
+    echoed["completed_at"] = None
+    echoed["tools"] = _tools(echoed["tools"])
+    return {**echoed, **(extras or {})} if reply.source is PROTOCOL else echoed
 
 
-def service_tier(tier: Tier | None, fixed: dict[str, Json], reply: Reply) -> dict[str, Json]:
-    """The tier, if the upstream said one. A server's own name for it is among the extras."""
+def is_told(reply: Reply) -> bool:
+    """Tell whether the snapshot is an upstream's own, to be completed only where clients would break."""
+    return reply.source is PROTOCOL and not reply.body
+
+
+def _tools(given: Json) -> Json:
+    """The tools with every field that the echo of a function must have, those of a namespace included."""
+    return [_tool(tool) for tool in given] if isinstance(given, list) else given
+
+
+def _tool(tool: Json) -> Json:
+    if not isinstance(tool, dict):
+        return tool
+    if tool.get("type") == "namespace":
+        return {**tool, "tools": _tools(tool.get("tools"))}
+    if tool.get("type", "function") != "function":
+        return tool
+    said = {name: value for name, value in tool.items() if value is not None}
+    return {"type": "function", **_FUNCTION, **said}
+
+
+def service_tier(tier: Tier | None, reply: Reply) -> dict[str, Json]:
+    """The tier that was used: the default one if another protocol's upstream said none.
+
+    A server's own name for it is among the extras.
+    """
     if tier is None:
-        return {} if reply.source is PROTOCOL or "service_tier" in fixed else {"service_tier": None}
+        return {} if reply.source is PROTOCOL else {"service_tier": "default"}
     if tier is Tier.BATCH:
         reply.ledger.add("tier", reply.tier_path, tier.value)
         tier = Tier.DEFAULT

@@ -193,6 +193,9 @@ HOSTED_TOOLS: dict[str, HostedKind] = {
     "local_shell": HostedKind.SHELL,
     "shell": HostedKind.SHELL,
     "apply_patch": HostedKind.PATCH,
+    "openrouter:web_search": HostedKind.WEB_SEARCH,
+    "openrouter:web_fetch": HostedKind.WEB_FETCH,
+    "openrouter:advisor": HostedKind.ADVISOR,
 }
 """Tool type to what it does; any other type is OTHER."""
 
@@ -204,6 +207,7 @@ MAX_NAME = 64
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
+SEARCH_SOURCES = "web_search_call.action.sources"
 """Values of `include`."""
 
 ID_PREFIXES = {
@@ -217,6 +221,9 @@ ID_PREFIXES = {
     "image_generation_call": "ig_",
     "mcp_call": "mcp_",
     "mcp_list_tools": "mcpl_",
+    "shell_call": "sh_",
+    "local_shell_call": "lsh_",
+    "apply_patch_call": "apc_",
 }
 """The id prefix of an item, by its type."""
 
