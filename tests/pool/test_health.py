@@ -9,7 +9,8 @@ import pytest
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
 from trilogue.pool import Action, Ask, Cooled, PoolSettings, Scope, Verdict, growing_delay, named_delay, reset_delay
 
-NETWORK = Verdict(action=Action.NEXT, scope=Scope.PROVIDER, why="network")
+NETWORK = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="network", fault=True)
+POOR = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="insufficient_tokens", status=403)
 
 
 def test_delays_grow_with_jitter_up_to_a_limit() -> None:
@@ -174,13 +175,30 @@ def test_reset_forgets_everything() -> None:
     assert Cooled("p", "", "", 0.0, False, "", 0) in pool.changes
 
 
-def test_the_network_is_not_the_accounts_fault() -> None:
-    """Neither a rest nor a mark."""
-    pool = pool_of("a")
-    fail(pool, "a", START, NETWORK)
+@pytest.mark.parametrize("verdict", [NETWORK, POOR])
+def test_an_account_that_is_not_reached_or_has_too_little_goes_behind_the_others(verdict: Verdict) -> None:
+    """It may be its own connection, and every second request would be a retry."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, verdict)
     account = pool.accounts[0]
-    assert (account.failures, account.failed, account.error) == (0, 0, "")
-    assert use(pool, START) == "a"
+    assert (account.failures, account.failed, account.error) == (1, 1, verdict.why)
+    assert [use(pool, START) for _ in range(3)] == ["b", "b", "b"]
+
+
+def test_too_little_money_is_no_outage() -> None:
+    """However often: the provider answers."""
+    pool = pool_of("a")
+    for number in range(10):
+        fail(pool, "a", START + number, FAULT if number < 4 else POOR)
+    assert pool.health.soft_until == 0.0
+
+
+def test_a_disabled_account_that_answers_is_back() -> None:
+    """Too little for this request: but the key is accepted."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, DISABLE)
+    fail(pool, "a", START + 601, POOR)
+    assert pool.accounts[0].by == ""
 
 
 def test_an_outage_puts_the_provider_last() -> None:
@@ -204,7 +222,7 @@ def test_a_failed_proxy_is_no_outage() -> None:
             pool,
             "a",
             START + number,
-            Verdict(action=Action.NEXT, scope=Scope.PROVIDER, why="network", blame_proxy=True),
+            Verdict(action=Action.NEXT, scope=Scope.NOBODY, why="network", fault=True, blame_proxy=True),
         )
     assert use(pool, START + 10) == "a"
 

@@ -68,15 +68,15 @@ class Health:
             # It refused this request, so it is there and it knows the key.
             self.worked(lease, now)
             return None
-        if verdict.scope is not Scope.PROVIDER:
+        if not verdict.blame_proxy:
             self._erred(account, now, verdict)
-        if verdict.action is Action.NEXT and verdict.scope is not Scope.NOBODY:
+        if verdict.fault:
             self._fault(lease, now, verdict, rng)
             if account.by == "upstream":
                 self._probe_later(account, now)
         else:
             self._streak = 0
-            if account.by == "upstream" and verdict.action is Action.COOL:
+            if account.by == "upstream" and verdict.action is not Action.DISABLE:
                 self.enable(account)
         apply = _EFFECTS.get((verdict.action, verdict.scope))
         return apply(self, lease, now, verdict, rng) if apply else None

@@ -16,7 +16,7 @@ from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.pool.account import Ask, Lease
 from trilogue.pool.budget import Budget
-from trilogue.pool.classify import as_failure, classify
+from trilogue.pool.classify import INSUFFICIENT, as_failure, classify
 from trilogue.pool.conversation import response_key
 from trilogue.pool.explain import ADJUSTED, STRIPPED, Attempt, Decision
 from trilogue.pool.pool import Pool, Survey
@@ -70,6 +70,8 @@ class Journey(Struct, eq=False):
     _verdict: Verdict | None = None
     _faults: int = 0
     """of all legs"""
+    _sent: int = 0
+    """attempts at which something was sent"""
     _stripped: bool = False
     _adjusts: bool = False
     """the next attempt is the same again, without what was refused"""
@@ -89,19 +91,19 @@ class Journey(Struct, eq=False):
         if self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped:
             self._stripped = True
             return self._again(now, STRIPPED)
-        made = len(self.decision.attempts)
+        made = self._sent
         for desperate in (False, True):
             for leg in self._in_order() if self._faults else self._legs:
                 if leg.refused or made >= leg.pool.settings.max_attempts:
                     continue
-                lease = leg.pool.choose(now, leg, desperate=desperate)
-                if lease is None:
+                choice = leg.pool.pick(now, leg, desperate=desperate)
+                if choice is None:
                     continue
+                # Before the account is reserved: one that is not asked must not count as used.
                 if made and not self._book.budget.take(now):
-                    leg.pool.released(lease)
                     self.decision.outcome = "budget"
                     return None
-                return self._go(leg, lease, now)
+                return self._go(leg, leg.pool.reserve(choice, now, leg), now)
         self._survey(now)
         return None
 
@@ -112,7 +114,7 @@ class Journey(Struct, eq=False):
     def _survey(self, now: float) -> None:
         """Nobody is left: find out why, unless there were enough attempts."""
         legs = [leg for leg in self._legs if not leg.refused]
-        legs = [leg for leg in legs if len(self.decision.attempts) < leg.pool.settings.max_attempts]
+        legs = [leg for leg in legs if self._sent < leg.pool.settings.max_attempts]
         self.decision.outcome = "exhausted" if legs else "attempts"
         for leg in legs:
             survey = leg.pool.survey(now, leg)
@@ -166,18 +168,20 @@ class Journey(Struct, eq=False):
             started=lease.since - decision.at,
         )
         decision.attempts.append(attempt)
+        self._sent += 1
         return attempt
 
     def failed(self, now: float, error: UpstreamError | Failure, *, committed: bool = False) -> bool:
         """The attempt failed. True: ask for the next one. `committed`: the client has something already, so no."""
         failure = self.failure = as_failure(error)
-        verdict = self._verdict = classify(error, self._book.rules)
+        verdict = classify(error, self._book.rules)
+        if verdict.blame_proxy and self._has_another_way(now):
+            verdict = replace(verdict, scope=Scope.NOBODY)
+        self._verdict = verdict
         pool, lease = self._leg.pool, self._lease
         rests = pool.failed(lease, now, verdict, self._book.rng) if lease is not None else None
         self._lease = None
-        if verdict.blame_proxy:
-            self._blame_proxy(now)
-        if verdict.action is Action.NEXT and verdict.scope is not Scope.NOBODY:
+        if verdict.fault:
             self._leg.faults += 1
             self._faults += 1
         self._end(now, verdict.action.value, verdict, rests)
@@ -187,15 +191,17 @@ class Journey(Struct, eq=False):
         self.failure = failure
         return not final
 
-    def _blame_proxy(self, now: float) -> None:
-        """The account was not even reached: it may be tried again through another proxy."""
+    def _has_another_way(self, now: float) -> bool:
+        """Blame the proxy of the last attempt. True: the account may be tried again through another one."""
         last = self.decision.attempts[-1]
         account = self._leg.pool.account(last.account)
         if account is None or account.proxies is None or last.proxy is None:
-            return
+            return False
         account.proxies.failed(last.proxy, now)
-        if account.proxies.untried(now, self._leg.proxies[account.name]):
-            self._leg.tried.discard(account.name)
+        if not account.proxies.untried(now, self._leg.proxies[account.name]):
+            return False
+        self._leg.tried.discard(account.name)
+        return True
 
     def finished(self, now: float, usage: Usage | None = None, response_id: str = "") -> None:
         """The attempt was answered, completely. `response_id`: what a client may continue."""
@@ -214,7 +220,11 @@ class Journey(Struct, eq=False):
     def refused(self, now: float) -> None:
         """The request cannot be said in this target's protocol: nothing was sent, and nothing will be."""
         self._leg.refused = True
-        self.released(now)
+        if self._lease is not None:
+            self._leg.pool.unsent(self._lease, now)
+            self._lease = None
+            self._sent -= 1
+            self._end(now, "released")
 
     def released(self, now: float) -> None:
         """The attempt ended without saying anything about the account: the client left. May be called at any time."""
@@ -241,6 +251,8 @@ class Journey(Struct, eq=False):
                 code="rate_limit_exceeded",
                 retry_after=wait or 1.0,
             )
+        if self.decision.outcome == "budget":
+            return _unavailable(None)
         if reasons and reasons <= _MONEY:
             return _hopeless("the upstream accounts have run out of credit or quota", QUOTA, wait)
         return _unavailable(wait) if wait is not None and wait <= SOON else _hopeless(_NOBODY, CREDENTIAL, wait)
@@ -254,6 +266,8 @@ class Journey(Struct, eq=False):
         """The last failure tells the client more than a count of accounts would."""
         verdict = self._verdict
         if self.failure is None or verdict is None:
+            return False
+        if verdict.why == INSUFFICIENT and self.decision.outcome != "client":
             return False
         return verdict.action not in (Action.COOL, Action.DISABLE) or self.decision.outcome in ("client", "attempts")
 
@@ -274,7 +288,7 @@ class Journey(Struct, eq=False):
 
 
 _LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
-_MONEY = frozenset({"out_of_quota", "out_of_money", "balance"})
+_MONEY = frozenset({"out_of_quota", "out_of_money", "balance", INSUFFICIENT})
 _NOBODY = "no upstream account can be used"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from random import Random
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -30,6 +31,14 @@ MAX_CHANGES = 10_000
 """changes that wait for a store; if nobody keeps them the oldest are forgotten"""
 DRY_SECONDS = 0.05
 """how long the answer "nobody, until then" is good for"""
+
+
+class Choice(NamedTuple):
+    """An account that was found for a request, and why this one: see `Lease`."""
+
+    account: Account
+    how: str
+    broken: str
 
 
 class Survey(Struct, frozen=True, kw_only=True):
@@ -77,6 +86,11 @@ class Pool:
 
     def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Lease | None:
         """Reserve an account, if there is one. `desperate`: also those that keep failing, if nobody else is there."""
+        choice = self.pick(now, ask, desperate=desperate)
+        return None if choice is None else self.reserve(choice, now, ask)
+
+    def pick(self, now: float, ask: Ask, *, desperate: bool = False) -> Choice | None:
+        """Find the account to use, as `choose` does, without reserving it: nothing counts as used yet."""
         ready, health = self.ready, self.health
         if ready.short:
             ready.short = {}
@@ -91,11 +105,15 @@ class Pool:
             how, account = "strategy", ready.first(now, ask, desperate=desperate)
             if account is None:
                 return None
-            if ask.sticky and self.settings.sticky:
-                self.bind(ask.sticky, account, now)
         if now < account.soft_until:
             how = "last_resort"
-        return self.take(account, now, ask, how, broken)
+        return Choice(account, how, broken)
+
+    def reserve(self, choice: Choice, now: float, ask: Ask) -> Lease:
+        """Reserve what `pick` has found; the conversation belongs to this account from now on."""
+        if ask.sticky and self.settings.sticky and choice.how != "sticky":
+            self.bind(ask.sticky, choice.account, now)
+        return self.take(choice.account, now, ask, choice.how, choice.broken)
 
     def considered(self) -> Considered:
         """How many could be chosen from and who was away, for the record."""
@@ -173,6 +191,16 @@ class Pool:
         """The request failed. Gives until when someone rests, if so."""
         self.released(lease)
         return self.health.failed(lease, now, verdict, rng)
+
+    def unsent(self, lease: Lease, now: float) -> None:
+        """Give back an account to which nothing was sent: its limits are as before."""
+        account = lease.account
+        if account.requests is not None:
+            account.requests.take(now, -1)
+        if account.tokens is not None:
+            account.tokens.take(now, -lease.tokens)
+        self.released(lease)
+        self.ready.wake(account)
 
     def released(self, lease: Lease) -> None:
         """The request ended without saying anything about the account: the client left."""
