@@ -7,7 +7,18 @@ from random import Random
 import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
-from trilogue.pool import Action, Ask, Cooled, PoolSettings, Scope, Verdict, growing_delay, named_delay, reset_delay
+from trilogue.pool import (
+    AccountSpec,
+    Action,
+    Ask,
+    Cooled,
+    PoolSettings,
+    Scope,
+    Verdict,
+    growing_delay,
+    named_delay,
+    reset_delay,
+)
 
 NETWORK = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="network", fault=True)
 POOR = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="insufficient_tokens", status=403)
@@ -137,18 +148,68 @@ def test_success_ends_being_last() -> None:
 
 def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
     """One request at a time is allowed to find out, each time later."""
-    pool = pool_of("a", probe_seconds=100)
+    pool = pool_of("a", AccountSpec(name="b", priority=2), probe_seconds=100)
     fail(pool, "a", START, DISABLE)
-    assert use(pool, START + 99) is None
+    assert use(pool, START + 99) == "b"
     probe = pool.choose(START + 101, Ask())
     assert name_of(probe) == "a"
-    assert name_of(pool.choose(START + 101, Ask())) is None
+    assert name_of(pool.choose(START + 101, Ask())) == "b"
     assert probe is not None
     pool.failed(probe, START + 102, DISABLE, Random(1))
-    assert use(pool, START + 102 + 199) is None
+    assert use(pool, START + 102 + 199) == "b"
     assert use(pool, START + 102 + 201) == "a"
     assert pool.accounts[0].by == ""
     assert [use(pool, START + 304) for _ in range(2)] == ["a", "a"]
+
+
+def test_with_nobody_else_a_bad_key_is_probed_soon() -> None:
+    """A single 401 must not cost ten minutes: 2 s, 4 s, … up to the usual time."""
+    pool = pool_of("a", probe_seconds=30)
+    now = START
+    for wait in (2.0, 4.0, 8.0, 16.0, 30.0, 30.0):
+        fail(pool, "a", now, DISABLE)
+        assert pool.accounts[0].probe_at == now + wait
+        assert use(pool, now + wait - 0.01) is None
+        now += wait
+    assert use(pool, now) == "a"
+    fail(pool, "a", now + 1, DISABLE)
+    assert pool.accounts[0].probe_at == now + 3, "a success starts it anew"
+
+
+def test_the_last_account_in_use_is_alone() -> None:
+    """All keys are refused at once: the last one is asked again soon, the others later."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, DISABLE)
+    fail(pool, "b", START, DISABLE)
+    assert [account.probe_at - START for account in pool.accounts] == [600.0, 2.0]
+
+
+VAGUE = Verdict(action=Action.COOL, scope=Scope.ACCOUNT, why="rate_limited", status=429, any_model=False)
+
+
+def test_a_limit_that_names_no_model_leaves_the_others_of_an_account_that_is_alone() -> None:
+    """With others there the whole account rests: they answer."""
+    alone = pool_of("a")
+    fail(alone, "a", START, VAGUE, model="m")
+    assert use(alone, START, model="m") is None
+    assert use(alone, START, model="other") == "a"
+    assert alone.survey(START, Ask(model="m")).reasons == {"rate_limited": 1}
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, VAGUE, model="m")
+    assert [use(pool, START, model="other") for _ in range(2)] == ["b", "b"]
+
+
+def test_failures_of_one_moment_count_once_for_a_model_too() -> None:
+    """And an old success does not end its rest."""
+    pool = pool_of("a")
+    old, *leases = [pool.take(pool.accounts[0], START, Ask(model="m")) for _ in range(21)]
+    for lease in leases:
+        pool.failed(lease, START + 1, VAGUE, Random(1))
+    assert pool.accounts[0].models["m"].failures == 1
+    pool.finished(old, START + 1.5)
+    assert use(pool, START + 1.6, model="m") is None
+    assert use(pool, START + 3, model="m") == "a"
+    assert pool.accounts[0].models == {}
 
 
 def test_what_a_hand_disables_only_a_hand_enables() -> None:

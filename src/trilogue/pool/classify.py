@@ -49,6 +49,8 @@ class Row(Struct, frozen=True, kw_only=True):
     least: float = 0.0
     fault: bool = False
     """of servers or the network: enough of them in a row are an outage of the provider"""
+    any_model: bool = True
+    """False: that it concerns other models too is a guess"""
     blame_proxy: bool = False
 
     def fits(self, failure: Failure) -> bool:
@@ -171,8 +173,15 @@ ROWS: tuple[Row, ...] = (
         protocol=Protocol.MESSAGES,
         unsaid=True,
         least=UNSAID_SECONDS,
+        any_model=False,
     ),
-    Row(why="rate_limited", action=Action.COOL, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.RATE_LIMIT})),
+    Row(
+        why="rate_limited",
+        action=Action.COOL,
+        scope=Scope.ACCOUNT,
+        kinds=frozenset({FailureKind.RATE_LIMIT}),
+        any_model=False,
+    ),
     # The model is not there for this account; nothing else is wrong with it.
     Row(
         why="model_not_found",
@@ -258,6 +267,7 @@ def classify(error: Failure | UpstreamError, rules: Sequence[Rule] = ()) -> Verd
         least=row.least,
         why=row.why,
         fault=row.fault,
+        any_model=row.any_model,
         blame_proxy=row.blame_proxy or (isinstance(error, UpstreamConnect) and error.proxy),
         status=failure.status,
     )

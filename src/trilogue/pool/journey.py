@@ -27,6 +27,8 @@ FAULTS_PER_TARGET = 2
 """faults of a provider within one request after which its fallback comes first"""
 FIRST_WAIT = 0.05
 LONGEST_WAIT = 1.0
+LEAST_PAUSE = 0.05
+PAUSE_JITTER = 0.1
 SOON = 60.0
 """seconds that a client may be asked to wait for an account"""
 ADJUST = "adjust"
@@ -78,6 +80,8 @@ class Journey(Struct, eq=False):
     adjusted: bool = False
     """that was done: it is done once"""
     _surveys: list[Survey] = []
+    _pause: float = 0.0
+    """until somebody has rested, if that is soon"""
     failure: Failure | None = None
     """what the last attempt ended with"""
     wait: float = 0.0
@@ -119,7 +123,28 @@ class Journey(Struct, eq=False):
         for leg in legs:
             survey = leg.pool.survey(now, leg)
             self._surveys.append(survey)
+            if survey.rested_at is not None:
+                wait = max(survey.rested_at - now, LEAST_PAUSE)
+                if self.decision.waited + wait <= leg.pool.settings.max_wait_seconds:
+                    self._pause = min(wait, self._pause or wait)
             self.decision.considered.append(replace(leg.pool.considered(), reasons=survey.reasons))
+
+    def pause(self, now: float) -> float:
+        """Seconds to sleep before `next` is asked again, once it had nobody; 0.0: nobody comes back soon enough.
+
+        An account that rests for a moment may be asked once more by the same request.
+        """
+        wait, self._pause = self._pause, 0.0
+        if not wait or (self._sent and not self._book.budget.has_room(now)):
+            return 0.0
+        # A little more, so that those who wait for the same account do not come back together.
+        wait *= self._book.rng.uniform(1.0, 1.0 + PAUSE_JITTER)
+        self._surveys.clear()
+        self.decision.outcome = ""
+        self.decision.waited += wait
+        for leg in self._legs:
+            leg.tried = {name for name in leg.tried if not leg.pool.rests(name, now, leg)}
+        return wait
 
     def _go(self, leg: Leg, lease: Lease, now: float) -> Attempt:
         account, decision = lease.account, self.decision
@@ -255,6 +280,8 @@ class Journey(Struct, eq=False):
             return _unavailable(None)
         if reasons and reasons <= _MONEY:
             return _hopeless("the upstream accounts have run out of credit or quota", QUOTA, wait)
+        if reasons and reasons <= _KEYS:
+            return _hopeless(_NOBODY, CREDENTIAL, wait)
         return _unavailable(wait) if wait is not None and wait <= SOON else _hopeless(_NOBODY, CREDENTIAL, wait)
 
     def _last_words(self) -> str:
@@ -289,6 +316,7 @@ class Journey(Struct, eq=False):
 
 _LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
 _MONEY = frozenset({"out_of_quota", "out_of_money", "balance", INSUFFICIENT})
+_KEYS = frozenset({"disabled", "bad_key", "account_closed"})
 _NOBODY = "no upstream account can be used"
 
 

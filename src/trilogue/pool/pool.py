@@ -42,10 +42,14 @@ class Choice(NamedTuple):
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """Why nobody can be used: how many accounts have which obstacle, and when the first is back if that is known."""
+    """Why nobody can be used: how many accounts have which obstacle, and when the first is back if that is known.
+
+    `rested_at`: as `retry_at`, without disabled accounts, which are probed and not waited for.
+    """
 
     reasons: dict[str, int]
     retry_at: float | None
+    rested_at: float | None = None
 
 
 class Pool:
@@ -217,6 +221,7 @@ class Pool:
             return kept[3]
         reasons: Counter[str] = Counter()
         times = [at for at in (self.health.until,) if at > now]
+        rested = times.copy()
         for account in self.accounts:
             why = self.ready.obstacle(account, now, ask, desperate=True)
             if why == "cooling":
@@ -227,10 +232,18 @@ class Pool:
             free = account.free_at(now, ask.model, ask.tokens)
             if free is not None and free > now:
                 times.append(free)
-        survey = Survey(reasons=dict(reasons), retry_at=min(times, default=None))
+                if not account.by:
+                    rested.append(free)
+        survey = Survey(reasons=dict(reasons), retry_at=min(times, default=None), rested_at=min(rested, default=None))
         if not ask.tried:
             self._dry = (self.ready.epoch, ask.model, now, survey)
         return survey
+
+    def rests(self, name: str, now: float, ask: Ask) -> bool:
+        """Tell whether an account is out of use for this request until a time that is known."""
+        account = self._by_name.get(name)
+        free = account.free_at(now, ask.model, ask.tokens) if account is not None else None
+        return free is not None and free > now
 
     def set_balance(self, account: Account, balance: float) -> float:
         """By hand. Gives what is added to what the configuration and the usage say."""

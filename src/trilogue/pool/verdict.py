@@ -36,7 +36,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     `delay`: seconds that the upstream or a rule named, None = a growing delay, of at least `least`. `why`: a short name
     for logs and explanations, from a closed list or a rule's position; never text of the upstream. `fault`: of servers
-    or the network, so that enough of them in a row are an outage of the provider.
+    or the network, so that enough of them in a row are an outage of the provider. `any_model` False: that other models
+    are concerned is a guess, so an account with nobody beside it rests for this model only.
     """
 
     action: Action
@@ -45,6 +46,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     least: float = 0.0
     why: str = ""
     fault: bool = False
+    any_model: bool = True
     blame_proxy: bool = False
     status: int = 0
     """of the failure, for the record"""
