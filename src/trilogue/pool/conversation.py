@@ -37,7 +37,7 @@ _VOLATILE = frozenset({"cache_control", "id", "status"})
 """fields that clients move or mint anew from turn to turn"""
 _CACHE_MARK = b'"cache_control"'
 _EMPTY = (b"[]", b"null")
-_TEXTS = frozenset({"text", "input_text"})
+_TEXTS = ("text", "input_text")
 """types of a block that is nothing but a text"""
 _PER_REQUEST = "x-anthropic-billing-header"
 """a block of Claude Code's system prompt that differs in every request"""
