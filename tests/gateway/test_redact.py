@@ -44,3 +44,22 @@ def test_every_part_of_a_failure() -> None:
     assert KEY not in repr(blank)
     assert (blank.kind, blank.status) == (failure.kind, failure.status)
     assert Blank([KEY]).failure(Failure(kind=FailureKind.SERVER, message="\ud800")).message == "\ud800"
+
+
+def test_the_shortest_secret() -> None:
+    """Eight signs are a secret, seven are a word."""
+    assert Blank(["abcd1234"]).text("key abcd1234.") == "key ***."
+    assert Blank(["abcd123"]).text("key abcd123.") == "key abcd123."
+
+
+def test_the_beginning_of_a_secret() -> None:
+    """Twelve signs of it are no accident, eleven may be one."""
+    assert Blank([KEY]).text(f"key {KEY[:12]}, {KEY[:13]}") == "key ***, ***"
+    assert Blank([KEY]).text(f"key {KEY[:11]} x") == f"key {KEY[:11]} x"
+
+
+def test_what_follows_a_long_secret() -> None:
+    """Only of those that are longer than what is looked at is the rest blanked unseen."""
+    token = "A1-_" * 50
+    assert Blank([token]).text(f"{token}XYZ {token}") == "***XYZ ***"
+    assert Blank([f"{token}B"]).text(f"{token}XYZ {token}B") == "*** ***"

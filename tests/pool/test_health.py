@@ -65,6 +65,16 @@ def test_times_that_upstreams_name_are_made_sane(named: float, kept: float) -> N
             },
             30.0,
         ),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1d2h"}, 93_600.0),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "0.5"}, 0.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "-7"}, 0.0),
+        (
+            {
+                "anthropic-ratelimit-tokens-remaining": "0",
+                "anthropic-ratelimit-tokens-reset": "2026-11-15T09:59:30Z",
+            },
+            0.0,
+        ),
         ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "2s"}, None),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "whenever"}, None),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "nan"}, None),
