@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pool.making import BAD_KEY, INSUFFICIENT, SERVER, START, pools, provider
+from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START, pools, provider
 from tests.pool.test_journey import begin, walk
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import AccountSpec, Limits, ProviderSpec, RetryBudget
+from trilogue.pool import AccountSpec, Limits, ProviderSpec, RetryBudget, Rule
 
 
 def test_all_accounts_have_too_little() -> None:
@@ -57,3 +57,48 @@ def test_what_was_never_sent_uses_nothing_up() -> None:
         assert step is not None
         assert step.account == "x"
         journey.finished(START)
+
+
+def test_enough_attempts_are_told_from_nobody_left() -> None:
+    """With the last failure, whatever it was."""
+    journey = begin(pools(provider(*"abc", max_attempts=2)))
+    assert walk(journey, RATE_LIMITED, RATE_LIMITED, RATE_LIMITED) == ["a", "b"]
+    assert journey.next(START) is None
+    assert journey.decision.outcome == "attempts"
+    assert journey.pause(START) == 0.0
+    assert journey.ending(START) == RATE_LIMITED
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(60.0, "no_account"), (61.0, "upstream_credential")])
+def test_a_minute_is_soon(seconds: float, code: str) -> None:
+    """After that it is worth while to come back; longer rests need a person."""
+    rule = Rule(status=418, action="cooldown", seconds=seconds)
+    journey = begin(pools(provider("a"), rules=(rule,)))
+    walk(journey, Failure(kind=FailureKind.INVALID_REQUEST, message="", status=418))
+    assert journey.next(START) is None
+    ending = journey.ending(START)
+    assert (ending.code, ending.retry_after) == (code, seconds)
+    assert journey.decision.attempts[0].rests == seconds
+
+
+def test_all_kinds_of_keys_together() -> None:
+    """Refused, closed and disabled by hand: only a person can help."""
+    book = pools(provider(*"abc"))
+    book.disable(book.find("c")[0], START)
+    closed = Failure(kind=FailureKind.PERMISSION, message="", code="organization_on_hold", status=403)
+    journey = begin(book)
+    assert walk(journey, BAD_KEY, closed) == ["a", "b"]
+    assert journey.next(START) is None
+    assert journey.ending(START).code == "upstream_credential"
+
+
+def test_a_parameter_is_left_out_once() -> None:
+    """By the same account, and it is known afterwards that it was done."""
+    journey = begin(pools(provider("a", "b")))
+    journey.next(START)
+    assert journey.adjusted is False
+    journey.adjust(START, 400)
+    assert journey.adjusted is True
+    step = journey.next(START)
+    assert step is not None
+    assert (step.account, step.how) == ("a", "adjusted")
