@@ -112,3 +112,24 @@ def test_the_longest_time_between_probes() -> None:
         now = pool.accounts[0].probe_at
     fail(pool, "a", now, DISABLE)
     assert pool.accounts[0].probe_at - now == 86_400.0
+
+
+def test_an_outage_lasts_a_minute_at_most() -> None:
+    """Then the provider is asked again, however long it has been down."""
+    pool = pool_of("a")
+    outage(pool, 20)
+    assert pool.health.soft_until == START + 60.0
+
+
+def test_now_means_in_a_second() -> None:
+    """Where rests begin with more than that, too: the upstream has named a time."""
+    pool = pool_of("a", first_delay_seconds=5)
+    assert fail(pool, "a", START, cool(0.0)) == START + 1.0
+
+
+def test_a_reset_is_told_for_every_model() -> None:
+    """Other processes must end these rests too."""
+    pool = pool_of("a")
+    fail(pool, "a", START, cool(30.0, Scope.ACCOUNT_MODEL), model="m")
+    pool.health.reset(pool.accounts[0])
+    assert Cooled("p", "a", "m", 0.0, False, "", 0) in pool.changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, START, pools, provider
 from tests.pool.test_journey import PLENTY, begin, walk
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import RetryBudget
+from trilogue.pool import Pools, PoolsSettings, RetryBudget
 
 SOON = msgspec.structs.replace(RATE_LIMITED, retry_after=3.0)
 
@@ -100,3 +101,50 @@ def test_a_refused_key_is_named_as_such_however_soon_it_is_probed() -> None:
         ending = one.ending(START + 1)
         assert (ending.status, ending.code) == (503, "upstream_credential")
     assert begin(book, number=3).next(START + 2) is not None
+
+
+class Longest(Random):
+    """Chance at its upper end."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return max(a, b)
+
+
+def test_the_longest_waits_between_faults() -> None:
+    """They double, up to a second."""
+    specs = [provider(*"abcdefgh")]
+    book = Pools(specs, PoolsSettings(retry_budget=PLENTY), rng=Longest())
+    journey, waits = begin(book), []
+    while journey.next(START) is not None:
+        waits.append(journey.wait)
+        journey.failed(START, SERVER)
+    assert waits == [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_the_shortest_pause() -> None:
+    """An account that is back at once is not asked for in a tight loop."""
+    book = pools(provider("a"), retry_budget=PLENTY)
+    walk(begin(book), SOON)
+    journey = begin(book, number=2)
+    assert journey.next(START + 2.99) is None
+    assert 0.05 <= journey.pause(START + 2.99) <= 0.055
+
+
+def test_a_limit_without_a_time_is_a_second() -> None:
+    """Nobody was asked when the others are back: the budget said no before."""
+    book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
+    journey = begin(book)
+    walk(journey, SOON)
+    assert journey.next(START) is None
+    assert journey.ending(START).retry_after == 1.0
+
+
+def test_a_look_is_written_down_once() -> None:
+    """Nothing has changed between two attempts: the record does not say it twice."""
+    gone = Failure(kind=FailureKind.NOT_FOUND, message="Response with id 'resp_1' not found", status=404)
+    journey = begin(pools(provider("a", "b"), retry_budget=PLENTY))
+    assert walk(journey, gone, gone) == ["a", "b"]
+    assert len(journey.decision.considered) == 1
+    journey = begin(pools(provider("a", "b"), retry_budget=PLENTY))
+    walk(journey, SERVER, SERVER)
+    assert len(journey.decision.considered) == 2
