@@ -86,3 +86,16 @@ def test_room_comes_back_with_time() -> None:
     assert budget.take(START)
     assert not budget.has_room(START + 59)
     assert budget.has_room(START + 60)
+
+
+def test_the_edge_of_the_window() -> None:
+    """Exactly a minute ago is over, for requests and for retries."""
+    budget = Budget(RetryBudget(floor=1))
+    for now in (START, START + 59, START + 60):
+        budget.request(now)
+    assert budget.requests == 2
+    budget = Budget(RetryBudget(floor=1))
+    assert budget.take(START)
+    assert not budget.take(START + 59)
+    assert budget.take(START + 60)
+    assert budget.retries == 1

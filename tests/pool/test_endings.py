@@ -6,6 +6,7 @@ import pytest
 
 from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START, pools, provider
 from tests.pool.test_journey import begin, walk
+from trilogue.errors import UpstreamConnect
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import AccountSpec, Limits, ProviderSpec, RetryBudget, Rule
 
@@ -102,3 +103,17 @@ def test_a_parameter_is_left_out_once() -> None:
     step = journey.next(START)
     assert step is not None
     assert (step.account, step.how) == ("a", "adjusted")
+
+
+def test_the_proxy_that_worked_is_the_one_that_was_used() -> None:
+    """Not the one before it, which goes on resting."""
+    book = pools(ProviderSpec(name="p", accounts=(AccountSpec(name="a", proxies=2),)))
+    journey = begin(book)
+    journey.next(START)
+    journey.failed(START, UpstreamConnect("refused", proxy=True))
+    step = journey.next(START)
+    assert step is not None
+    assert step.proxy == 1
+    journey.finished(START)
+    used = [begin(book, number=number).next(START) for number in range(2, 5)]
+    assert [step.proxy for step in used if step] == [1, 1, 1]
