@@ -133,3 +133,14 @@ def test_a_reset_is_told_for_every_model() -> None:
     fail(pool, "a", START, cool(30.0, Scope.ACCOUNT_MODEL), model="m")
     pool.health.reset(pool.accounts[0])
     assert Cooled("p", "a", "m", 0.0, False, "", 0) in pool.changes
+
+
+def test_a_probe_that_meets_a_fault_says_nothing_about_the_key() -> None:
+    """The next one comes as late as after the first refusal; accounts in use have no probes."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, DISABLE)
+    fail(pool, "a", START + 601, FAULT)
+    fail(pool, "b", START + 601, FAULT)
+    first, second = pool.accounts
+    assert (first.by, first.probe_at, first.probes) == ("upstream", START + 1_201, 1)
+    assert (second.by, second.probe_at) == ("", 0.0)
