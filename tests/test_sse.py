@@ -100,3 +100,15 @@ def test_frames_are_read_back() -> None:
     """What we write is what we read."""
     expected = [SseEvent("a.b", b'{"x":1}'), SseEvent("", b"[DONE]")]
     assert parse(frame("a.b", b'{"x":1}') + frame_data(b"[DONE]")) == expected
+
+
+def test_the_limit_is_exact() -> None:
+    """8 MiB may wait for their end, one byte more may not."""
+    most = 8 * 1024 * 1024
+    parser = SseParser()
+    assert parser.feed(b"data: " + b"x" * (most - 6)) == []
+    with pytest.raises(UpstreamProtocolError, match=f"larger than {most} bytes"):
+        parser.feed(b"x")
+    small = SseParser(max_event_bytes=10)
+    assert small.feed(b"data: 1234") == []
+    assert [event.data for event in small.feed(b"\n\n")] == [b"1234"]

@@ -20,7 +20,7 @@ MANY = "pool: {retry_budget: {floor: 100000}}\n"
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
     """Two accounts: `b` is used when `a` cannot be."""
-    text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=MANY)
+    text = config(ranked("a", "b"), provider="pool: {sticky: false, max_wait_seconds: 0}", more=MANY)
     with (
         thread.running(accepting("a", "b")) as up,
         pooled(tmp_path_factory.mktemp("tiers"), text, up) as running,
@@ -37,7 +37,7 @@ class Row:
 
 
 NEXT = {
-    "error-403-tokens": Row("ready", "insufficient_tokens"),
+    "error-403-tokens": Row("failing", "insufficient_tokens"),
     "error-429": Row("cooling", "rate_limited"),
     "error-402": Row("cooling", "out_of_"),
     "error-401": Row("disabled", "bad_key"),
@@ -47,9 +47,9 @@ NEXT = {
     "error-529": Row("failing", "overloaded"),
     "stream-error-first": Row("failing", "overloaded"),
     "html-200": Row("failing", "broken_answer"),
-    "reset-before-headers": Row("ready", "network"),
-    "hang-before-headers": Row("ready", "timeout"),
-    "hang-after-headers": Row("ready", "timeout"),
+    "reset-before-headers": Row("failing", "network"),
+    "hang-before-headers": Row("failing", "timeout"),
+    "hang-after-headers": Row("failing", "timeout"),
 }
 
 
@@ -146,6 +146,17 @@ def test_nobody_is_left(pool: Pooled, scenario: str, status: int) -> None:
         assert pool.asked() == ["a", "b"]
         assert 1 <= int(again.headers["retry-after"]) <= (7 if status == 429 else 60)
         assert pool.decision(again)["outcome"] == "exhausted"
+
+
+def test_everybody_has_too_little(pool: Pooled) -> None:
+    """The client cannot upgrade our plan: a 503 of ours, not the upstream's 403; and they are asked again."""
+    for client, upstream, stream in CASES:
+        pool.renew(a="error-403-tokens", b="error-403-tokens")
+        for _ in range(2):
+            answer = pool.ask(client, f"{upstream.short}/some-model", stream=stream)
+            _error(answer, client, 503, "false")
+            assert "plan" not in outcome(answer, client).message
+        assert len(pool.asked()) == 4
 
 
 @pytest.mark.parametrize(("scenario", "openai", "anthropic"), [("error-529", 503, 529), ("error-500", 500, 500)])

@@ -89,3 +89,22 @@ def test_a_key_of_one_character_takes_no_time(count: int) -> None:
     started = time.perf_counter()
     Blank(["a" * 200]).text(f"{'a' * count} " * 1000)
     assert time.perf_counter() - started < 2
+
+
+def test_the_shortest_secret() -> None:
+    """Eight signs are a secret, seven are a word."""
+    assert Blank(["abcd1234"]).text("key abcd1234.") == "key ***."
+    assert Blank(["abcd123"]).text("key abcd123.") == "key abcd123."
+
+
+def test_the_beginning_of_a_secret() -> None:
+    """Match at least eight characters: shorter matches are coincidences."""
+    assert Blank([KEY]).text(f"key {KEY[:12]}, {KEY[:13]}") == "key ***, ***"
+    assert Blank([KEY]).text(f"key {KEY[:6]} x") == f"key {KEY[:6]} x"
+
+
+def test_what_follows_a_long_secret() -> None:
+    """Only of those that are longer than what is looked at is the rest blanked unseen."""
+    token = "A1-_" * 50
+    assert Blank([token]).text(f"{token}XYZ {token}") == "***XYZ ***"
+    assert Blank([f"{token}B"]).text(f"{token}XYZ {token}B") == "*** ***"

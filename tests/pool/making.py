@@ -24,6 +24,7 @@ START = 1_000_000.0
 
 RATE_LIMITED = Failure(kind=FailureKind.RATE_LIMIT, message="slow down", status=429)
 SERVER = Failure(kind=FailureKind.SERVER, message="oops", status=500)
+INSUFFICIENT = Failure(kind=FailureKind.PERMISSION, message="insufficient tokens: upgrade your plan", status=403)
 BAD_KEY = Failure(kind=FailureKind.AUTHENTICATION, message="no", status=401)
 BAD_REQUEST = Failure(kind=FailureKind.INVALID_REQUEST, message="no", status=400)
 NO_MODEL = Failure(kind=FailureKind.MODEL_NOT_FOUND, message="no", status=404)
@@ -65,7 +66,7 @@ def cool(delay: float | None = None, scope: Scope = Scope.ACCOUNT) -> Verdict:
     return Verdict(action=Action.COOL, scope=scope, delay=delay, why="rate_limited", status=429)
 
 
-FAULT = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="server_error", status=500)
+FAULT = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="server_error", status=500, fault=True)
 DISABLE = Verdict(action=Action.DISABLE, scope=Scope.ACCOUNT, why="bad_key", status=401)
 
 

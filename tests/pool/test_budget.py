@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+
 from tests.pool.making import START
 from trilogue.pool import Budget, RetryBudget
 
@@ -54,3 +58,44 @@ def test_a_clock_that_goes_back_does_no_harm() -> None:
     budget = Budget(RetryBudget())
     assert spend(budget, START, 100, 1) == 20
     assert spend(budget, START - 1_000, 100, 1) == 20
+
+
+@pytest.mark.parametrize("window", [30.0, 60.0, 120.0])
+def test_the_window_is_exact(window: float) -> None:
+    """At every moment: what lies in the current sixtieth of the window and in the 59 before it."""
+    rng, slot = Random(4), window / 60
+    budget, now = Budget(RetryBudget(window_seconds=window, floor=1_000)), START
+    requests: list[float] = []
+    retries: list[float] = []
+    for _ in range(2_000):
+        now += rng.choice([0.0, slot, slot * 0.4, slot * 7, slot * 59, slot * 60, slot * 200]) if requests else 0.0
+        if rng.random() < 0.5:
+            budget.request(now)
+            requests.append(now)
+        elif budget.take(now):
+            retries.append(now)
+        oldest = int(now / slot) - 59
+        assert budget.requests == sum(int(at / slot) >= oldest for at in requests[-500:])
+        assert budget.retries == sum(int(at / slot) >= oldest for at in retries[-500:])
+
+
+def test_room_comes_back_with_time() -> None:
+    """Whoever asks first in a new minute sees it."""
+    budget = Budget(RetryBudget(floor=1))
+    assert budget.has_room(START)
+    assert budget.take(START)
+    assert not budget.has_room(START + 59)
+    assert budget.has_room(START + 60)
+
+
+def test_the_edge_of_the_window() -> None:
+    """Exactly a minute ago is over, for requests and for retries."""
+    budget = Budget(RetryBudget(floor=1))
+    for now in (START, START + 59, START + 60):
+        budget.request(now)
+    assert budget.requests == 2
+    budget = Budget(RetryBudget(floor=1))
+    assert budget.take(START)
+    assert not budget.take(START + 59)
+    assert budget.take(START + 60)
+    assert budget.retries == 1

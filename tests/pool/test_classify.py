@@ -68,10 +68,10 @@ CASES = {
     "tier 1, messages": Case(MESSAGES, 403, anthropic(COST, "permission_error"), CLIENT, NOBODY, "request_too_costly"),
     "tier 1, plain text": Case(RESPONSES, 403, COST, CLIENT, NOBODY, "request_too_costly"),
     "tier 2": Case(
-        CHAT, 403, openai("This account has insufficient tokens left."), NEXT, NOBODY, "insufficient_tokens"
+        CHAT, 403, openai("This account has insufficient tokens left."), NEXT, ACCOUNT, "insufficient_tokens"
     ),
-    "tier 2, plan": Case(CHAT, 403, {"detail": "Please upgrade your plan"}, NEXT, NOBODY, "insufficient_tokens"),
-    "tier 2, limit": Case(MESSAGES, 403, anthropic("Daily Limit Reached"), NEXT, NOBODY, "insufficient_tokens"),
+    "tier 2, plan": Case(CHAT, 403, {"detail": "Please upgrade your plan"}, NEXT, ACCOUNT, "insufficient_tokens"),
+    "tier 2, limit": Case(MESSAGES, 403, anthropic("Daily Limit Reached"), NEXT, ACCOUNT, "insufficient_tokens"),
     "in a circle": Case(MESSAGES, 508, anthropic(CIRCLE), CLIENT, NOBODY, "gateway_loop"),
     "another 508": Case(CHAT, 508, "Resource Limit Is Reached", NEXT, ACCOUNT, "server_error"),
     "tier 3, 429": Case(
@@ -207,7 +207,7 @@ CASES = {
         403,
         openai("Country not supported", code="unsupported_country_region_territory"),
         NEXT,
-        PROVIDER,
+        ACCOUNT,
         "region_refused",
     ),
     "500": Case(CHAT, 500, openai("The server had an error", "server_error"), NEXT, ACCOUNT, "server_error"),
@@ -216,7 +216,7 @@ CASES = {
         RESPONSES, 503, openai("overloaded", "server_error", "server_is_overloaded"), NEXT, ACCOUNT, "overloaded"
     ),
     "529": Case(MESSAGES, 529, anthropic("Overloaded", "overloaded_error"), NEXT, ACCOUNT, "overloaded"),
-    "504": Case(MESSAGES, 504, anthropic("timeout", "timeout_error"), NEXT, PROVIDER, "timeout"),
+    "504": Case(MESSAGES, 504, anthropic("timeout", "timeout_error"), NEXT, ACCOUNT, "timeout"),
     "400": Case(CHAT, 400, openai("max_tokens: must be positive"), CLIENT, NOBODY, "client_error"),
     "context length": Case(
         CHAT,
@@ -278,9 +278,9 @@ def test_every_row_is_tried() -> None:
 
 
 OURS = {
-    UpstreamConnect("the upstream refused the connection"): (NEXT, PROVIDER, "network"),
-    UpstreamConnect("certificate", code="upstream_tls"): (NEXT, PROVIDER, "network"),
-    UpstreamTimeout("no headers within 60 s"): (NEXT, PROVIDER, "timeout"),
+    UpstreamConnect("the upstream refused the connection"): (NEXT, ACCOUNT, "network"),
+    UpstreamConnect("certificate", code="upstream_tls"): (NEXT, ACCOUNT, "network"),
+    UpstreamTimeout("no headers within 60 s"): (NEXT, ACCOUNT, "timeout"),
     UpstreamTruncated("ended early"): (NEXT, ACCOUNT, "broken_answer"),
     UpstreamProtocolError("not JSON"): (NEXT, ACCOUNT, "broken_answer"),
 }
@@ -288,10 +288,18 @@ OURS = {
 
 @pytest.mark.parametrize("error", OURS, ids=lambda error: error.code)
 def test_failures_that_we_found_ourselves(error: UpstreamConnect) -> None:
-    """Before the first byte nothing is lost, and the account is not to blame for the network."""
+    """Before the first byte nothing is lost: others go first for a while, and enough of them are an outage."""
     verdict = classify(error)
     assert (verdict.action, verdict.scope, verdict.why) == OURS[error]
+    assert verdict.fault
     assert not verdict.blame_proxy
+
+
+def test_only_faults_of_servers_count_for_an_outage() -> None:
+    """An account with too little money says nothing about the provider's servers."""
+    faults = {row.why for row in ROWS if row.fault}
+    assert faults == {"region_refused", "overloaded", "server_error", "timeout", "network", "broken_answer"}
+    assert not classify(Failure(kind=FailureKind.SERVER, message="?"), [Rule(text="?", action="next")]).fault
 
 
 def test_a_proxy_is_blamed_for_itself() -> None:
@@ -364,8 +372,8 @@ RULES = (
     ("failure", "expected"),
     [
         (Failure(kind=FailureKind.SERVER, message="?", status=418), (CLIENT, NOBODY, None, "rule_1")),
-        (Failure(kind=FailureKind.SERVER, message="?", status=500, code="flaky"), (NEXT, NOBODY, None, "rule_2")),
-        (Failure(kind=FailureKind.SERVER, message="?", type="flaky"), (NEXT, NOBODY, None, "rule_2")),
+        (Failure(kind=FailureKind.SERVER, message="?", status=500, code="flaky"), (NEXT, ACCOUNT, None, "rule_2")),
+        (Failure(kind=FailureKind.SERVER, message="?", type="flaky"), (NEXT, ACCOUNT, None, "rule_2")),
         (
             Failure(kind=FailureKind.INVALID_REQUEST, message="Your Workspace (x) was SUSPENDED today", status=400),
             (DISABLE, ACCOUNT, None, "rule_3"),

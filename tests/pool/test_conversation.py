@@ -68,6 +68,97 @@ def test_a_plain_text_input_is_an_opening() -> None:
     assert key({"input": "Hello"}, RESPONSES) == key({"input": "Hello"}, RESPONSES) != key({"input": "Bye"}, RESPONSES)
 
 
+PARTS = [{"type": "input_text", "text": "Hello"}]
+FORMS: dict[Protocol, list[dict[str, Any]]] = {
+    RESPONSES: [
+        {"input": "Hello"},
+        {"input": [FIRST]},
+        {"input": [FIRST, ANSWER, MORE]},
+        {"input": [{"type": "message", **FIRST}]},
+        {
+            "input": [
+                {"type": "message", "role": "user", "content": PARTS, "id": "msg_1", "status": "completed"},
+                ANSWER,
+            ]
+        },
+        {"input": [FIRST], "tools": [], "instructions": None},
+        {"input": "Hello", "instructions": ""},
+    ],
+    CHAT: [
+        {"messages": [FIRST]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}, ANSWER, MORE]},
+        {"messages": [{"role": "user", "content": "Hello", "name": None}], "tools": None},
+    ],
+    MESSAGES: [
+        {"messages": [FIRST]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello", "citations": None}]}, ANSWER]},
+        {"messages": [FIRST], "system": [], "tools": []},
+    ],
+}
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_one_key_whatever_the_form(protocol: Protocol) -> None:
+    """Clients send a string first and a list with the answer then: another account could not read the reasoning."""
+    assert len({key(form, protocol) for form in FORMS[protocol]}) == 1
+
+
+SYSTEMS: dict[Protocol, list[dict[str, Any]]] = {
+    RESPONSES: [
+        {"instructions": "Be kind", "input": "Hello"},
+        {"input": [{"role": "developer", "content": "Be kind"}, FIRST]},
+        {
+            "input": [
+                {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "Be kind"}]},
+                FIRST,
+            ]
+        },
+    ],
+    CHAT: [
+        {"messages": [{"role": "system", "content": "Be kind"}, FIRST]},
+        {"messages": [{"role": "developer", "content": [{"type": "text", "text": "Be kind"}]}, FIRST]},
+    ],
+    MESSAGES: [
+        {"system": "Be kind", "messages": [FIRST]},
+        {"system": [{"type": "text", "text": "Be kind", "cache_control": {"type": "ephemeral"}}], "messages": [FIRST]},
+    ],
+}
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_one_key_wherever_the_system_prompt_is(protocol: Protocol) -> None:
+    """A string, blocks, or a turn of its own."""
+    keys = {key(form, protocol) for form in SYSTEMS[protocol]}
+    assert len(keys) == 1
+    assert keys.isdisjoint({key(form, protocol) for form in FORMS[protocol]})
+
+
+OTHERS: list[dict[str, Any]] = [
+    {"input": "Hello "},
+    {"input": [{"role": "assistant", "content": "Hello"}, MORE]},
+    {"input": [{"role": "user", "content": ["Hel", "lo"]}]},
+    {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "Hello"}]}]},
+    {"input": [{"role": "user", "content": [{"type": "input_text", "text": "Hello", "extra": 1}]}]},
+    {"input": [{"type": "function_call_output", "call_id": "c", "output": "Hello"}, FIRST]},
+    {"input": [FIRST], "tools": [{"type": "function", "name": "x"}]},
+]
+
+
+def test_what_is_said_is_not_ignored_with_its_form() -> None:
+    """Different openings keep different keys."""
+    found = [key(form, RESPONSES) for form in [*OTHERS, {"input": "Hello"}, {"input": [MORE]}]]
+    assert len(set(found)) == len(found)
+
+
+def test_cache_marks_on_tools_do_not_count() -> None:
+    """They move too."""
+    first, _ = OPENINGS[MESSAGES]
+    marked = [{"name": "x"}, {"name": "y", "cache_control": {"type": "ephemeral"}}]
+    moved = [{"name": "x", "cache_control": {"type": "ephemeral"}}, {"name": "y"}]
+    assert key({**first, "tools": marked}) == key({**first, "tools": moved})
+    assert key({**first, "tools": marked}) != key({**first, "tools": marked[:1]})
+
+
 def test_cache_marks_move_and_do_not_count() -> None:
     """Clients put them on the newest turn, which is the first one only once."""
     marked = {"role": "user", "content": [{"type": "text", "text": "Hello", "cache_control": {"type": "ephemeral"}}]}
@@ -139,6 +230,8 @@ def test_a_parsed_body_works_too() -> None:
         b'{"messages": "", "input": 7}',
         b'{"metadata": [], "user": 3, "previous_response_id": {}}',
         b'{"messages": [1, null, "x"]' + b"}",
+        b'{"messages": [{"type": "x", "role": "system"}, {"role": "system", "content": 5}, {"role": []}]}',
+        b'{"input": [{"role": "system"}, {"role": "user", "content": [null, 1, {"type": [], "text": 3}]}], "tools": 7}',
         b'{"input": ' + b"[" * 100_000,
         b'{"system": "\xff"}',
     ],

@@ -7,9 +7,21 @@ from random import Random
 import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
-from trilogue.pool import Action, Ask, Cooled, PoolSettings, Scope, Verdict, growing_delay, named_delay, reset_delay
+from trilogue.pool import (
+    AccountSpec,
+    Action,
+    Ask,
+    Cooled,
+    PoolSettings,
+    Scope,
+    Verdict,
+    growing_delay,
+    named_delay,
+    reset_delay,
+)
 
-NETWORK = Verdict(action=Action.NEXT, scope=Scope.PROVIDER, why="network")
+NETWORK = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="network", fault=True)
+POOR = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="insufficient_tokens", status=403)
 
 
 def test_delays_grow_with_jitter_up_to_a_limit() -> None:
@@ -52,6 +64,16 @@ def test_times_that_upstreams_name_are_made_sane(named: float, kept: float) -> N
                 "anthropic-ratelimit-input-tokens-reset": "2026-11-15T10:00:30Z",
             },
             30.0,
+        ),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1d2h"}, 93_600.0),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "0.5"}, 0.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "-7"}, 0.0),
+        (
+            {
+                "anthropic-ratelimit-tokens-remaining": "0",
+                "anthropic-ratelimit-tokens-reset": "2026-11-15T09:59:30Z",
+            },
+            0.0,
         ),
         ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "2s"}, None),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "whenever"}, None),
@@ -136,18 +158,68 @@ def test_success_ends_being_last() -> None:
 
 def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
     """One request at a time is allowed to find out, each time later."""
-    pool = pool_of("a", probe_seconds=100)
+    pool = pool_of("a", AccountSpec(name="b", priority=2), probe_seconds=100)
     fail(pool, "a", START, DISABLE)
-    assert use(pool, START + 99) is None
+    assert use(pool, START + 99) == "b"
     probe = pool.choose(START + 101, Ask())
     assert name_of(probe) == "a"
-    assert name_of(pool.choose(START + 101, Ask())) is None
+    assert name_of(pool.choose(START + 101, Ask())) == "b"
     assert probe is not None
     pool.failed(probe, START + 102, DISABLE, Random(1))
-    assert use(pool, START + 102 + 199) is None
+    assert use(pool, START + 102 + 199) == "b"
     assert use(pool, START + 102 + 201) == "a"
     assert pool.accounts[0].by == ""
     assert [use(pool, START + 304) for _ in range(2)] == ["a", "a"]
+
+
+def test_with_nobody_else_a_bad_key_is_probed_soon() -> None:
+    """A single 401 must not cost ten minutes: 2 s, 4 s, … up to the usual time."""
+    pool = pool_of("a", probe_seconds=30)
+    now = START
+    for wait in (2.0, 4.0, 8.0, 16.0, 30.0, 30.0):
+        fail(pool, "a", now, DISABLE)
+        assert pool.accounts[0].probe_at == now + wait
+        assert use(pool, now + wait - 0.01) is None
+        now += wait
+    assert use(pool, now) == "a"
+    fail(pool, "a", now + 1, DISABLE)
+    assert pool.accounts[0].probe_at == now + 3, "a success starts it anew"
+
+
+def test_the_last_account_in_use_is_alone() -> None:
+    """All keys are refused at once: the last one is asked again soon, the others later."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, DISABLE)
+    fail(pool, "b", START, DISABLE)
+    assert [account.probe_at - START for account in pool.accounts] == [600.0, 2.0]
+
+
+VAGUE = Verdict(action=Action.COOL, scope=Scope.ACCOUNT, why="rate_limited", status=429, any_model=False)
+
+
+def test_a_limit_that_names_no_model_leaves_the_others_of_an_account_that_is_alone() -> None:
+    """With others there the whole account rests: they answer."""
+    alone = pool_of("a")
+    fail(alone, "a", START, VAGUE, model="m")
+    assert use(alone, START, model="m") is None
+    assert use(alone, START, model="other") == "a"
+    assert alone.survey(START, Ask(model="m")).reasons == {"rate_limited": 1}
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, VAGUE, model="m")
+    assert [use(pool, START, model="other") for _ in range(2)] == ["b", "b"]
+
+
+def test_failures_of_one_moment_count_once_for_a_model_too() -> None:
+    """And an old success does not end its rest."""
+    pool = pool_of("a")
+    old, *leases = [pool.take(pool.accounts[0], START, Ask(model="m")) for _ in range(21)]
+    for lease in leases:
+        pool.failed(lease, START + 1, VAGUE, Random(1))
+    assert pool.accounts[0].models["m"].failures == 1
+    pool.finished(old, START + 1.5)
+    assert use(pool, START + 1.6, model="m") is None
+    assert use(pool, START + 3, model="m") == "a"
+    assert pool.accounts[0].models == {}
 
 
 def test_what_a_hand_disables_only_a_hand_enables() -> None:
@@ -174,13 +246,30 @@ def test_reset_forgets_everything() -> None:
     assert Cooled("p", "", "", 0.0, False, "", 0) in pool.changes
 
 
-def test_the_network_is_not_the_accounts_fault() -> None:
-    """Neither a rest nor a mark."""
-    pool = pool_of("a")
-    fail(pool, "a", START, NETWORK)
+@pytest.mark.parametrize("verdict", [NETWORK, POOR])
+def test_an_account_that_is_not_reached_or_has_too_little_goes_behind_the_others(verdict: Verdict) -> None:
+    """It may be its own connection, and every second request would be a retry."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, verdict)
     account = pool.accounts[0]
-    assert (account.failures, account.failed, account.error) == (0, 0, "")
-    assert use(pool, START) == "a"
+    assert (account.failures, account.failed, account.error) == (1, 1, verdict.why)
+    assert [use(pool, START) for _ in range(3)] == ["b", "b", "b"]
+
+
+def test_too_little_money_is_no_outage() -> None:
+    """However often: the provider answers."""
+    pool = pool_of("a")
+    for number in range(10):
+        fail(pool, "a", START + number, FAULT if number < 4 else POOR)
+    assert pool.health.soft_until == 0.0
+
+
+def test_a_disabled_account_that_answers_is_back() -> None:
+    """Too little for this request: but the key is accepted."""
+    pool = pool_of("a", "b")
+    fail(pool, "a", START, DISABLE)
+    fail(pool, "a", START + 601, POOR)
+    assert pool.accounts[0].by == ""
 
 
 def test_an_outage_puts_the_provider_last() -> None:
@@ -204,7 +293,7 @@ def test_a_failed_proxy_is_no_outage() -> None:
             pool,
             "a",
             START + number,
-            Verdict(action=Action.NEXT, scope=Scope.PROVIDER, why="network", blame_proxy=True),
+            Verdict(action=Action.NEXT, scope=Scope.NOBODY, why="network", fault=True, blame_proxy=True),
         )
     assert use(pool, START + 10) == "a"
 

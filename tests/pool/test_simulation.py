@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from tests.pool.making import START
+from tests.pool.making import INSUFFICIENT, START
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import AccountSpec, Attempt, Journey, Pools, PoolsSettings, ProviderSpec
@@ -25,6 +25,8 @@ PER_SECOND = 100
 FIRST, SECOND = 700, 300
 OUTAGE = (300.0, 420.0)
 """the first provider cannot be reached, in seconds after the start"""
+ALWAYS: tuple[UpstreamError, ...] = (UpstreamFailure(INSUFFICIENT), UpstreamConnect("reset"))
+"""what some accounts say to every request: that they have too little, or nothing at all"""
 
 
 class Upstream:
@@ -39,18 +41,21 @@ class Upstream:
         self.dies_at = rng.uniform(0, 1_000) if 0.1 <= kind < 0.15 else None
         ill = rng.uniform(0, 900) if 0.15 <= kind < 0.2 else None
         self.ill = (ill, ill + 60.0) if ill is not None else None
+        self.always = ALWAYS[0] if 0.2 <= kind < 0.23 else ALWAYS[1] if 0.23 <= kind < 0.26 else None
         self.used_at: list[float] = []
 
     @property
     def is_sound(self) -> bool:
         """Never dead, never ill, hardly limited."""
-        return self.dies_at is None and self.ill is None and self.per_minute > 6
+        return self.dies_at is None and self.ill is None and self.always is None and self.per_minute > 6
 
     def trouble(self, now: float) -> UpstreamError | None:
         """What it would say now, without saying it."""
         elapsed = now - START
         if self.provider == "p" and OUTAGE[0] <= elapsed < OUTAGE[1]:
             return UpstreamConnect("refused")
+        if self.always is not None:
+            return self.always
         if self.dies_at is not None and elapsed >= self.dies_at:
             return UpstreamFailure(Failure(kind=FailureKind.AUTHENTICATION, message="revoked", status=401))
         if self.ill is not None and self.ill[0] <= elapsed < self.ill[1]:
@@ -150,7 +155,7 @@ def world() -> World:
 
 
 def test_no_request_fails_while_a_healthy_account_exists(world: World) -> None:
-    """Through rate limits, dead and ill accounts, and an outage of one provider."""
+    """Through rate limits, dead, poor, unreachable and ill accounts, and an outage of one provider."""
     assert world.unfair == []
     assert world.outcomes == {"answered": REQUESTS}
     assert world.throttled > 1_000
@@ -203,3 +208,11 @@ def test_dead_accounts_are_left_alone(world: World) -> None:
     for one in world.upstreams["p"].values():
         if one.dies_at is not None:
             assert sum(at - START > one.dies_at for at in one.used_at) <= 5
+
+
+def test_accounts_that_always_fail_are_asked_ever_more_rarely(world: World) -> None:
+    """Those with too little money and those whose connections are reset: their rests grow."""
+    for always in ALWAYS:
+        uses = [len(one.used_at) for one in world.upstreams["p"].values() if one.always is always]
+        assert len(uses) > 10
+        assert max(uses) <= 12

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -364,3 +366,22 @@ def test_no_file_is_no_error_and_none_is_made(tmp_path: Path) -> None:
     """Looking must not change anything."""
     load_into(book(), tmp_path / "pool.db", START)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_with_a_write_ahead_log_is_taken_over(tmp_path: Path) -> None:
+    """As earlier versions have made it."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(book(), path, START)
+    attempt(keeper, START, RATE_LIMITED)
+    keeper.close(START)
+    with closing(sqlite3.connect(path)) as earlier:
+        assert earlier.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        earlier.execute("UPDATE note SET at = at")
+        earlier.commit()
+    keeper = Keeper(book(), path, START + 0.1)
+    assert states(keeper, START + 0.1)["a"] == "cooling"
+    attempt(keeper, START + 0.1, BAD_KEY)
+    keeper.close(START + 0.2)
+    assert not path.with_name("pool.db-shm").exists()
+    with closing(sqlite3.connect(path)) as now:
+        assert now.execute("PRAGMA journal_mode").fetchone() == ("delete",)

@@ -11,17 +11,19 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.pool.making import RATE_LIMITED
+from tests.pool.making import NO_MODEL, RATE_LIMITED
 from tests.state.test_keeper import START, attempt, book, states
 from tests.timing import check_within
 from trilogue.state import Keeper, StateError, load_into, write_now
+from trilogue.state.file import KEPT
+from trilogue.state.writer import PRUNE_NOTES
 
 WAIT = 10.0
 
@@ -183,7 +185,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 FULL_DISK = """
     import resource, signal, sys
     from pathlib import Path
-    from tests.pool.making import RATE_LIMITED
+    from tests.pool.making import NO_MODEL, RATE_LIMITED
     from tests.state.test_keeper import START, attempt, book, states
     from trilogue.state import Keeper
 
@@ -209,6 +211,97 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "done True"
     assert (done.stdout + done.stderr).count("cannot be written") == 1
+
+
+def flipped(content: bytes, rng: Random) -> Iterator[bytes]:
+    """The file with one bit of one byte wrong: in its header, its schema, its notes and its index."""
+    written = [offset for offset, byte in enumerate(content) if byte]
+    for offset in [18, 19, 28, 47, *rng.sample(written, 60)]:
+        for bit in (0x80, 0x01):
+            wrong = bytearray(content)
+            wrong[offset] ^= bit
+            yield bytes(wrong)
+
+
+def test_one_flipped_bit(tmp_path: Path) -> None:
+    """Wherever it is, the gateway starts, answers and keeps what it learns; a file that it breaks is put aside."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(book(), path, START)
+    for number in range(8):
+        attempt(keeper, START + number, RATE_LIMITED if number % 3 else None, sticky=f"k{number}")
+    keeper.close(START + 10)
+    aside = 0
+    for number, content in enumerate(flipped(path.read_bytes(), Random(5))):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        (folder / "pool.db").write_bytes(content)
+        keeper = Keeper(book(), folder / "pool.db", START + 500)
+        assert attempt(keeper, START + 501, RATE_LIMITED) is not None
+        keeper.close(START + 502)
+        assert not keeper._writer.failing
+        assert not keeper._writer._pending
+        aside += len(list(folder.glob("pool.db.broken-*")))
+        fresh = book()
+        load_into(fresh, folder / "pool.db", START + 501)
+        assert "cooling" in [line["state"] for line in fresh.overview(START + 501)]
+    assert aside > 10
+
+
+TRUNCATED = """
+    import os, sys, time
+    from pathlib import Path
+    from tests.pool.making import NO_MODEL, RATE_LIMITED
+    from tests.state.test_keeper import START, attempt, book, states
+    from trilogue.state import Keeper
+
+    path = Path(sys.argv[1])
+    keeper, other = Keeper(book(), path, START), Keeper(book(), path, START)
+    for number in range(20):
+        now = START + number * 2
+        assert attempt(keeper, now, RATE_LIMITED if number % 5 == 0 else None, sticky=f"k{number}")
+        assert attempt(other, now, None)
+        time.sleep(0.02)
+        kept = {"pool.db.lock"} if sys.argv[2] == "all" else {"pool.db.lock", "pool.db"}
+        for file in path.parent.glob("pool.db*"):
+            if number in (3, 7, 11) and file.name not in kept:
+                os.truncate(file, 0)
+    attempt(keeper, START + 100, RATE_LIMITED)
+    keeper.sync(START + 102)
+    other.close(START + 103)
+    keeper.close(START + 103)
+    print("done", keeper._writer.failing)
+"""
+
+
+@pytest.mark.parametrize("which", ["side files", "all"])
+def test_files_that_are_truncated_while_they_are_used(which: str, tmp_path: Path) -> None:
+    """A file that SQLite maps into memory would end the process when someone empties it."""
+    path = tmp_path / "pool.db"
+    command = [sys.executable, "-c", textwrap.dedent(TRUNCATED), str(path), which]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "done False"
+    fresh = book()
+    load_into(fresh, path, START + 100)
+    assert "cooling" in [line["state"] for line in fresh.overview(START + 100)]
+
+
+def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) -> None:
+    """Each is a 404 of the upstream, and each would be a note for a week."""
+    path = tmp_path / "pool.db"
+    keeper = Keeper(book(), path, START)
+    assert attempt(keeper, START, RATE_LIMITED) == "a"
+    for batch in range(6):
+        for number in range(1_000):
+            attempt(keeper, START + 0.1 + batch * 0.1, NO_MODEL, model=f"made-up-{batch}-{number}")
+        until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
+    with closing(sqlite3.connect(path)) as other:
+        kinds = dict(other.execute("SELECT kind, COUNT(*) FROM note GROUP BY kind").fetchall())
+    assert kinds["CooledModel"] <= KEPT["CooledModel"] + PRUNE_NOTES + 1_000, "those of the last batch may be too many"
+    keeper.close(START + 1)
+    fresh = book()
+    load_into(fresh, path, START + 0.7)
+    assert fresh.pools["p"].accounts[0].cooled_until > START + 0.7, "what matters is still there"
 
 
 def test_commands_say_what_is_wrong(tmp_path: Path) -> None:

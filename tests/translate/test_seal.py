@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
+
 import pytest
 
-from trilogue.errors import SealError
+from trilogue.errors import SealError, UpstreamProtocolError
 from trilogue.model import SEAL_PREFIX, Opaque, OpaqueKind, Protocol, Provenance
 from trilogue.translate.seal import Sealer
 
@@ -93,3 +95,24 @@ def test_knows_whose_a_sealed_value_is() -> None:
     assert not Sealer([NEW, OLD]).of_another(sealed)
     assert not Sealer([NEW]).of_another(SEAL_PREFIX + "AAAA")
     assert not Sealer([NEW]).of_another(VALUE.value)
+
+
+@pytest.mark.parametrize("length", range(8))
+def test_values_of_every_length(length: int) -> None:
+    """Whatever padding their base64 would need."""
+    sealer = Sealer.ephemeral()
+    value = Opaque(kind=OpaqueKind.SIGNATURE, value="x" * length)
+    assert sealer.open(sealer.seal(value, ORIGIN)).opaque == value
+
+
+def test_half_a_character_is_the_upstreams_fault() -> None:
+    """It cannot be sealed."""
+    with pytest.raises(UpstreamProtocolError, match="half a character"):
+        Sealer([OLD]).seal(Opaque(kind=OpaqueKind.SIGNATURE, value="\ud800"), ORIGIN)
+
+
+def test_too_short_to_be_anybodys() -> None:
+    """A key id and a nonce without anything sealed."""
+    short = SEAL_PREFIX + urlsafe_b64encode(b"x" * 16).rstrip(b"=").decode()
+    assert not Sealer([OLD]).of_another(short)
+    assert Sealer([OLD]).of_another(SEAL_PREFIX + urlsafe_b64encode(b"x" * 17).rstrip(b"=").decode())

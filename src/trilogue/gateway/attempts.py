@@ -35,9 +35,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
     refusal: ClientError | None = None
     failed: UpstreamError | None = None
     try:
-        while (step := journey.next(now)) is not None:
-            if journey.wait:
-                await asyncio.sleep(journey.wait)
+        while (step := await _next(journey, services, now)) is not None:
             try:
                 answered = await _attempt(visit, relay, clocks, step)
             except ClientError as error:
@@ -56,7 +54,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
                 return
             services.sync()
             now = steady_time()
-        raise _nobody(journey, refusal, now)
+        raise _nobody(journey, refusal, steady_time())
     except BaseException:  # also a client that has left: whatever ends the journey, its account is free again
         journey.released(steady_time())
         raise
@@ -77,6 +75,20 @@ def _goes_on(relay: Relay, journey: Journey, services: Services, error: Upstream
     if journey.strips:
         _reject(relay.call, journey.decision.attempts[-1], services, as_failure(error))
     return True
+
+
+async def _next(journey: Journey, services: Services, now: float) -> Attempt | None:
+    """The next attempt, when its time has come; None if there is nobody to wait for either."""
+    while (step := journey.next(now)) is None:
+        pause = journey.pause(now)
+        if not pause:
+            return None
+        await asyncio.sleep(pause)
+        services.sync()
+        now = steady_time()
+    if journey.wait:
+        await asyncio.sleep(journey.wait)
+    return step
 
 
 def _begin(visit: Visit, call: Call, targets: Sequence[Upstream], now: float) -> Journey:

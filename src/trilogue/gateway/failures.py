@@ -48,8 +48,7 @@ _KINDS = {
     503: FailureKind.UNAVAILABLE,
 }
 
-_HOPELESS = frozenset({FailureKind.UPSTREAM_CONNECT, FailureKind.QUOTA, FailureKind.BILLING})
-"""what the gateway has already tried, and what waiting does not change"""
+_SPENT = frozenset({FailureKind.QUOTA, FailureKind.BILLING})
 OVERLOADED = 529
 """a status that only Anthropic's clients know"""
 _RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, OVERLOADED})
@@ -104,7 +103,7 @@ def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorRep
     status = failure.status if failure.protocol is None and failure.status else reply.status
     if status == OVERLOADED and client is not Protocol.MESSAGES:
         status = 503
-    again = status in _RETRYABLE and failure.kind not in _HOPELESS and failure.code not in FINAL_CODES
+    again = status in _RETRYABLE and failure.kind not in _SPENT and failure.code not in FINAL_CODES
     headers["x-should-retry"] = "true" if again else "false"
     return ErrorReply(status, reply.body, headers)
 

@@ -9,7 +9,10 @@ How a gateway uses it, for every protocol, streamed or not:
     journey = pools.begin(now(), request_id, [(target.provider, target.model) for target in targets],
                           sticky=sticky_key(call.body, call.client, call.headers), tokens=len(call.body) // 4)
     try:
-        while (step := journey.next(now())) is not None:
+        while (step := journey.next(now())) is not None or (pause := journey.pause(now())):
+            if step is None:
+                await sleep(pause)                            # nobody else can answer, and someone is back soon
+                continue
             await sleep(journey.wait)
             try:
                 usage, response_id = await attempt(step)      # translated anew; step.strip: without reasoning

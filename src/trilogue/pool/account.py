@@ -16,11 +16,12 @@ MAX_MODELS = 64
 
 
 class Block(NamedTuple):
-    """Not for this model until then."""
+    """Not for this model until then. `at`: when it failed; what was sent before then says nothing new."""
 
     until: float
     why: str
     failures: int = 1
+    at: float = 0.0
 
 
 class Ask(Struct):

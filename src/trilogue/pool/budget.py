@@ -33,11 +33,17 @@ class Budget:
         self._requests[self._slot % SLOTS] += 1
         self.requests += 1
 
+    def has_room(self, now: float) -> bool:
+        """Tell whether a request may be tried once more."""
+        if now >= self._slot_ends:
+            self._advance(now)
+        return self.retries + 1 <= max(self._settings.floor, self._settings.ratio * self.requests)
+
     def take(self, now: float, *, forced: bool = False) -> bool:
         """Whether a request may be tried once more; it counts if so. `forced`: count it in any case."""
         if now >= self._slot_ends:
             self._advance(now)
-        if not forced and self.retries + 1 > max(self._settings.floor, self._settings.ratio * self.requests):
+        if not forced and not self.has_room(now):
             return False
         self._retries[self._slot % SLOTS] += 1
         self.retries += 1

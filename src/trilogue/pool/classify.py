@@ -20,6 +20,7 @@ EXHAUSTED_SECONDS = 60.0
 """least rest of an account that is out of money: topping up takes people longer than a growing delay starts with"""
 UNSAID_SECONDS = 15.0
 """least rest after a 429 of the Messages API without retry-after, which stands for an exhausted account"""
+INSUFFICIENT = "insufficient_tokens"
 MODEL_SECONDS = 600.0
 """how long an account that lacks a model is not asked for it"""
 
@@ -46,6 +47,10 @@ class Row(Struct, frozen=True, kw_only=True):
     """only if the upstream named no time"""
     delay: float | None = None
     least: float = 0.0
+    fault: bool = False
+    """of servers or the network: enough of them in a row are an outage of the provider"""
+    any_model: bool = True
+    """False: that it concerns other models too is a guess"""
     blame_proxy: bool = False
 
     def fits(self, failure: Failure) -> bool:
@@ -72,10 +77,12 @@ LOOP_TEXT = _words(r"passed \d+ gateways and goes in a circle")
 ROWS: tuple[Row, ...] = (
     # Too large for any account.
     Row(why="request_too_costly", action=Action.CLIENT, statuses=frozenset({403}), text=_words("estimated cost")),
-    # This account has too little for this request; it may have enough for another one, or soon.
+    # This account has too little for this request; it may have enough for another one, or soon. Behind the others, or
+    # every second request would be a retry, and the retry budget would run out with a healthy account beside it.
     Row(
-        why="insufficient_tokens",
+        why=INSUFFICIENT,
         action=Action.NEXT,
+        scope=Scope.ACCOUNT,
         statuses=frozenset({403}),
         text=_words("insufficient tokens|upgrade your plan|limit reached"),
     ),
@@ -177,8 +184,15 @@ ROWS: tuple[Row, ...] = (
         protocol=Protocol.MESSAGES,
         unsaid=True,
         least=UNSAID_SECONDS,
+        any_model=False,
     ),
-    Row(why="rate_limited", action=Action.COOL, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.RATE_LIMIT})),
+    Row(
+        why="rate_limited",
+        action=Action.COOL,
+        scope=Scope.ACCOUNT,
+        kinds=frozenset({FailureKind.RATE_LIMIT}),
+        any_model=False,
+    ),
     # The model is not there for this account; nothing else is wrong with it.
     Row(
         why="model_not_found",
@@ -200,8 +214,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         why="region_refused",
         action=Action.NEXT,
-        scope=Scope.PROVIDER,
+        scope=Scope.ACCOUNT,
         codes=frozenset({"unsupported_country_region_territory"}),
+        fault=True,
         blame_proxy=True,
     ),
     # Before the first byte nothing is lost: someone else may be luckier.
@@ -210,15 +225,29 @@ ROWS: tuple[Row, ...] = (
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.OVERLOADED, FailureKind.UNAVAILABLE}),
+        fault=True,
     ),
-    Row(why="server_error", action=Action.NEXT, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.SERVER})),
-    Row(why="timeout", action=Action.NEXT, scope=Scope.PROVIDER, kinds=frozenset({FailureKind.TIMEOUT})),
-    Row(why="network", action=Action.NEXT, scope=Scope.PROVIDER, kinds=frozenset({FailureKind.UPSTREAM_CONNECT})),
+    Row(
+        why="server_error",
+        action=Action.NEXT,
+        scope=Scope.ACCOUNT,
+        kinds=frozenset({FailureKind.SERVER}),
+        fault=True,
+    ),
+    Row(why="timeout", action=Action.NEXT, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.TIMEOUT}), fault=True),
+    Row(
+        why="network",
+        action=Action.NEXT,
+        scope=Scope.ACCOUNT,
+        kinds=frozenset({FailureKind.UPSTREAM_CONNECT}),
+        fault=True,
+    ),
     Row(
         why="broken_answer",
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED}),
+        fault=True,
     ),
 )
 
@@ -248,6 +277,8 @@ def classify(error: Failure | UpstreamError, rules: Sequence[Rule] = ()) -> Verd
         delay=row.delay if row.delay is not None else failure.retry_after,
         least=row.least,
         why=row.why,
+        fault=row.fault,
+        any_model=row.any_model,
         blame_proxy=row.blame_proxy or (isinstance(error, UpstreamConnect) and error.proxy),
         status=failure.status,
     )
@@ -293,7 +324,7 @@ _RULE_ACTIONS = {
 
 def _by_rule(rule: Rule, number: int, failure: Failure) -> Verdict:
     action = _RULE_ACTIONS[rule.action]
-    scopes = {Action.COOL: Scope(rule.scope), Action.DISABLE: Scope.ACCOUNT}
+    scopes = {Action.COOL: Scope(rule.scope), Action.DISABLE: Scope.ACCOUNT, Action.NEXT: Scope.ACCOUNT}
     return Verdict(
         action=action,
         scope=scopes.get(action, Scope.NOBODY),

@@ -2,7 +2,8 @@
 
 Reasoning is bound to the account that it came from, and prompt caches live there. The first of these that a request
 has: the response that it continues, its prompt cache key, its session or user, else a hash of what never changes in the
-course of a conversation: system prompt, tools and the first turn of the user.
+course of a conversation: system prompt, tools and the first turn of the user. A protocol says the same thing in several
+forms, and clients change between them from one request to the next: the hash is of what is said, not of its form.
 
 Keys are hashes: nothing of the request can be read from them.
 """
@@ -34,6 +35,10 @@ SESSION_HEADERS = (
 _KEY_BYTES = 16
 _VOLATILE = frozenset({"cache_control", "id", "status"})
 """fields that clients move or mint anew from turn to turn"""
+_CACHE_MARK = b'"cache_control"'
+_EMPTY = (b"[]", b"null")
+_TEXTS = ("text", "input_text")
+"""types of a block that is nothing but a text"""
 _PER_REQUEST = "x-anthropic-billing-header"
 """a block of Claude Code's system prompt that differs in every request"""
 
@@ -94,36 +99,74 @@ def _named(fields: _Body, protocol: Protocol, headers: Mapping[str, str]) -> str
 def _prefix(fields: _Body) -> str:
     """System prompt, tools, and everything up to the end of the first user turn."""
     digest = blake2b(digest_size=_KEY_BYTES, person=b"trl-prefix")
-    for part in (fields.system, fields.instructions):
-        digest.update(dump(_stable(_value(part))))
-    digest.update(memoryview(fields.tools))
     opening = _opening(fields.messages) or _opening(fields.input)
     if not opening:
         return ""
+    system = [block for part in (fields.system, fields.instructions) for block in _blocks(_value(part))]
+    while opening and _is_system(opening[0]):
+        system += opening.pop(0)["content"]
+    digest.update(dump(system))
+    digest.update(_tools(fields.tools))
     digest.update(dump(opening))
     return digest.hexdigest()
 
 
-def _opening(turns: Raw) -> list[Json]:
+def _tools(raw: Raw) -> bytes | memoryview:
+    """The tools as they are sent. They are long: parsed only where a mark may move about in them."""
+    sent = memoryview(raw)
+    if sent in _EMPTY:
+        return b""
+    return dump(_stable(_value(raw))) if bytes(sent).find(_CACHE_MARK) >= 0 else sent
+
+
+def _opening(turns: Raw) -> list[Any]:
     """The first turns, up to and with the first one of the user. Later ones are not parsed."""
     if not _begins(turns, b"["):
         text = _text(turns)
-        return [text] if text else []
-    found: list[Json] = []
+        return [_turn({"role": "user", "content": text})] if text else []
+    found: list[Any] = []
     for raw in _decode_items(turns):
-        turn = _stable(_value(raw))
+        turn = _turn(_value(raw))
         found.append(turn)
         if isinstance(turn, dict) and turn.get("role") == "user":
             break
     return found
 
 
-def _stable(value: Json) -> Json:
+def _turn(turn: Any) -> Any:
+    """One turn in one form: whether it says that it is a message or not, and a text as a list of blocks."""
+    if not isinstance(turn, dict) or turn.get("type", "message") != "message":
+        return _stable(turn)
+    role = "system" if turn.get("role") == "developer" else turn.get("role")
+    rest = {name: value for name, value in turn.items() if name not in ("type", "role", "content")}
+    return {"role": role, "content": _blocks(turn.get("content")), **_stable(rest)}
+
+
+def _is_system(turn: Any) -> bool:
+    return isinstance(turn, dict) and turn.get("role") == "system" and "type" not in turn
+
+
+def _blocks(content: Any) -> list[Any]:
+    """Content as a list of blocks, of which a plain text is only its text."""
+    if content is None or content == "":
+        return []
+    blocks = _stable(content) if isinstance(content, list) else [_stable(content)]
+    return [_plain(block) for block in blocks]
+
+
+def _plain(block: Any) -> Any:
+    """The text of a block that has nothing else; any other block as it is."""
+    if not isinstance(block, dict) or block.get("type") not in _TEXTS or not isinstance(block.get("text"), str):
+        return block
+    return block["text"] if not any(block[name] for name in block.keys() - {"type", "text"}) else block
+
+
+def _stable(value: Any) -> Any:
     """Without what changes from turn to turn."""
     if isinstance(value, list):
         return [_stable(item) for item in value if not _is_per_request(item)]
     if isinstance(value, dict):
-        return {name: _stable(item) for name, item in value.items() if name not in _VOLATILE}
+        return {name: _stable(item) for name, item in value.items() if name not in _VOLATILE and item is not None}
     return value
 
 

@@ -57,7 +57,10 @@ class Considered(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Decision(Struct, kw_only=True, gc=False):
-    """Everything about one request. `outcome`: answered, client, exhausted, attempts, budget, released."""
+    """Everything about one request. `outcome`: answered, client, exhausted, attempts, budget, released.
+
+    `waited`: seconds until an account had rested, with nobody else to answer.
+    """
 
     request_id: str
     at: float
@@ -66,6 +69,7 @@ class Decision(Struct, kw_only=True, gc=False):
     considered: list[Considered] = []
     attempts: list[Attempt] = []
     outcome: str = ""
+    waited: float = 0.0
     took: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:

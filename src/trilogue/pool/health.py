@@ -20,7 +20,10 @@ from trilogue.pool.verdict import Action, Scope, Verdict
 OUTAGE = 5
 """faults of servers or of the network in a row, on whatever accounts, that make an outage of the provider"""
 LONGEST_OUTAGE = 60.0
+FIRST_PROBE = 2.0
+"""seconds until a disabled account is tried again if no other one is in use"""
 LONGEST_PROBE = 86_400.0
+_NEVER = Block(0.0, "", 0)
 
 
 class Health:
@@ -57,7 +60,8 @@ class Health:
             account.why = ""
             self._note(Cooled(self._provider, account.name, "", 0.0, False, "", 0))
             self._ready.wake(account)
-        if lease.model in account.models:
+        block = account.models.get(lease.model)
+        if block is not None and lease.since >= block.at:
             del account.models[lease.model]
             self._note(Cooled(self._provider, account.name, lease.model, 0.0, False, "", 0))
 
@@ -68,15 +72,15 @@ class Health:
             # It refused this request, so it is there and it knows the key.
             self.worked(lease, now)
             return None
-        if verdict.scope is not Scope.PROVIDER:
+        if not verdict.blame_proxy:
             self._erred(account, now, verdict)
-        if verdict.action is Action.NEXT and verdict.scope is not Scope.NOBODY:
+        if verdict.fault:
             self._fault(lease, now, verdict, rng)
             if account.by == "upstream":
                 self._probe_later(account, now)
         else:
             self._streak = 0
-            if account.by == "upstream" and verdict.action is Action.COOL:
+            if account.by == "upstream" and verdict.action is not Action.DISABLE:
                 self.enable(account)
         apply = _EFFECTS.get((verdict.action, verdict.scope))
         return apply(self, lease, now, verdict, rng) if apply else None
@@ -208,9 +212,18 @@ class Health:
         self._note(Cooled(self._provider, "", "", self.soft_until, True, verdict.why, self._streak))
 
     def _probe_later(self, account: Account, now: float) -> None:
-        delay = self._settings.probe_seconds * 2.0 ** min(max(account.probes, 1) - 1, 30)
-        account.probe_at = now + min(delay, LONGEST_PROBE)
+        growth = 2.0 ** min(max(account.probes, 1) - 1, 30)
+        if self._is_alone(account):
+            # A single 401 must not cost ten minutes: without this account every request fails.
+            delay = min(FIRST_PROBE * growth, self._settings.probe_seconds)
+        else:
+            delay = min(self._settings.probe_seconds * growth, LONGEST_PROBE)
+        account.probe_at = now + delay
         self._ready.rest(account, account.probe_at, account.why or "disabled")
+
+    def _is_alone(self, account: Account) -> bool:
+        """Tell whether no other account of the provider is in use."""
+        return all(one is account or one.by for one in self._ready.accounts)
 
     def _rest_or_wake(self, account: Account, until: float, now: float, *, soft: bool = False) -> None:
         if until > now:
@@ -237,6 +250,8 @@ class Health:
 
     def _cool_account(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float:
         account = lease.account
+        if not verdict.any_model and self._is_alone(account):
+            return self._cool_model(lease, now, verdict, rng)
         delay = self._delay(verdict, self._count(lease, now), rng)
         until = account.cooled_until = max(account.cooled_until, now + delay)
         account.why = verdict.why
@@ -246,9 +261,9 @@ class Health:
 
     def _cool_model(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float:
         account, model = lease.account, lease.model
-        before = account.models.get(model)
-        failures = before.failures + 1 if before else 1
-        block = Block(now + self._delay(verdict, failures, rng), verdict.why, failures)
+        before = account.models.get(model, _NEVER)
+        failures = before.failures + 1 if lease.since >= before.at else before.failures
+        block = Block(now + self._delay(verdict, failures, rng), verdict.why, failures, now)
         self._block(account, model, block, now)
         self._note(Cooled(self._provider, account.name, model, block.until, False, verdict.why, failures))
         return block.until

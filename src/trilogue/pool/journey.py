@@ -16,7 +16,7 @@ from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.pool.account import Ask, Lease
 from trilogue.pool.budget import Budget
-from trilogue.pool.classify import as_failure, classify
+from trilogue.pool.classify import INSUFFICIENT, as_failure, classify
 from trilogue.pool.conversation import response_key
 from trilogue.pool.explain import ADJUSTED, STRIPPED, Attempt, Decision
 from trilogue.pool.pool import Pool, Survey
@@ -27,6 +27,8 @@ FAULTS_PER_TARGET = 2
 """faults of a provider within one request after which its fallback comes first"""
 FIRST_WAIT = 0.05
 LONGEST_WAIT = 1.0
+LEAST_PAUSE = 0.05
+PAUSE_JITTER = 0.1
 SOON = 60.0
 """seconds that a client may be asked to wait for an account"""
 ADJUST = "adjust"
@@ -72,10 +74,14 @@ class Journey(Struct, eq=False):
     _verdict: Verdict | None = None
     _faults: int = 0
     """of all legs"""
+    _sent: int = 0
+    """attempts at which something was sent"""
     _stripped: bool = False
     _adjusts: bool = False
     """the next attempt is the same again, without what was refused"""
     _surveys: list[Survey] = []
+    _pause: float = 0.0
+    """until somebody has rested, if that is soon"""
     failure: Failure | None = None
     """what the last attempt ended with"""
     wait: float = 0.0
@@ -89,19 +95,19 @@ class Journey(Struct, eq=False):
         if self.strips:
             self._stripped = True
             return self._again(now, STRIPPED)
-        made = len(self.decision.attempts)
+        made = self._sent
         for desperate in (False, True):
             for leg in self._in_order() if self._faults else self._legs:
                 if leg.refused or made >= leg.pool.settings.max_attempts:
                     continue
-                lease = leg.pool.choose(now, leg, desperate=desperate)
-                if lease is None:
+                choice = leg.pool.pick(now, leg, desperate=desperate)
+                if choice is None:
                     continue
+                # Before the account is reserved: one that is not asked must not count as used.
                 if made and not self._book.budget.take(now):
-                    leg.pool.released(lease)
                     self.decision.outcome = "budget"
                     return None
-                return self._go(leg, lease, now)
+                return self._go(leg, leg.pool.reserve(choice, now, leg), now)
         self._survey(now)
         return None
 
@@ -117,12 +123,33 @@ class Journey(Struct, eq=False):
     def _survey(self, now: float) -> None:
         """Nobody is left: find out why, unless there were enough attempts."""
         legs = [leg for leg in self._legs if not leg.refused]
-        legs = [leg for leg in legs if len(self.decision.attempts) < leg.pool.settings.max_attempts]
+        legs = [leg for leg in legs if self._sent < leg.pool.settings.max_attempts]
         self.decision.outcome = "exhausted" if legs else "attempts"
         for leg in legs:
             survey = leg.pool.survey(now, leg)
             self._surveys.append(survey)
+            if survey.rested_at is not None:
+                wait = max(survey.rested_at - now, LEAST_PAUSE)
+                if self.decision.waited + wait <= leg.pool.settings.max_wait_seconds:
+                    self._pause = min(wait, self._pause or wait)
             self.decision.considered.append(replace(leg.pool.considered(), reasons=survey.reasons))
+
+    def pause(self, now: float) -> float:
+        """Seconds to sleep before `next` is asked again, once it had nobody; 0.0: nobody comes back soon enough.
+
+        An account that rests for a moment may be asked once more by the same request.
+        """
+        wait, self._pause = self._pause, 0.0
+        if not wait or (self._sent and not self._book.budget.has_room(now)):
+            return 0.0
+        # A little more, so that those who wait for the same account do not come back together.
+        wait *= self._book.rng.uniform(1.0, 1.0 + PAUSE_JITTER)
+        self._surveys.clear()
+        self.decision.outcome = ""
+        self.decision.waited += wait
+        for leg in self._legs:
+            leg.tried = {name for name in leg.tried if not leg.pool.rests(name, now, leg)}
+        return wait
 
     def _go(self, leg: Leg, lease: Lease, now: float) -> Attempt:
         account, decision = lease.account, self.decision
@@ -176,18 +203,20 @@ class Journey(Struct, eq=False):
             started=lease.since - decision.at,
         )
         decision.attempts.append(attempt)
+        self._sent += 1
         return attempt
 
     def failed(self, now: float, error: UpstreamError | Failure, *, committed: bool = False) -> bool:
         """The attempt failed. True: ask for the next one. `committed`: the client has something already, so no."""
         failure = self.failure = as_failure(error)
-        verdict = self._verdict = classify(error, self._book.rules)
+        verdict = classify(error, self._book.rules)
+        if verdict.blame_proxy and self._has_another_way(now):
+            verdict = replace(verdict, scope=Scope.NOBODY)
+        self._verdict = verdict
         pool, lease = self._leg.pool, self._lease
         rests = pool.failed(lease, now, verdict, self._book.rng) if lease is not None else None
         self._lease = None
-        if verdict.blame_proxy:
-            self._blame_proxy(now)
-        if verdict.action is Action.NEXT and verdict.scope is not Scope.NOBODY:
+        if verdict.fault:
             self._leg.faults += 1
             self._faults += 1
         self._end(now, verdict.action.value, verdict, rests)
@@ -197,15 +226,17 @@ class Journey(Struct, eq=False):
         self.failure = failure
         return not final
 
-    def _blame_proxy(self, now: float) -> None:
-        """The account was not even reached: it may be tried again through another proxy."""
+    def _has_another_way(self, now: float) -> bool:
+        """Blame the proxy of the last attempt. True: the account may be tried again through another one."""
         last = self.decision.attempts[-1]
         account = self._leg.pool.account(last.account)
         if account is None or account.proxies is None or last.proxy is None:
-            return
+            return False
         account.proxies.failed(last.proxy, now)
-        if account.proxies.untried(now, self._leg.proxies[account.name]):
-            self._leg.tried.discard(account.name)
+        if not account.proxies.untried(now, self._leg.proxies[account.name]):
+            return False
+        self._leg.tried.discard(account.name)
+        return True
 
     def finished(self, now: float, usage: Usage | None = None, response_id: str = "") -> None:
         """The attempt was answered, completely. `response_id`: what a client may continue."""
@@ -224,7 +255,11 @@ class Journey(Struct, eq=False):
     def refused(self, now: float) -> None:
         """The request cannot be said in this target's protocol: nothing was sent, and nothing will be."""
         self._leg.refused = True
-        self.released(now)
+        if self._lease is not None:
+            self._leg.pool.unsent(self._lease, now)
+            self._lease = None
+            self._sent -= 1
+            self._end(now, "released")
 
     def released(self, now: float) -> None:
         """The attempt ended without saying anything about the account: the client left. May be called at any time."""
@@ -251,8 +286,12 @@ class Journey(Struct, eq=False):
                 code="rate_limit_exceeded",
                 retry_after=wait or 1.0,
             )
+        if self.decision.outcome == "budget":
+            return _unavailable(None)
         if reasons and reasons <= _MONEY:
             return _hopeless("the upstream accounts have run out of credit or quota", QUOTA, wait)
+        if reasons and reasons <= _KEYS:
+            return _hopeless(_NOBODY, CREDENTIAL, wait)
         return _unavailable(wait) if wait is not None and wait <= SOON else _hopeless(_NOBODY, CREDENTIAL, wait)
 
     def _last_words(self) -> str:
@@ -264,6 +303,8 @@ class Journey(Struct, eq=False):
         """The last failure tells the client more than a count of accounts would."""
         verdict = self._verdict
         if self.failure is None or verdict is None:
+            return False
+        if verdict.why == INSUFFICIENT and self.decision.outcome != "client":
             return False
         return verdict.action not in (Action.COOL, Action.DISABLE) or self.decision.outcome in ("client", "attempts")
 
@@ -284,7 +325,8 @@ class Journey(Struct, eq=False):
 
 
 _LIMITS = frozenset({"rate_limited", "concurrency", "requests_per_minute", "tokens_per_minute", "cooling"})
-_MONEY = frozenset({"out_of_quota", "out_of_money", "balance"})
+_MONEY = frozenset({"out_of_quota", "out_of_money", "balance", INSUFFICIENT})
+_KEYS = frozenset({"disabled", "bad_key", "account_closed"})
 _NOBODY = "no upstream account can be used"
 
 

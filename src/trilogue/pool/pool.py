@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from random import Random
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -32,11 +33,23 @@ DRY_SECONDS = 0.05
 """how long the answer "nobody, until then" is good for"""
 
 
+class Choice(NamedTuple):
+    """An account that was found for a request, and why this one: see `Lease`."""
+
+    account: Account
+    how: str
+    broken: str
+
+
 class Survey(Struct, frozen=True, kw_only=True):
-    """Why nobody can be used: how many accounts have which obstacle, and when the first is back if that is known."""
+    """Why nobody can be used: how many accounts have which obstacle, and when the first is back if that is known.
+
+    `rested_at`: as `retry_at`, without disabled accounts, which are probed and not waited for.
+    """
 
     reasons: dict[str, int]
     retry_at: float | None
+    rested_at: float | None = None
 
 
 class Pool:
@@ -77,6 +90,11 @@ class Pool:
 
     def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Lease | None:
         """Reserve an account, if there is one. `desperate`: also those that keep failing, if nobody else is there."""
+        choice = self.pick(now, ask, desperate=desperate)
+        return None if choice is None else self.reserve(choice, now, ask)
+
+    def pick(self, now: float, ask: Ask, *, desperate: bool = False) -> Choice | None:
+        """Find the account to use, as `choose` does, without reserving it: nothing counts as used yet."""
         ready, health = self.ready, self.health
         if ready.short:
             ready.short = {}
@@ -91,11 +109,15 @@ class Pool:
             how, account = "strategy", ready.first(now, ask, desperate=desperate)
             if account is None:
                 return None
-            if ask.sticky and self.settings.sticky:
-                self.bind(ask.sticky, account, now)
         if now < account.soft_until:
             how = "last_resort"
-        return self.take(account, now, ask, how, broken)
+        return Choice(account, how, broken)
+
+    def reserve(self, choice: Choice, now: float, ask: Ask) -> Lease:
+        """Reserve what `pick` has found; the conversation belongs to this account from now on."""
+        if ask.sticky and self.settings.sticky and choice.how != "sticky":
+            self.bind(ask.sticky, choice.account, now)
+        return self.take(choice.account, now, ask, choice.how, choice.broken)
 
     def considered(self) -> Considered:
         """How many could be chosen from and who was away, for the record."""
@@ -174,6 +196,16 @@ class Pool:
         self.released(lease)
         return self.health.failed(lease, now, verdict, rng)
 
+    def unsent(self, lease: Lease, now: float) -> None:
+        """Give back an account to which nothing was sent: its limits are as before."""
+        account = lease.account
+        if account.requests is not None:
+            account.requests.take(now, -1)
+        if account.tokens is not None:
+            account.tokens.take(now, -lease.tokens)
+        self.released(lease)
+        self.ready.wake(account)
+
     def released(self, lease: Lease) -> None:
         """The request ended without saying anything about the account: the client left."""
         account = lease.account
@@ -189,6 +221,7 @@ class Pool:
             return kept[3]
         reasons: Counter[str] = Counter()
         times = [at for at in (self.health.until,) if at > now]
+        rested = times.copy()
         for account in self.accounts:
             why = self.ready.obstacle(account, now, ask, desperate=True)
             if why == "cooling":
@@ -199,10 +232,18 @@ class Pool:
             free = account.free_at(now, ask.model, ask.tokens)
             if free is not None and free > now:
                 times.append(free)
-        survey = Survey(reasons=dict(reasons), retry_at=min(times, default=None))
+                if not account.by:
+                    rested.append(free)
+        survey = Survey(reasons=dict(reasons), retry_at=min(times, default=None), rested_at=min(rested, default=None))
         if not ask.tried:
             self._dry = (self.ready.epoch, ask.model, now, survey)
         return survey
+
+    def rests(self, name: str, now: float, ask: Ask) -> bool:
+        """Tell whether an account is out of use for this request until a time that is known."""
+        account = self._by_name.get(name)
+        free = account.free_at(now, ask.model, ask.tokens) if account is not None else None
+        return free is not None and free > now
 
     def set_balance(self, account: Account, balance: float) -> float:
         """By hand. Gives what is added to what the configuration and the usage say."""

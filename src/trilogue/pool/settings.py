@@ -44,6 +44,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """longest rest that an upstream can ask for"""
     probe_seconds: Wait = 600.0
     """after this time a disabled account gets one request to show that it works again; doubles each time"""
+    max_wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 10.0
+    """how long a request waits for an account that rests, if nobody else can answer; 0: it fails at once"""
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

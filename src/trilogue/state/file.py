@@ -3,6 +3,9 @@
 A note is the newest word on one thing: its kind and id, the change as JSON, who wrote it, and a revision that grows
 with every transaction, so that readers ask for what is new and nothing else. A file that is broken is put aside and a
 new one begun.
+
+SQLite keeps a rollback journal and no write-ahead log: the index of such a log is mapped into memory, and whoever
+truncates it ends every process that uses it (SIGBUS). So a reader may find the file locked for the length of a commit.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 SCHEMA = """
@@ -26,8 +30,10 @@ CREATE TABLE IF NOT EXISTS note (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS note_rev ON note (rev);
 """
-KEPT_BINDINGS = 10_000
-KEPT_LESSONS = 1_000
+MODEL_REST = "CooledModel"
+"""kind of the notes on accounts that rest for one model: clients make up names of models"""
+KEPT = {"Bound": 10_000, "Learned": 1_000, MODEL_REST: 1_000}
+"""how many notes of a kind are kept, the newest"""
 KEPT_SECONDS = 7 * 86_400
 LESSON_SECONDS = 30 * 86_400
 """how long it is remembered what a model has refused: vendors change their models"""
@@ -39,7 +45,7 @@ _WRITE = (
     "INSERT INTO note (kind, id, data, at, worker, rev) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, id) DO UPDATE "
     "SET data = excluded.data, at = excluded.at, worker = excluded.worker, rev = excluded.rev"
 )
-_OLD = "DELETE FROM note WHERE kind IN ('Bound', 'Cooled') AND at < ?"
+_OLD = "DELETE FROM note WHERE kind IN ('Bound', 'Cooled', 'CooledModel') AND at < ?"
 _OLD_LESSONS = "DELETE FROM note WHERE kind = 'Learned' AND at < ?"
 _TOO_MANY = (
     "DELETE FROM note WHERE kind = ?1 AND rev < (SELECT MIN(rev) FROM "
@@ -50,6 +56,24 @@ _STRANGE = (
     "OR typeof(rev) <> 'integer' OR rev > ?"
 )
 """SQLite keeps whatever it is given: these are notes that nobody here has written"""
+_DATA = "SELECT data FROM note WHERE kind <> 'Meta'"
+
+FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
+"""what using the file may raise; the last where SQLite quotes a broken text in the message of an error"""
+_ELSEWHERE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+    }
+)
+"""errors that say nothing about what is in the file; all others do, since our statements are correct"""
 
 
 class Note(Struct, frozen=True):
@@ -66,7 +90,7 @@ class StateFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._log = f"{os.path.realpath(path)}-wal"
+        self._real = os.path.realpath(path)
 
     def connect(self, timeout: float) -> sqlite3.Connection:
         """A connection to the file, which is made if needed. Raises sqlite3.Error or OSError."""
@@ -86,14 +110,14 @@ class StateFile:
             return None
 
     def written(self) -> tuple[int, int]:
-        """Changes when someone writes: the time and the size of SQLite's log. Two writes within a tick of an old
-        kernel's clock may look like one.
+        """Changes when someone writes: the time and the size of the file. Two writes within a tick of an old kernel's
+        clock may look like one.
 
         Looking from outside costs a twentieth of asking SQLite. To open the file for a look would be a mistake: closing
         it again would take away the locks that SQLite holds on it in this process.
         """
         try:
-            seen = os.stat(self._log)
+            seen = os.stat(self._real)
         except FileNotFoundError:
             return 0, 0
         return seen.st_mtime_ns, seen.st_size
@@ -101,10 +125,10 @@ class StateFile:
     def _open(self, timeout: float) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(SCHEMA)
-        except sqlite3.Error:
+        except FAILURES:
             connection.close()
             raise
         return connection
@@ -116,21 +140,36 @@ class StateFile:
                 return False
             aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
             self.path.rename(aside)
-            for suffix in ("-wal", "-shm"):
+            for suffix in ("-journal", "-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             return True
 
     def _is_sound(self) -> bool:
         if not self.path.exists():
             return True
+        if not self.path.stat().st_size:
+            return False  # someone has emptied it
         try:
             with closing(self._open(1.0)) as connection:
-                sound = connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
-                return bool(sound and connection.execute(_STRANGE, (LAST_REVISION,)).fetchone() == (0,))
-        except sqlite3.OperationalError:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("PRAGMA user_version = 1")  # can it be written? Closing it takes that back.
+                if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+                    return False
+                if connection.execute(_STRANGE, (LAST_REVISION,)).fetchone() != (0,):
+                    return False
+                return all(_is_json(data) for (data,) in connection.execute(_DATA))
+        except FAILURES as error:
+            return not self.is_to_blame(error)
+
+    def is_to_blame(self, error: Exception) -> bool:
+        """Tell whether the file itself is bad, as opposed to locked, full or out of reach."""
+        if isinstance(error, UnicodeDecodeError):
             return True
-        except sqlite3.DatabaseError:
-            return False
+        code = primary_code(error)
+        if code == sqlite3.SQLITE_READONLY:
+            # The system lets us write and SQLite does not: by its header it is of a newer format that nobody has made.
+            return os.access(self.path, os.W_OK)
+        return isinstance(error, sqlite3.DatabaseError) and code not in _ELSEWHERE
 
     @contextmanager
     def _locked(self, seconds: float) -> Iterator[None]:
@@ -165,7 +204,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
         connection.execute("COMMIT")
-    except sqlite3.Error:
+    except FAILURES:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
@@ -196,7 +235,7 @@ def newest(connection: sqlite3.Connection) -> int:
 
 def read_since(connection: sqlite3.Connection, after: int, until: int, worker: str) -> list[tuple[str, str, bytes]]:
     """What others have written in between, as (kind, id, data), oldest first."""
-    query = "SELECT kind, id, data FROM note WHERE rev > ? AND rev <= ? AND worker <> ? ORDER BY rev"
+    query = "SELECT kind, id, data FROM note WHERE rev > ? AND rev <= ? AND worker <> ? AND kind <> 'Meta' ORDER BY rev"
     return checked(connection.execute(query, (after, until, worker)).fetchall())
 
 
@@ -212,5 +251,19 @@ def prune(connection: sqlite3.Connection, now: float) -> None:
     """Forget conversations that are long over, and what models refused long ago."""
     connection.execute(_OLD, (now - KEPT_SECONDS,))
     connection.execute(_OLD_LESSONS, (now - LESSON_SECONDS,))
-    connection.execute(_TOO_MANY, ("Bound", KEPT_BINDINGS))
-    connection.execute(_TOO_MANY, ("Learned", KEPT_LESSONS))
+    for kind, most in KEPT.items():
+        connection.execute(_TOO_MANY, (kind, most))
+
+
+def primary_code(error: Exception) -> int | None:
+    """SQLite's code of an error, without what is special about it; None if it was found by Python or by us."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None
+
+
+def _is_json(data: bytes | str) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True

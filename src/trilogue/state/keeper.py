@@ -17,11 +17,11 @@ from pathlib import Path
 import structlog
 
 from trilogue.pool import Change, Pools, Tally
-from trilogue.state.file import StateFile, newest, read_since
+from trilogue.state.file import FAILURES, StateFile, newest, primary_code, read_since
 from trilogue.state.notes import to_change, to_notes, worker_of
 from trilogue.state.succession import Succession, counts
 from trilogue.state.tallies import Tallies, merge
-from trilogue.state.writer import Writer, is_broken, put_aside
+from trilogue.state.writer import Writer, put_aside
 
 log = structlog.get_logger("trilogue.state")
 
@@ -54,6 +54,7 @@ class Keeper:
         self._tallies = Tallies()
         self._earlier = Succession()
         self._inode: int | None = None
+        put_aside(self._file)  # some damage would only be found much later, or never
         self._look(now, START_TIMEOUT)
         self._writer = Writer(self._file, self.worker)
 
@@ -113,15 +114,22 @@ class Keeper:
                 self._version = -1
                 with suppress(sqlite3.OperationalError):  # someone writes: it can be done at the next start
                     merge(self._reader, now)
+                self._reader.execute("PRAGMA busy_timeout = 0")  # requests wait here
             version = self._reader.execute("PRAGMA data_version").fetchone()[0]
             if version != self._version:
                 self._take_over(self._reader, now)
                 self._version = version
-        except (sqlite3.Error, OSError) as error:
-            self._trouble(error, now)
+        except FAILURES as error:
+            if primary_code(error) == sqlite3.SQLITE_BUSY and self._reader is not None:
+                self._settled = False  # someone writes just now: at the next look
+            else:
+                self._trouble(error, now)
 
     def _take_over(self, reader: sqlite3.Connection, now: float) -> None:
         revision = newest(reader)
+        if revision < self._revision:
+            self._begin_anew(now)  # someone has emptied the file
+            return
         tallies: list[tuple[str, Tally]] = []
         changes: list[Change] = []
         for _, note_id, data in read_since(reader, self._revision, revision, self.worker):
@@ -147,7 +155,7 @@ class Keeper:
             self._reader = None
         self._revision, self._version = 0, -1
 
-    def _trouble(self, error: sqlite3.Error | OSError, now: float) -> None:
+    def _trouble(self, error: Exception, now: float) -> None:
         if not self._warned:
             self._warned = True
             log.warning("the state file cannot be read", path=str(self._file.path), error=str(error))
@@ -155,7 +163,7 @@ class Keeper:
             self._reader.close()
             self._reader = None
         self._reopen_at = now + REOPEN_SECONDS
-        if is_broken(error) and put_aside(self._file):
+        if self._file.is_to_blame(error) and put_aside(self._file):
             self._revision, self._reopen_at = 0, 0.0
             if self._looked_at:
                 self._begin_anew(now)

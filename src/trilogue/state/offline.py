@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 from trilogue.errors import TrilogueError
 from trilogue.pool import Change, Pools, Tally
-from trilogue.state.file import StateFile, newest, read_since, write
+from trilogue.state.file import FAILURES, StateFile, newest, read_since, write
 from trilogue.state.notes import to_change, to_notes, worker_of
 from trilogue.state.tallies import Tallies
 
@@ -36,7 +35,7 @@ def load_into(pools: Pools, path: Path, now: float) -> None:
                     tallies.append((worker_of(note_id), change))
                 elif change is not None:
                     changes.append(change)
-    except (sqlite3.Error, OSError) as error:
+    except FAILURES as error:
         raise StateError(f"cannot read {path}: {error}") from None
     pools.apply(changes, now)
     pools.elsewhere(Tallies().update(tallies))
@@ -47,5 +46,5 @@ def write_now(path: Path, changes: Iterable[Change], now: float) -> None:
     try:
         with closing(StateFile(path).connect(TIMEOUT)) as connection:
             write(connection, COMMAND, list(to_notes(changes, COMMAND, now)))
-    except (sqlite3.Error, OSError) as error:
+    except FAILURES as error:
         raise StateError(f"cannot write {path}: {error}") from None

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import structlog
 
-from trilogue.state.file import Note, StateFile, prune, write
+from trilogue.state.file import FAILURES, Note, StateFile, prune, write
 
 log = structlog.get_logger("trilogue.state")
 
@@ -23,6 +23,8 @@ MAX_PENDING = 50_000
 RETRY_SECONDS = 0.5
 BUSY_SECONDS = 1.0
 PRUNE_SECONDS = 600.0
+PRUNE_NOTES = 1_000
+"""notes after which the file is pruned, however little time has passed"""
 
 
 class Writer:
@@ -37,6 +39,8 @@ class Writer:
         self._inode: int | None = None
         self._closing = False
         self._pruned_at = 0.0
+        self._unpruned = 0
+        """notes written since then"""
         self._thread = threading.Thread(target=self._run, name="trilogue-state", daemon=True)
         self.failing = False
         self.dropped = 0
@@ -96,7 +100,7 @@ class Writer:
                 self._inode = self._file.inode()
             write(self._connection, self._worker, list(self._pending.values()))
             self._prune(self._connection)
-        except (sqlite3.Error, OSError) as error:
+        except FAILURES as error:
             self._trouble(error)
             return False
         self._pending.clear()
@@ -113,11 +117,12 @@ class Writer:
 
     def _prune(self, connection: sqlite3.Connection) -> None:
         now = time.time()
-        if now - self._pruned_at > PRUNE_SECONDS:
-            self._pruned_at = now
+        self._unpruned += len(self._pending)
+        if now - self._pruned_at > PRUNE_SECONDS or self._unpruned >= PRUNE_NOTES:
+            self._pruned_at, self._unpruned = now, 0
             prune(connection, now)
 
-    def _trouble(self, error: sqlite3.Error | OSError) -> None:
+    def _trouble(self, error: Exception) -> None:
         """Warn once per trouble, and begin a new file if this one is broken."""
         if not self.failing:
             self.failing = True
@@ -129,13 +134,8 @@ class Writer:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        if is_broken(error) and put_aside(self._file):
+        if self._file.is_to_blame(error) and put_aside(self._file):
             self.begun_anew = True
-
-
-def is_broken(error: Exception) -> bool:
-    """The file itself is bad, as opposed to locked, full or out of reach."""
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
 
 
 def put_aside(file: StateFile) -> bool:

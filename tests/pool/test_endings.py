@@ -1,0 +1,119 @@
+"""What the client gets when accounts have too little or the budget is used up, and what is not held against anyone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START, pools, provider
+from tests.pool.test_journey import begin, walk
+from trilogue.errors import UpstreamConnect
+from trilogue.model import Failure, FailureKind
+from trilogue.pool import AccountSpec, Limits, ProviderSpec, RetryBudget, Rule
+
+
+def test_all_accounts_have_too_little() -> None:
+    """The client cannot upgrade our plan: a 503, not the upstream's 403."""
+    book = pools(provider("a", "b"))
+    journey = begin(book)
+    assert walk(journey, INSUFFICIENT, INSUFFICIENT) == ["a", "b"]
+    assert journey.next(START) is None
+    ending = journey.ending(START)
+    assert (ending.status, ending.code, ending.kind) == (503, "upstream_quota", FailureKind.SERVER)
+    assert "upgrade" not in ending.message
+
+
+@pytest.mark.parametrize("failure", [INSUFFICIENT, BAD_KEY])
+def test_without_a_budget_somebody_else_may_still_answer_later(failure: Failure) -> None:
+    """There is a healthy account, so it is worth while to come back."""
+    book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
+    journey = begin(book)
+    assert walk(journey, failure) == ["a"]
+    assert journey.next(START) is None
+    assert journey.decision.outcome == "budget"
+    ending = journey.ending(START)
+    assert (ending.status, ending.code) == (503, "no_account")
+
+
+def test_nobody_belongs_to_an_account_that_was_never_asked() -> None:
+    """The budget says no before anything is written down."""
+    book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
+    journey = begin(book, sticky="k")
+    walk(journey, SERVER)
+    assert journey.next(START) is None
+    assert book.pools["p"].sticky.find("k") == "a"
+
+
+def test_what_was_never_sent_uses_nothing_up() -> None:
+    """A request that cannot be said to a target takes neither its limits nor the retry budget."""
+    limits = Limits(requests_per_minute=1, tokens_per_minute=100)
+    spec = ProviderSpec(name="p", accounts=(AccountSpec(name="a", limits=limits),))
+    book = pools(spec, provider("x", name="q"), retry_budget=RetryBudget(ratio=0, floor=0))
+    for number in range(3):
+        journey = book.begin(START, f"req_{number}", [("p", "m"), ("q", "n")], tokens=100)
+        step = journey.next(START)
+        assert step is not None
+        assert step.account == "a"
+        journey.refused(START)
+        step = journey.next(START)
+        assert step is not None
+        assert step.account == "x"
+        journey.finished(START)
+
+
+def test_enough_attempts_are_told_from_nobody_left() -> None:
+    """With the last failure, whatever it was."""
+    journey = begin(pools(provider(*"abc", max_attempts=2)))
+    assert walk(journey, RATE_LIMITED, RATE_LIMITED, RATE_LIMITED) == ["a", "b"]
+    assert journey.next(START) is None
+    assert journey.decision.outcome == "attempts"
+    assert journey.pause(START) == 0.0
+    assert journey.ending(START) == RATE_LIMITED
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(60.0, "no_account"), (61.0, "upstream_credential")])
+def test_a_minute_is_soon(seconds: float, code: str) -> None:
+    """After that it is worth while to come back; longer rests need a person."""
+    rule = Rule(status=418, action="cooldown", seconds=seconds)
+    journey = begin(pools(provider("a"), rules=(rule,)))
+    walk(journey, Failure(kind=FailureKind.INVALID_REQUEST, message="", status=418))
+    assert journey.next(START) is None
+    ending = journey.ending(START)
+    assert (ending.code, ending.retry_after) == (code, seconds)
+    assert journey.decision.attempts[0].rests == seconds
+
+
+def test_all_kinds_of_keys_together() -> None:
+    """Refused, closed and disabled by hand: only a person can help."""
+    book = pools(provider(*"abc"))
+    book.disable(book.find("c")[0], START)
+    closed = Failure(kind=FailureKind.PERMISSION, message="", code="organization_on_hold", status=403)
+    journey = begin(book)
+    assert walk(journey, BAD_KEY, closed) == ["a", "b"]
+    assert journey.next(START) is None
+    assert journey.ending(START).code == "upstream_credential"
+
+
+def test_a_parameter_is_left_out_once() -> None:
+    """By the same account, and it is known afterwards that it was done."""
+    journey = begin(pools(provider("a", "b")))
+    journey.next(START)
+    assert journey.adjusted is False
+    journey.adjust(START, 400)
+    assert journey.adjusted is True
+    step = journey.next(START)
+    assert step is not None
+    assert (step.account, step.how) == ("a", "adjusted")
+
+
+def test_the_proxy_that_worked_is_the_one_that_was_used() -> None:
+    """Not the one before it, which goes on resting."""
+    book = pools(ProviderSpec(name="p", accounts=(AccountSpec(name="a", proxies=2),)))
+    journey = begin(book)
+    journey.next(START)
+    journey.failed(START, UpstreamConnect("refused", proxy=True))
+    step = journey.next(START)
+    assert step is not None
+    assert step.proxy == 1
+    journey.finished(START)
+    used = [begin(book, number=number).next(START) for number in range(2, 5)]
+    assert [step.proxy for step in used if step] == [1, 1, 1]
