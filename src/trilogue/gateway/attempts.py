@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
+from trilogue.gateway.beside import LARGE_BYTES, beside
 from trilogue.gateway.call import Call
 from trilogue.gateway.clocks import Clocks
 from trilogue.gateway.lessons import read_lesson, remember
-from trilogue.gateway.outbound import Place, outbound, stripped
+from trilogue.gateway.outbound import Outbound, Place, outbound, stripped
 from trilogue.gateway.relay import Answered, Relay
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
@@ -30,8 +31,10 @@ BYTES_PER_TOKEN = 4
 
 async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:
     """Ask one after the other. Raises what the client must hear if nobody answers."""
-    services, now = visit.entry.services, steady_time()
-    journey = _begin(visit, relay.call, targets, now)
+    services, call, large = visit.entry.services, relay.call, len(relay.call.body) > LARGE_BYTES
+    sticky = await beside(_conversation, call, services, targets) if large else _conversation(call, services, targets)
+    now = steady_time()
+    journey = _begin(visit, call, targets, sticky, now)
     refusal: ClientError | None = None
     failed: UpstreamError | None = None
     try:
@@ -47,13 +50,13 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
                 failed = _upstream_error(caught, relay, clocks)
                 if failed is None:
                     raise
-                if _learned(relay, journey, services, failed):
+                if await _learned(relay, journey, services, failed):
                     now = steady_time()
                     continue
                 if not journey.failed(steady_time(), failed, committed=relay.spoken):
                     raise failed from None
             else:
-                _note(journey, answered, relay.call.client)
+                _note(journey, answered, call.client)
                 return
             services.sync()
             now = steady_time()
@@ -69,16 +72,10 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
         visit.record.decision = journey.decision
 
 
-def _begin(visit: Visit, call: Call, targets: Sequence[Upstream], now: float) -> Journey:
+def _begin(visit: Visit, call: Call, targets: Sequence[Upstream], sticky: str, now: float) -> Journey:
     services = visit.entry.services
     services.sync(now)
-    return services.pools.begin(
-        now,
-        visit.request_id,
-        targets,
-        sticky=_conversation(call, services, targets),
-        tokens=len(call.body) // BYTES_PER_TOKEN,
-    )
+    return services.pools.begin(now, visit.request_id, targets, sticky=sticky, tokens=len(call.body) // BYTES_PER_TOKEN)
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
@@ -119,13 +116,16 @@ def _upstream_error(
     return clocks.taken(caught)
 
 
-def _learned(relay: Relay, journey: Journey, services: Services, error: UpstreamError) -> bool:
+async def _learned(relay: Relay, journey: Journey, services: Services, error: UpstreamError) -> bool:
     """Whether the attempt failed for a parameter that can be left out: then the next one is the same without it."""
     attempt, step = relay.attempt, journey.decision.attempts[-1]
     if relay.spoken or journey.adjusted or attempt is None or not attempt.adjustable:
         return False
-    failure = as_failure(error)
-    remedies = read_lesson(failure, attempt.request.body, relay.call.strict)
+    failure, body = as_failure(error), attempt.request.body
+    if len(body) > LARGE_BYTES:
+        remedies = await beside(read_lesson, failure, body, relay.call.strict)
+    else:
+        remedies = read_lesson(failure, body, relay.call.strict)
     if not remedies:
         return False
     relay.remedies = remedies
@@ -140,12 +140,13 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) ->
     account = provider.accounts[step.account]
     record.provider, record.account = provider.name, account.name
     record.upstream_model = step.model
-    call, losses = stripped(relay.call) if step.strip else (relay.call, [])
     known = services.pools.pools[step.provider].lessons.of(step.model)
     remedies = (*known, *relay.remedies) if relay.remedies else known
-    attempt = outbound(call, Place(provider, account, step.model, remedies), services)
-    if losses:
-        attempt = replace(attempt, losses=[*losses, *attempt.losses])
+    call, place = relay.call, Place(provider, account, step.model, remedies)
+    if len(call.body) > LARGE_BYTES:
+        attempt = await beside(_prepared, call, place, services, step.strip)
+    else:
+        attempt = _prepared(call, place, services, step.strip)
     record.upstream = attempt.protocol.short
     relay.attempt = attempt
     relay.request_losses = attempt.losses
@@ -161,3 +162,10 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) ->
             clocks.attempted()
         if not response.complete:
             await response.aclose()
+
+
+def _prepared(call: Call, place: Place, services: Services, strip: bool) -> Outbound:
+    """What goes to the upstream. `strip`: without the reasoning of earlier turns."""
+    call, losses = stripped(call) if strip else (call, [])
+    attempt = outbound(call, place, services)
+    return replace(attempt, losses=[*losses, *attempt.losses]) if losses else attempt

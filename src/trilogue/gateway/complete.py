@@ -10,6 +10,7 @@ from functools import partial
 
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.attempts import first_that_answers
+from trilogue.gateway.beside import LARGE_BYTES
 from trilogue.gateway.call import Call, read_head
 from trilogue.gateway.clocks import LATE, Clocks
 from trilogue.gateway.failures import failure_from, plain_failure
@@ -18,14 +19,15 @@ from trilogue.gateway.journal import sane
 from trilogue.gateway.relay import Relay
 from trilogue.gateway.running import DRAINING
 from trilogue.gateway.visit import Visit
-from trilogue.gateway.watch import GONE, targets_of
+from trilogue.gateway.watch import GONE, read_large, targets_of
 from trilogue.serving import ClientGone
 
 
 async def handle(visit: Visit) -> None:
     """One completion, streamed or not; watched meanwhile, and ended in the client's own words if it fails."""
     request, responder = visit.request, visit.responder
-    call = _call(visit, await request.body(visit.entry.services.limits.max_body_bytes))
+    body = await request.body(visit.entry.services.limits.max_body_bytes)
+    call = _call(visit, body, read_head(body) if len(body) <= LARGE_BYTES else await read_large(visit, body))
     targets = visit.entry.services.resolved((call.model, call.client)) or await targets_of(visit, call.model)
     clocks = Clocks(request.task, responder)
     relay = Relay(call, responder, visit.record, visit.entry.services)
@@ -46,9 +48,9 @@ async def handle(visit: Visit) -> None:
             heart.stop()
 
 
-def _call(visit: Visit, body: bytes) -> Call:
+def _call(visit: Visit, body: bytes, head: tuple[str, bool]) -> Call:
     request, entry, record = visit.request, visit.entry, visit.record
-    model, stream = read_head(body)
+    model, stream = head
     record.model, record.stream = sane(model), stream
     return Call(
         client=entry.client,

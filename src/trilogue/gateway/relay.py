@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.beginning import Beginning, is_stream
+from trilogue.gateway.beside import LARGE_BYTES, beside
 from trilogue.gateway.call import Call
 from trilogue.gateway.failures import upstream_failure
 from trilogue.gateway.heart import Progress
@@ -34,7 +35,13 @@ from trilogue.protocols.reply import Reply
 from trilogue.serving import Headers, Responder
 from trilogue.state import steady_time
 from trilogue.translate.remedies import Remedy
-from trilogue.translate.responses import Stamp, StreamTranslator, collect_stream, translate_response
+from trilogue.translate.responses import (
+    ResponseTranslation,
+    Stamp,
+    StreamTranslator,
+    collect_stream,
+    translate_response,
+)
 from trilogue.upstream import UpstreamResponse
 
 SSE_HEADERS: Headers = [
@@ -124,16 +131,13 @@ class Relay:
 
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         body = await response.read(self._services.limits.max_body_bytes)
-        losses = attempt.losses
-        if is_stream(response, body):
-            body = dump(collect_stream(body, protocol=upstream))
-        if attempt.exchange is None:
-            seen = _seen(upstream, body)
+        streamed = is_stream(response, body)
+        if len(body) > LARGE_BYTES:
+            seen, body, down = await beside(self._told, body, upstream, attempt, streamed)
         else:
-            down = translate_response(
-                body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
-            )
-            seen, body = Glance("", down.response.usage), dump(down.body)
+            seen, body, down = self._told(body, upstream, attempt, streamed)
+        losses = attempt.losses
+        if down is not None:
             losses = [*losses, *down.losses]
             self._keep(attempt, down.body)
         self.record.answered(seen.usage, losses)
@@ -141,6 +145,19 @@ class Relay:
         self.spoken = True
         self.responder.reply(200, headers, body)
         return Answered(usage=seen.usage, response_id=seen.id)
+
+    def _told(
+        self, body: bytes, upstream: Protocol, attempt: Outbound, streamed: bool
+    ) -> tuple[Glance, bytes, ResponseTranslation | None]:
+        """A whole answer: what is to be known of it, as the client gets it, and its translation if it needs one."""
+        if streamed:
+            body = dump(collect_stream(body, protocol=upstream))
+        if attempt.exchange is None:
+            return _seen(upstream, body), body, None
+        down = translate_response(
+            body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
+        )
+        return Glance("", down.response.usage), dump(down.body), down
 
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)

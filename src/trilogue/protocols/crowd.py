@@ -8,9 +8,9 @@ from __future__ import annotations
 
 LARGE_BYTES = 256 * 1024
 """what is smaller cannot hold enough to matter"""
-MOST_FIELDS = 250_000
+MOST_FIELDS = 200_000
 MOST_ITEMS = 1_000_000
-"""What fills the longest context of any model has a tenth of that. At the bounds a parser takes some 50 ms."""
+"""What fills the longest context of any model has a tenth of that. At the bounds a parser takes some 40 ms."""
 _WINDOW = 256 * 1024
 
 
