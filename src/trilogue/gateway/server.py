@@ -140,7 +140,6 @@ class Worker:
     async def _drain(self) -> None:
         """Let running answers finish; those that take too long end with an error of their own, none is cut."""
         running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
-        running.draining = True
         asyncio.get_running_loop().call_later(max(0.0, seconds - LAST_WORDS_SECONDS), running.stop_all)
         await asyncio.gather(*(listener.drain(seconds + 1) for listener in self._listeners))
         if self._siblings is not None:
