@@ -20,13 +20,12 @@ from trilogue.headers import header_name, is_framed, size_of
 from trilogue.serving.heads import response_head
 from trilogue.serving.known import Head, Key, KnownHeads, split
 from trilogue.serving.patience import TOLD, Patience, has_reset
+from trilogue.serving.problems import BAD, BAD_HOST, MAX_HEAD_BYTES, MAX_HEADERS, TOO_LARGE, TOO_SLOW, Problem
 from trilogue.serving.request import Request
 from trilogue.serving.responder import Responder
 from trilogue.serving.target import path_and_query
 from trilogue.serving.upload import Upload
 
-MAX_HEAD_BYTES = 64 * 1024
-MAX_HEADERS = 100
 HEAD_SECONDS = 10.0
 IDLE_SECONDS = 75.0
 LINGER_SECONDS = 5.0
@@ -46,16 +45,6 @@ _EMPTY_LINES = frozenset({b"\r\n", b"\n", b"\r\n\r\n"})
 """what some old clients send after a body; it says nothing"""
 
 log = structlog.get_logger("trilogue.http")
-
-Problem = tuple[int, str, str]
-BAD: Problem = (400, "this is not a valid HTTP request", "bad_http")
-BAD_HOST: Problem = (400, "there must be one valid Host header", "bad_host")
-TOO_LARGE: Problem = (
-    431,
-    f"the head of a request may have {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers",
-    "head_too_large",
-)
-TOO_SLOW: Problem = (408, "the head of the request came too slowly", "request_timeout")
 
 App = Callable[[Request, Responder], Coroutine[Any, Any, None]]
 Refusal = Callable[[Problem, str], tuple[list[tuple[bytes, bytes]], bytes]]
