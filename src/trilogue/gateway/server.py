@@ -45,6 +45,7 @@ class Worker:
     """Serves until it is told to stop. `parent`: the process without which this one must not live."""
 
     def __init__(self, config: Config, load: Load, build: Build, accounts: Accounts, parent: int | None = None) -> None:
+        heap.keep_free()  # before there is any thread
         self._load = load
         self._accounts = accounts
         self._build = build
@@ -62,7 +63,6 @@ class Worker:
 
     async def serve(self, sock: socket.socket) -> None:
         """Listen; also for admins, on `admin_socket`, which all workers share: each knows the state of all."""
-        heap.keep_free()
         self._hear_signals()
         listeners = self._listeners
         listeners.append(Listener(self.gateway, not_http))

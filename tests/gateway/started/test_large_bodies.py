@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.process import QUICK, Started, started
+from tests.gateway.process import QUICK, started
 from tests.gateway.wire import address, exchange, outcome, payload, post, request
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within, with_tries
@@ -38,6 +38,8 @@ STEPS = {
     "estimate": "slowed(tokens, 'estimate')",
 }
 HEALTH = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+PATIENT = QUICK.replace("first_byte: 0.6", "first_byte: 20").replace("total: 2.5", "total: 20")
+"""the upstream has to read large bodies, too"""
 LONG = "many words " * (LARGE_BYTES // 10)
 
 
@@ -96,25 +98,27 @@ def test_a_client_that_leaves_meanwhile_leaves_no_trace(tmp_path: Path, up: Scri
 
 
 @pytest.mark.parametrize("client", Protocol, ids=lambda protocol: protocol.short)
-def test_more_fields_than_any_request_has(locked: Started, up: ScriptedUpstream, client: Protocol) -> None:
+def test_more_fields_than_any_request_has(tmp_path: Path, up: ScriptedUpstream, client: Protocol) -> None:
     """Translated: refused, in the client's own shape, before it is parsed. Passed through: it is the upstream's, but
     for the Chat provider here, whose profile says what requests are made to fit.
     """
     other = "chat" if client is not Protocol.CHAT else "messages"
     crowd = {f"x{number}": 1 for number in range(MOST_FIELDS)}
-    refused = asyncio.run(exchange(locked.url, request(client, f"{other}/text", stream=True, metadata=crowd)))
-    found = outcome(refused, client)
-    assert (found.status, found.kind if client is Protocol.MESSAGES else found.code) == (413, "request_too_large")
-    assert str(MOST_FIELDS) in found.message
-    if client is Protocol.CHAT:
-        return
-    passed = asyncio.run(exchange(locked.url, request(client, f"{client.short}/text", stream=False, metadata=crowd)))
-    assert outcome(passed, client).how == "complete"
-    assert len(up.last().body) > 10 * MOST_FIELDS
+    with started(tmp_path, PATIENT, up.url) as gateway:
+        refused = asyncio.run(exchange(gateway.url, request(client, f"{other}/text", stream=True, metadata=crowd)))
+        found = outcome(refused, client)
+        assert (found.status, found.kind if client is Protocol.MESSAGES else found.code) == (413, "request_too_large")
+        assert str(MOST_FIELDS) in found.message
+        if client is Protocol.CHAT:
+            return
+        asked = request(client, f"{client.short}/text", stream=False, metadata=crowd)
+        assert outcome(asyncio.run(exchange(gateway.url, asked)), client).how == "complete"
+        assert len(up.last().body) > 10 * MOST_FIELDS
 
 
-def test_long_texts_are_no_crowd(locked: Started) -> None:
+def test_long_texts_are_no_crowd(tmp_path: Path, up: ScriptedUpstream) -> None:
     """However many signs of JSON stand in a text."""
     text = '{"a":[1,2,"b\\"]}' * MOST_FIELDS
-    answer = asyncio.run(exchange(locked.url, request(Protocol.MESSAGES, "chat/text", stream=False, system=text)))
-    assert outcome(answer, Protocol.MESSAGES).how == "complete"
+    asked = request(Protocol.MESSAGES, "chat/text", stream=False, system=text)
+    with started(tmp_path, PATIENT, up.url) as gateway:
+        assert outcome(asyncio.run(exchange(gateway.url, asked)), Protocol.MESSAGES).how == "complete"
