@@ -3,6 +3,7 @@
     TrilogueError
     ├── ClientError              the caller must change something; nothing was sent upstream
     │   ├── BadRequest           the request is not a valid request of its own protocol
+    │   │   └── TooLarge         it holds more than anybody asks, and was not read
     │   ├── Unsupported          valid, but the target protocol has no sensible equivalent
     │   └── StrictLoss           strict mode, and the translation would lose something
     ├── UpstreamError            the answering side broke its own protocol, or failed
@@ -38,6 +39,15 @@ class ClientError(TrilogueError):
 
 class BadRequest(ClientError):
     """The request does not follow its own protocol."""
+
+
+class TooLarge(BadRequest):
+    """The request holds more fields or items than any real one, and was not parsed."""
+
+    status = 413
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="request_too_large")
 
 
 class Unsupported(ClientError):

@@ -19,8 +19,8 @@ from trilogue.serving import (
     Request,
     Responder,
 )
-from trilogue.serving.connection import Problem
 from trilogue.serving.known import MAX_KEPT_BYTES, MOST, Head, KnownHeads, split
+from trilogue.serving.problems import Problem
 
 HEAD = (
     b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: localhost:1\r\nAuthorization: Bearer one\r\n"

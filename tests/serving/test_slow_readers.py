@@ -72,3 +72,35 @@ def test_who_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, loop: Lo
                 await asyncio.sleep(0.02)
 
     connected(b"x" * size, nothing, loop)
+
+
+@LOOPS
+def test_who_leaves_while_it_is_slow_wakes_nobody(loop: Loop) -> None:
+    """Whoever makes the answer was held back, and is not told to go on just because nobody is left to read it."""
+    flows: list[bool] = []
+
+    async def app(request: Request, responder: Responder) -> None:
+        request.on_gone = request.task.cancel
+        responder.start(200, [])
+        responder.follow(flows.append)
+        responder.send(b"x" * 5_000_000)
+        await asyncio.sleep(10)
+
+    async def main() -> None:
+        listener = Listener(app, refusal)
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
+            await listener.open(server)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+            sock.connect(server.getsockname())
+            sock.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            async with asyncio.timeout(3):
+                while not flows:
+                    await asyncio.sleep(0.01)
+                sock.close()
+                while listener._connections:
+                    await asyncio.sleep(0.01)
+            await listener.drain(0)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+    assert flows == [True]

@@ -317,6 +317,53 @@ def test_dead_keep_alive_connection_is_retried_once(loop: str, end: str) -> None
     run(loop, test)
 
 
+SILENT = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 4\r\n%b\r\nlate"
+
+
+@pytest.mark.parametrize("closes", [b"connection: close\r\n", b"Connection: Close\r\n"], ids=["small", "capitals"])
+@pytest.mark.parametrize("size", [2, 500_000], ids=["little", "much"])
+def test_a_connection_that_was_silent_for_too_long(loop: str, closes: bytes, size: int) -> None:
+    """Said when the next request is on its way already: it is sent again on a new connection."""
+    requests: list[int] = []
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        requests.append(peer.number)
+        await peer.send(OK)
+        await peer.reader.readexactly(1)
+        await peer.send(SILENT % closes)
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            for _ in range(3):
+                response = await http.send(post(port, body=b"x" * size))
+                assert (response.status, await response.read(4)) == (200, b"ok")
+            assert requests == [1, 2, 3]
+
+    run(loop, test)
+
+
+def test_other_timeouts_are_the_callers(loop: str) -> None:
+    """A 408 on a new connection, or on one that goes on, is about the request."""
+
+    async def handler(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(SILENT % (b"" if peer.number == 1 else b"connection: close\r\n"))
+
+    async def test() -> None:
+        async with serving(handler) as port, transport() as http:
+            for _ in range(2):
+                response = await http.send(post(port))
+                assert (response.status, await response.read(4)) == (408, b"late")
+        async with serving(handler) as port, transport() as http, transport() as other:
+            await (await http.send(post(port))).read(4)
+            response = await other.send(post(port))
+            assert (response.status, await response.read(4)) == (408, b"late")
+
+    run(loop, test)
+
+
 def test_fresh_connection_is_not_retried(loop: str) -> None:
     """A reset on a connection of its own says something about the upstream: the caller decides what to do."""
     seen: list[int] = []

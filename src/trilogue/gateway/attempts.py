@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
+from trilogue.gateway.beside import LARGE_BYTES, beside
 from trilogue.gateway.call import Call
 from trilogue.gateway.clocks import Clocks
 from trilogue.gateway.lessons import read_lesson, remember
-from trilogue.gateway.outbound import Place, outbound, stripped
+from trilogue.gateway.outbound import Outbound, Place, outbound, stripped
 from trilogue.gateway.relay import Answered, Refused, Relay
 from trilogue.gateway.services import Services
 from trilogue.gateway.visit import Visit
@@ -30,8 +31,10 @@ from trilogue.translate.remedies import Remedy
 
 async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:
     """Ask one after the other. Raises what the client must hear if nobody answers."""
-    services, now = visit.entry.services, steady_time()
-    journey = _begin(visit, relay.call, targets, now)
+    services, call, large = visit.entry.services, relay.call, len(relay.call.body) > LARGE_BYTES
+    sticky = await beside(_conversation, call, services, targets) if large else _conversation(call, services, targets)
+    now = steady_time()
+    journey = _begin(visit, call, targets, sticky, now)
     refusal: ClientError | None = None
     failed: UpstreamError | None = None
     try:
@@ -45,10 +48,10 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
                 failed = _upstream_error(caught, relay, clocks)
                 if failed is None:
                     raise
-                if not _goes_on(relay, journey, services, failed):
+                if not await _goes_on(relay, journey, services, failed):
                     raise failed from None
             else:
-                _note(journey, answered, relay.call.client)
+                _note(journey, answered, call.client)
                 if relay.refused is not None and answered.failure is None:
                     _learned(relay, services, step)
                 return
@@ -66,9 +69,9 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
         visit.record.decision = journey.decision
 
 
-def _goes_on(relay: Relay, journey: Journey, services: Services, error: UpstreamError) -> bool:
+async def _goes_on(relay: Relay, journey: Journey, services: Services, error: UpstreamError) -> bool:
     """Tell the journey of a failed attempt, and return whether there may be another one."""
-    if _refused(relay, journey, error):
+    if await _refused(relay, journey, error):
         return True
     if not journey.failed(steady_time(), error, committed=relay.spoken):
         return False
@@ -91,16 +94,10 @@ async def _next(journey: Journey, services: Services, now: float) -> Attempt | N
     return step
 
 
-def _begin(visit: Visit, call: Call, targets: Sequence[Upstream], now: float) -> Journey:
+def _begin(visit: Visit, call: Call, targets: Sequence[Upstream], sticky: str, now: float) -> Journey:
     services = visit.entry.services
     services.sync(now)
-    return services.pools.begin(
-        now,
-        visit.request_id,
-        targets,
-        sticky=_conversation(call, services, targets),
-        tokens=len(call.body) // BYTES_PER_TOKEN,
-    )
+    return services.pools.begin(now, visit.request_id, targets, sticky=sticky, tokens=len(call.body) // BYTES_PER_TOKEN)
 
 
 def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -> str:
@@ -141,13 +138,16 @@ def _upstream_error(
     return clocks.taken(caught)
 
 
-def _refused(relay: Relay, journey: Journey, error: UpstreamError) -> bool:
+async def _refused(relay: Relay, journey: Journey, error: UpstreamError) -> bool:
     """Whether the attempt failed for a parameter that can be left out: then the next one is the same without it."""
     attempt, step = relay.attempt, journey.decision.attempts[-1]
     if relay.spoken or journey.adjusted or attempt is None or not attempt.adjustable:
         return False
-    failure = as_failure(error)
-    remedies = read_lesson(failure, attempt.request.body, relay.call)
+    failure, body = as_failure(error), attempt.request.body
+    if len(body) > LARGE_BYTES:
+        remedies = await beside(read_lesson, failure, body, relay.call)
+    else:
+        remedies = read_lesson(failure, body, relay.call)
     if not remedies:
         return False
     relay.refused = Refused(step.provider, step.model, remedies)
@@ -182,16 +182,11 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) ->
     account = provider.accounts[step.account]
     record.provider, record.account = provider.name, account.name
     record.upstream_model = step.model
-    call = relay.call
-    losses: list[Loss] = []
-    if step.strip:
-        call, losses = stripped(call)
-    elif not call.strict and (rejected := services.rejected.within(step.provider, step.account, call.body)):
-        call, losses = stripped(call, rejected)
-    remedies = _remedies(relay, services, step)
-    attempt = outbound(call, Place(provider, account, step.model, remedies), services)
-    if losses or call.losses:
-        attempt = replace(attempt, losses=[*call.losses, *losses, *attempt.losses])
+    call, place = relay.call, Place(provider, account, step.model, _remedies(relay, services, step))
+    if len(call.body) > LARGE_BYTES:
+        attempt = await beside(_prepared, call, place, services, step.strip)
+    else:
+        attempt = _prepared(call, place, services, step.strip)
     record.upstream = attempt.protocol.short
     relay.attempt = attempt
     relay.request_losses = attempt.losses
@@ -207,3 +202,17 @@ async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) ->
             clocks.attempted()
         if not response.complete:
             await response.aclose()
+
+
+def _prepared(call: Call, place: Place, services: Services, strip: bool) -> Outbound:
+    """What goes to the upstream. `strip`: without the reasoning of earlier turns."""
+    losses: list[Loss] = []
+    if strip:
+        call, losses = stripped(call)
+    elif not call.strict:
+        rejected = services.rejected.within(place.provider.name, place.account.name, call.body)
+        call, losses = stripped(call, rejected) if rejected else (call, losses)
+    attempt = outbound(call, place, services)
+    if not losses and not call.losses:
+        return attempt
+    return replace(attempt, losses=[*call.losses, *losses, *attempt.losses])

@@ -87,7 +87,9 @@ def _without_doubles(body: bytes) -> bytes:
     if body.find(rb"\u006") >= 0 or body.find(rb"\u007") >= 0:
         # The name of a field may be spelled with escapes.
         return dump(_decode_fields(body))
-    if any([body.count(name) > 1 and _is_double(body, name) for name in (_MODEL_NAME, _STREAM_NAME)]):
+    if body.count(_MODEL_NAME) > 1 and _is_double(body, _MODEL_NAME):
+        return dump(_decode_fields(body))
+    if body.count(_STREAM_NAME) > 1 and _is_double(body, _STREAM_NAME):
         return dump(_decode_fields(body))
     return body
 

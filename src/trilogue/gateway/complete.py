@@ -10,7 +10,8 @@ from functools import partial
 
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.attempts import first_that_answers
-from trilogue.gateway.call import Call, read_asked
+from trilogue.gateway.beside import LARGE_BYTES
+from trilogue.gateway.call import Asked, Call, read_asked
 from trilogue.gateway.clocks import LATE, Clocks
 from trilogue.gateway.failures import failure_from, plain_failure
 from trilogue.gateway.heart import Heart
@@ -18,14 +19,19 @@ from trilogue.gateway.journal import sane
 from trilogue.gateway.relay import Relay
 from trilogue.gateway.running import DRAINING
 from trilogue.gateway.visit import Visit
-from trilogue.gateway.watch import GONE, targets_of
+from trilogue.gateway.watch import GONE, read_large, targets_of
 from trilogue.serving import ClientGone
 
 
 async def handle(visit: Visit) -> None:
     """One completion, streamed or not; watched meanwhile, and ended in the client's own words if it fails."""
     request, responder = visit.request, visit.responder
-    call = _call(visit, await request.body(visit.entry.services.limits.max_body_bytes))
+    body = await request.body(visit.entry.services.limits.max_body_bytes)
+    if len(body) > LARGE_BYTES:
+        asked = await read_large(visit, body)
+    else:
+        asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict)
+    call = _call(visit, asked)
     targets = visit.entry.services.resolved((call.model, call.client)) or await targets_of(visit, call.model)
     clocks = Clocks(request.task, responder)
     relay = Relay(call, responder, visit.record, visit.entry.services)
@@ -46,10 +52,8 @@ async def handle(visit: Visit) -> None:
             heart.stop()
 
 
-def _call(visit: Visit, body: bytes) -> Call:
+def _call(visit: Visit, asked: Asked) -> Call:
     request, entry, record = visit.request, visit.entry, visit.record
-    strict = visit.strict
-    asked = read_asked(body, entry.services.only_model, strict=strict)
     record.model, record.stream = sane(asked.model), asked.stream
     return Call(
         client=entry.client,
@@ -60,7 +64,7 @@ def _call(visit: Visit, body: bytes) -> Call:
         forwarded=entry.forwarded,
         hop=entry.hop,
         query=entry.query,
-        strict=strict,
+        strict=visit.strict,
         request_id=visit.request_id,
         key_name=record.key,
         losses=asked.losses,

@@ -13,6 +13,7 @@ from typing import Any
 
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
+_ARENA_MAX = -8
 """as malloc.h has them"""
 _LARGEST = 32 * 1024 * 1024
 """where glibc's own learning ends: larger pieces always come from the system and go back to it"""
@@ -26,6 +27,8 @@ def keep_free() -> None:
         mallopt = _library().mallopt
         mallopt(_MMAP_THRESHOLD, _LARGEST)
         mallopt(_TRIM_THRESHOLD, _MOST)
+        # Large bodies are worked on in a thread: with memory of its own, what is free there would not go back.
+        mallopt(_ARENA_MAX, 1)
 
 
 def give_back() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -153,7 +154,8 @@ def _in_protocol(call: Call, place: Place, protocol: Protocol, services: Service
     extra = call.hop
     if protocol is Protocol.MESSAGES:
         extra += tuple(extra_headers(wire).items())
-    return Outbound(_request(call, target, place, extra, dump(wire)), up.exchange, losses, protocol)
+    sent = _request(call, place, _Sent(protocol, target.profile), extra, dump(wire))
+    return Outbound(sent, up.exchange, losses, protocol)
 
 
 def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
@@ -178,7 +180,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     if place.remedies and fit is not None:
         body, changed = _adjusted(call, body, place.remedies)
         losses = losses + changed
-    request = _request(call, _target(place, call.client, profile), place, call.forwarded, body)
+    request = _request(call, place, _Sent(call.client, profile), call.forwarded, body)
     return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=_is_renamed(call, place))
 
 
@@ -218,8 +220,10 @@ def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
 
 
 def _holds_ours(body: bytes, words: bool) -> bool:
-    # `in` is slower for bytes: it tries them as a number first.
-    return any(body.find(sign) >= 0 for sign in _OURS) or (not words and OWN_REASONING.search(body) is not None)
+    for sign in _OURS:
+        if body.find(sign) >= 0:  # `in` is slower for bytes: it tries them as a number first
+            return True
+    return not words and OWN_REASONING.search(body) is not None
 
 
 def own_body(
@@ -248,12 +252,19 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     return replace(call, body=dump(body)), losses
 
 
-def _request(call: Call, target: Target, place: Place, headers: HeaderPairs, body: bytes) -> UpstreamRequest:
-    provider, protocol = place.provider, target.protocol
+class _Sent(NamedTuple):
+    """In which protocol a request is sent, and what the model takes there."""
+
+    protocol: Protocol
+    profile: Profile
+
+
+def _request(call: Call, place: Place, sent: _Sent, headers: HeaderPairs, body: bytes) -> UpstreamRequest:
+    provider, (protocol, profile) = place.provider, sent
     url = provider.url(protocol, PATHS[protocol])
     if call.query and protocol is call.client:
         url = with_query(url, call.query)
     clocks = provider.stream_timeouts if call.stream else provider.timeouts
-    version = target.profile.version if protocol is Protocol.MESSAGES else ""
+    version = profile.version if protocol is Protocol.MESSAGES else ""
     complete = place.account.posting(headers, call.stream, version)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=clocks)

@@ -7,11 +7,13 @@ errors and the end, so that a stream cut short becomes an error here too.
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import Protocol as Interface
 
 from trilogue.errors import UpstreamError
 from trilogue.model import (
     BlockStart,
+    Delta,
     Event,
     Failed,
     FailureKind,
@@ -20,11 +22,12 @@ from trilogue.model import (
     Loss,
     Protocol,
     Reasoning,
+    ReasoningDelta,
     ResponseStart,
     Usage,
     events_of,
 )
-from trilogue.protocols.decoding import failure_of
+from trilogue.protocols.decoding import MOST_TEXT, PIECE, failure_of, too_long
 from trilogue.protocols.encoding import StreamEncoder
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
@@ -76,6 +79,8 @@ class PassThrough:
         self._protocol = protocol
         self._decoder = CODECS[protocol].decoder()
         self._reply = reply
+        self._room = MOST_TEXT if protocol is Protocol.RESPONSES else inf
+        """for more of what the watching decoder keeps: that of Responses compares the end with what came"""
         self._start: ResponseStart | None = None
         self._tail: list[bytes] = []
         """bytes of an event that is not complete yet: half an event is never forwarded"""
@@ -197,7 +202,9 @@ class PassThrough:
     def _watch(self, events: list[Event]) -> None:
         self.moved = bool(events)
         for event in events:
-            if type(event) is BlockStart:
+            if type(event) is Delta or type(event) is ReasoningDelta:
+                self._room -= len(event.text) + PIECE
+            elif type(event) is BlockStart:
                 self.started = True
                 self.has_content = self.has_content or type(event.block) is not Reasoning
             elif type(event) is ResponseStart:
@@ -207,3 +214,5 @@ class PassThrough:
                 self.finish, self.started = event, True
             elif type(event) is Failed:
                 self.failed = event
+        if self._room < 0 and self.finish is None and self.failed is None:
+            self.failed = Failed(failure_of(too_long(), self._protocol))

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.beginning import Beginning, is_stream
+from trilogue.gateway.beside import LARGE_BYTES, beside
 from trilogue.gateway.call import Call
 from trilogue.gateway.failures import error_headers, upstream_failure
 from trilogue.gateway.heart import Progress
@@ -36,7 +37,13 @@ from trilogue.protocols.reply import Reply
 from trilogue.serving import Headers, Responder
 from trilogue.state import steady_time
 from trilogue.translate.remedies import Remedy
-from trilogue.translate.responses import Stamp, StreamTranslator, collect_stream, translate_response
+from trilogue.translate.responses import (
+    ResponseTranslation,
+    Stamp,
+    StreamTranslator,
+    collect_stream,
+    translate_response,
+)
 from trilogue.upstream import UpstreamResponse
 
 SSE_HEADERS: Headers = [
@@ -134,21 +141,16 @@ class Relay:
 
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         body = await response.read(self._services.limits.max_body_bytes)
-        losses = attempt.losses
         if body.startswith(BOM_UTF8):
             # Not every client's JSON parser takes it.
             body = body.removeprefix(BOM_UTF8)
-        if is_stream(response, body):
-            body = dump(collect_stream(body, protocol=upstream))
-        if attempt.exchange is None:
-            seen = _seen(upstream, body)
-            if attempt.renamed:
-                body = renamed(body, self.call.model)
+        streamed = is_stream(response, body)
+        if len(body) > LARGE_BYTES:
+            seen, body, down = await beside(self._told, body, upstream, attempt, streamed)
         else:
-            down = translate_response(
-                body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
-            )
-            seen, body = Glance("", down.response.usage, _is_empty(down.response)), dump(down.body)
+            seen, body, down = self._told(body, upstream, attempt, streamed)
+        losses = attempt.losses
+        if down is not None:
             losses = [*losses, *down.losses]
             self._keep(attempt, down.body)
         self.record.answered(seen.usage, losses)
@@ -157,6 +159,20 @@ class Relay:
         self.spoken = True
         self.responder.reply(200, headers, body)
         return Answered(usage=seen.usage, response_id=seen.id)
+
+    def _told(
+        self, body: bytes, upstream: Protocol, attempt: Outbound, streamed: bool
+    ) -> tuple[Glance, bytes, ResponseTranslation | None]:
+        """A whole answer: what is to be known of it, as the client gets it, and its translation if it needs one."""
+        if streamed:
+            body = dump(collect_stream(body, protocol=upstream))
+        if attempt.exchange is None:
+            seen = _seen(upstream, body)
+            return seen, renamed(body, self.call.model) if attempt.renamed else body, None
+        down = translate_response(
+            body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
+        )
+        return Glance("", down.response.usage, _is_empty(down.response)), dump(down.body), down
 
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)

@@ -16,13 +16,14 @@ class Running:
         self.leaving = False
         """told to stop: not ready for more, though what comes is still answered"""
         self.draining = False
-        """no longer listening: what still comes on open connections is refused"""
+        """out of time: what still comes on open connections is refused"""
 
     def using(self, resource: object) -> bool:
         """Whether any running request still needs this."""
         return any(used is resource for used in self.tasks.values())
 
     def stop_all(self) -> None:
-        """Out of time: every request still running is told to end with an error of its own."""
+        """Out of time: every request still running is told to end with an error of its own, and no more are taken."""
+        self.draining = True
         for task in list(self.tasks):
             task.cancel(DRAINING)

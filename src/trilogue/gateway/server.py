@@ -46,6 +46,7 @@ class Worker:
     """Serves until it is told to stop. `parent`: the process without which this one must not live."""
 
     def __init__(self, config: Config, load: Load, build: Build, accounts: Accounts, parent: int | None = None) -> None:
+        heap.keep_free()  # before there is any thread
         self._load = load
         self._accounts = accounts
         self._build = build
@@ -64,7 +65,6 @@ class Worker:
 
     async def serve(self, sock: socket.socket) -> None:
         """Listen; also for admins, on `admin_socket`, which all workers share: each knows the state of all."""
-        heap.keep_free()
         self._hear_signals()
         listeners = self._listeners
         listeners.append(Listener(self.gateway, not_http))
@@ -143,7 +143,6 @@ class Worker:
     async def _drain(self) -> None:
         """Let running answers finish; those that take too long end with an error of their own, none is cut."""
         running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
-        running.draining = True
         asyncio.get_running_loop().call_later(max(0.0, seconds - LAST_WORDS_SECONDS), running.stop_all)
         await asyncio.gather(*(listener.drain(seconds + 1) for listener in self._listeners))
         if self._siblings is not None:

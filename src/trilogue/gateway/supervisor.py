@@ -80,6 +80,8 @@ class Supervisor:
         if self._stopping:
             os._exit(128 + number)
         self._stopping = True
+        # Workers have it too. Where nobody takes connections any more, there must be none to be made.
+        self._listener.close()
 
     def _reload_all(self, number: int, _: FrameType | None) -> None:
         if self._reload():
@@ -94,4 +96,5 @@ class Supervisor:
 def _worker(run: RunWorker, listener: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    run(listener)
+    if listener.fileno() >= 0:  # else it was born when all were told to stop
+        run(listener)

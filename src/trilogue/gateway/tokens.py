@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
+from trilogue.gateway.beside import LARGE_BYTES, beside
 from trilogue.gateway.call import read_asked, with_model
 from trilogue.gateway.failures import error_headers
 from trilogue.gateway.forwarding import with_query
@@ -20,7 +21,7 @@ from trilogue.gateway.outbound import own_body
 from trilogue.gateway.provider import Account, Provider
 from trilogue.gateway.relay import JSON_HEADERS, MAX_ERROR_BYTES, error_body, loss_header
 from trilogue.gateway.visit import Visit
-from trilogue.gateway.watch import targets_of, watching
+from trilogue.gateway.watch import read_large, targets_of, watching
 from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
@@ -54,7 +55,11 @@ class Count(Struct, frozen=True):
 async def handle(visit: Visit) -> None:
     """One count."""
     body = await visit.request.body(visit.entry.services.limits.max_body_bytes)
-    asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict)
+    large = len(body) > LARGE_BYTES
+    if large:
+        asked = await read_large(visit, body)
+    else:
+        asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict)
     body, visit.record.model = asked.body, asked.model
     target = (await targets_of(visit, asked.model))[0]
     provider = visit.entry.services.providers[target.provider]
@@ -63,10 +68,11 @@ async def handle(visit: Visit) -> None:
     protocol = visit.entry.client if visit.entry.client in provider.protocols else provider.protocol
     record.upstream, record.upstream_model = protocol.short, target.model
     counted = None
-    if protocol in PATHS and not provider.is_demo:
-        with watching(visit):
+    with watching(visit):
+        if protocol in PATHS and not provider.is_demo:
             counted = await _counted(visit, body, provider, _Asked(protocol, target.model))
-    counted = counted or _estimated(visit, body)
+        if counted is None:
+            counted = await beside(_estimated, visit, body) if large else _estimated(visit, body)
     await _reply(visit, replace(counted, losses=[*asked.losses, *counted.losses]))
 
 
@@ -88,12 +94,10 @@ def _estimated(visit: Visit, body: bytes) -> Count:
 async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked) -> Count | None:
     """What the upstream counts; None if it cannot."""
     protocol, model = asked
-    if protocol is visit.entry.client:
-        words = provider.profile(model, protocol).raw_reasoning
-        own, losses = own_body(body, protocol, visit.strict, visit.entry.services.sealer, words=words)
-        wire = own if model == visit.record.model else with_model(own, visit.record.model, model)
+    if len(body) > LARGE_BYTES:
+        wire, losses = await beside(_for_upstream, visit, body, provider, asked)
     else:
-        wire, losses = _translated(visit, body, provider, asked)
+        wire, losses = _for_upstream(visit, body, provider, asked)
     with provider.borrow(model) as (account, transport):
         visit.record.account = account.name
         request = _request(visit, provider, account, wire, asked)
@@ -108,6 +112,16 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked)
     if not isinstance(count, int):
         return None
     return Count(count, losses, answer if protocol is visit.entry.client else None)
+
+
+def _for_upstream(visit: Visit, body: bytes, provider: Provider, asked: _Asked) -> tuple[bytes, list[Loss]]:
+    """The body that the upstream gets, and what it lost."""
+    protocol, model = asked
+    if protocol is not visit.entry.client:
+        return _translated(visit, body, provider, asked)
+    words = provider.profile(model, protocol).raw_reasoning
+    own, losses = own_body(body, protocol, visit.strict, visit.entry.services.sealer, words=words)
+    return own if model == visit.record.model else with_model(own, visit.record.model, model), losses
 
 
 async def _answered(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:

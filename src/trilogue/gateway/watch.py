@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from trilogue.gateway.beside import beside
+from trilogue.gateway.call import Asked, read_asked
 from trilogue.gateway.visit import Visit
 from trilogue.routing import NoRoute, Upstream
 from trilogue.serving import ClientGone
@@ -34,6 +36,12 @@ def watching(visit: Visit) -> Iterator[None]:
         raise ClientGone from None
     finally:
         visit.request.on_gone = _nobody_minds
+
+
+async def read_large(visit: Visit, body: bytes) -> Asked:
+    """As `read_asked`, of a body that takes a while."""
+    with watching(visit):
+        return await beside(read_asked, body, visit.entry.services.only_model, strict=visit.strict)
 
 
 async def targets_of(visit: Visit, model: str) -> tuple[Upstream, ...]:

@@ -181,19 +181,33 @@ LOSSES: dict[str, LossRule] = {
 }
 
 
+MOST_LISTED = 100
+"""losses of one code that are listed one by one"""
+AND_MORE = f"and others: only {MOST_LISTED} are listed"
+
+
 class Ledger(Struct, eq=False):
-    """Collects losses in order, each (code, path) once."""
+    """Collects losses in order, each (code, path) once. Of one code only so many: what is made of thousands of fields
+    that nobody knows must not be as long.
+    """
 
     losses: list[Loss] = field(default_factory=list)
-    _seen: set[tuple[str, str]] = field(default_factory=set)
+    full: set[str] = field(default_factory=set)
+    """codes of which no more are recorded, so that nobody need look for them"""
+    _paths: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, code: str, path: str, detail: str = "") -> None:
         """Record one loss. An unknown code is a bug."""
         if code not in LOSSES:
             raise InternalError(f"unknown loss code {code}")
-        if (code, path) not in self._seen:
-            self._seen.add((code, path))
-            self.losses.append(Loss(code, path, detail))
+        paths = self._paths.setdefault(code, set())
+        if path in paths or code in self.full:
+            return
+        if len(paths) == MOST_LISTED:
+            self.full.add(code)
+            detail = AND_MORE
+        paths.add(path)
+        self.losses.append(Loss(code, path, detail))
 
     def refuse_if_any(self) -> None:
         """Strict mode: everything recorded so far is an error."""

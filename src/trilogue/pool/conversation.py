@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.model import Json, Protocol
+from trilogue.protocols.crowd import LARGE_BYTES, is_crowded
 from trilogue.protocols.jsontext import DECODE_ERRORS, dump
 
 SESSION_HEADERS = (
@@ -176,7 +177,9 @@ def _is_per_request(block: Json) -> bool:
 
 
 def _value(raw: Raw) -> Any:
-    return _decode(raw) if memoryview(raw) else None
+    """What it says; nothing if that is more than in any request, which would take too long."""
+    size = len(memoryview(raw))
+    return _decode(raw) if size and (size <= LARGE_BYTES or not is_crowded(bytes(raw))) else None
 
 
 def _begins(raw: Raw, sign: bytes) -> bool:

@@ -43,6 +43,18 @@ _LESSONS = 3
 _MOST_NOTED = 100
 """fields that nobody knows, of one place; a server that makes up names must not fill the memory"""
 
+MOST_TEXT = 16 * 1024 * 1024
+"""Signs of one streamed answer: text, reasoning and arguments. Much of it is kept until the end, and the stream of a
+Responses client then says it four times more. No model says a tenth as much in one answer.
+"""
+PIECE = 8
+"""signs that each piece counts for besides its own: it takes memory for itself"""
+
+
+def too_long() -> UpstreamProtocolError:
+    """The failure of an answer that goes on and on."""
+    return UpstreamProtocolError(f"the answer is longer than {MOST_TEXT} characters")
+
 
 class StreamDecoder:
     """Base: feed bytes, get model events. Subclasses say what an SSE event means."""

@@ -11,8 +11,9 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from trilogue.errors import BadRequest, InternalError, TrilogueError, UpstreamProtocolError
+from trilogue.errors import BadRequest, InternalError, TooLarge, TrilogueError, UpstreamProtocolError
 from trilogue.model import Json
+from trilogue.protocols.crowd import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, is_crowded
 from trilogue.protocols.halves import has_halves, with_halves_shown
 
 Typed = TypeVar("Typed")
@@ -30,6 +31,7 @@ dumps = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 _NO_OBJECT = "the request body must be a JSON object"
+_CROWDED = f"the request body has more than {MOST_FIELDS} fields or {MOST_ITEMS} items"
 _NO_OBJECT_FROM_UPSTREAM = "the upstream sent JSON that is not an object"
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """what editors and shells on Windows begin a file with"""
@@ -55,8 +57,10 @@ def decode_whole(decoder: msgspec.json.Decoder[Typed], data: bytes) -> Typed | N
 
 
 def parse_request(data: bytes | str) -> dict[str, Json]:
-    """A client's request body."""
+    """A client's request body. Raises TooLarge, without parsing it, if there is more in it than in any request."""
     try:
+        if len(data) > LARGE_BYTES and is_crowded(data):
+            raise TooLarge(_CROWDED)
         body = _decode(data)
     except DECODE_ERRORS as error:
         raise BadRequest(_reason(error, data)) from None

@@ -20,17 +20,18 @@ from trilogue.headers import header_name, is_framed, size_of
 from trilogue.serving.heads import response_head
 from trilogue.serving.known import Head, Key, KnownHeads, split
 from trilogue.serving.patience import TOLD, Patience, has_reset
+from trilogue.serving.problems import BAD, BAD_HOST, MAX_HEAD_BYTES, MAX_HEADERS, TOO_LARGE, TOO_SLOW, Problem
 from trilogue.serving.request import Request
 from trilogue.serving.responder import Responder
 from trilogue.serving.target import path_and_query
 from trilogue.serving.upload import Upload
 
-MAX_HEAD_BYTES = 64 * 1024
-MAX_HEADERS = 100
 HEAD_SECONDS = 10.0
 IDLE_SECONDS = 75.0
 LINGER_SECONDS = 5.0
 """How long a client that was refused may go on sending: closed at once, it would not see why."""
+LAST_CALL_SECONDS = 1.0
+"""How long a client that has just connected may take to ask, once no more are taken: it has no reason to try again."""
 WRITE_SECONDS = 120.0
 """How long a client may leave what it has been sent unread."""
 PROBE_SECONDS = 0.01
@@ -44,16 +45,6 @@ _EMPTY_LINES = frozenset({b"\r\n", b"\n", b"\r\n\r\n"})
 """what some old clients send after a body; it says nothing"""
 
 log = structlog.get_logger("trilogue.http")
-
-Problem = tuple[int, str, str]
-BAD: Problem = (400, "this is not a valid HTTP request", "bad_http")
-BAD_HOST: Problem = (400, "there must be one valid Host header", "bad_host")
-TOO_LARGE: Problem = (
-    431,
-    f"the head of a request may have {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers",
-    "head_too_large",
-)
-TOO_SLOW: Problem = (408, "the head of the request came too slowly", "request_timeout")
 
 App = Callable[[Request, Responder], Coroutine[Any, Any, None]]
 Refusal = Callable[[Problem, str], tuple[list[tuple[bytes, bytes]], bytes]]
@@ -116,6 +107,8 @@ class ClientConnection(asyncio.Protocol):
         self._idle_since = 0.0
         self._patience = Patience(loop)
         self._drain_waiter: asyncio.Future[None] | None = None
+        self._leaving = False
+        """no request may follow the one under way"""
         self.keep_alive = True
         self.paused = False
         self.on_flow: Callable[[bool], None] = _ignore
@@ -135,6 +128,8 @@ class ClientConnection(asyncio.Protocol):
         self._stop_timer()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        # Whoever waits for the client may go on, but nothing more is to be fetched for it.
+        self.on_flow = _ignore
         self.resume_writing()
         self._patience.stop()
         if self._request is not None and self._responder is not None:
@@ -245,7 +240,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._inbound = Inbound.BODY
         # HTTP/1.0 has no way to keep a connection that all its clients understand.
-        self.keep_alive = parser.should_keep_alive() and version != "1.0"
+        self.keep_alive = parser.should_keep_alive() and version != "1.0" and not self._leaving
         head = Head(method, *target, headers)
         if self._key is not None and version == "1.1" and self.keep_alive:
             self._known.keep(self._key, head)
@@ -299,10 +294,15 @@ class ClientConnection(asyncio.Protocol):
             self._next()
 
     def shut(self) -> None:
-        """No more requests: closed as soon as nothing is being answered."""
+        """No more requests: closed as soon as nothing is being answered. Who has not asked yet may do so once."""
+        self._leaving = True
         self.keep_alive = False
-        if self._responder is None:
+        if self._responder is not None:
+            return
+        if self._idle_since and not self._head_bytes:
             self._close()
+        else:
+            self._loop.call_later(LAST_CALL_SECONDS, self._close_silent)
 
     def abort(self) -> None:
         """Closed at once."""
@@ -343,6 +343,11 @@ class ClientConnection(asyncio.Protocol):
         if left > 0:
             self._idle_timer = self._loop.call_later(left, self._look_idle)
         elif self._inbound is Inbound.NOTHING:
+            self._close()
+
+    def _close_silent(self) -> None:
+        """It was given the time to ask."""
+        if self._responder is None and not self._transport.is_closing():
             self._close()
 
     def _close(self) -> None:

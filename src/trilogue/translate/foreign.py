@@ -162,12 +162,13 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
         fate = fates.get(name)
         if fate is None:
             # What is left of a nested object shares the fate of the object unless it has its own.
-            fate = fates.get(name.partition(".")[0].partition("[")[0], default)
-        if value in fate.harmless:
+            nested = "." in name or "[" in name
+            fate = fates.get(name.partition(".")[0].partition("[")[0], default) if nested else default
+        if fate.harmless and value in fate.harmless:
             continue
         if fate.refuse:
             raise Unsupported(fate.where(path, name), fate.refuse)
-        if fate.loss:
+        if fate.loss and fate.loss not in ledger.full:
             ledger.add(fate.loss, fate.where(path, name))
 
 

@@ -20,6 +20,7 @@ from trilogue.model import (
     Loss,
     Protocol,
     Reasoning,
+    ReasoningDelta,
     Response,
     Sequencer,
     Text,
@@ -27,7 +28,7 @@ from trilogue.model import (
     events_of,
     protocol_of,
 )
-from trilogue.protocols.decoding import failure_of
+from trilogue.protocols.decoding import MOST_TEXT, PIECE, failure_of, too_long
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.reply import Reply
@@ -123,8 +124,8 @@ def _is_plain(answer: Response, exchange: Exchange | None) -> bool:
 class StreamTranslator:
     """Translates one streamed answer. Feed it the upstream's bytes as they come, send the client what comes back.
 
-    An upstream that breaks off, sends nonsense or reports an error gives the client's own form of an error, never a
-    made-up end. `done` is set when the client has its last event; then the upstream is of no more use.
+    An upstream that breaks off, sends nonsense, goes on without end or reports an error gives the client's own form of
+    an error, never a made-up end. `done` is set when the client has its last event; then nobody needs the upstream.
     """
 
     def __init__(
@@ -145,6 +146,8 @@ class StreamTranslator:
         self._decoder = CODECS[source].decoder()
         self._encoder = CODECS[target].encoder(reply)
         self._pipeline = Pipeline(source, target, exchange, reply.ledger)
+        self._room = MOST_TEXT
+        """for more of the answer"""
         self.done = False
         self.moved = False
         """the last bytes completed an event: the upstream makes progress"""
@@ -186,12 +189,14 @@ class StreamTranslator:
         self.moved = True
         decoder.passed(text)
         sample, pipeline = decoder.sample, self._pipeline
-        if sample.index == pipeline.direct:
+        if sample.index == pipeline.direct and self._room > 0:
             self._counter.said += len(text)
             # The usual event, and every step has seen one like it: none would change this one.
             if type(sample) is Delta:
+                self._room -= len(text) + PIECE
                 return self._encoder.more(text)
             if not pipeline.sums_up:
+                self._room -= len(text) + PIECE
                 return self._encoder.encode([decoder.more(text)])
         return self._relay([decoder.more(text)])
 
@@ -222,6 +227,11 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
+        for event in events:
+            if type(event) is Delta or type(event) is ReasoningDelta:
+                self._room -= len(event.text) + PIECE
+        if self._room < 0:
+            return self.fail(too_long())
         pipeline = self._pipeline
         if len(events) == 1 and type(events[0]) is Delta and events[0].index in (pipeline.direct, pipeline.steady):
             self._counter.said += len(events[0].text)

@@ -21,6 +21,9 @@ from trilogue.upstream.origin import Origin, parse_proxy, split_url
 from trilogue.upstream.seam import UpstreamRequest
 from trilogue.upstream.tunnel import proxy_authorization
 
+TOO_SILENT = 408
+"""what some servers say on a connection before they close it because nobody asked for anything"""
+
 
 class HttpTransport:
     """The `Transport` of real networks.
@@ -57,9 +60,9 @@ class HttpTransport:
         if connection is not None:
             exchange = connection.start(head, request.body, request.timeouts)
             await exchange.wait()
-            # The upstream closed it while we wrote: a keep-alive connection's usual end (RFC 9112 §9.3.1).
-            if exchange.touched or not isinstance(exchange.error, UpstreamConnect):
+            if not _was_over(exchange):
                 return self._checked(exchange)
+            exchange.abort()
         connection = await self._dial(origin, request.timeouts.connect)
         exchange = connection.start(head, request.body, request.timeouts)
         await exchange.wait()
@@ -110,6 +113,17 @@ class HttpTransport:
     def _forget(self, origin: Origin, connection: Connection) -> None:
         self._open.discard(connection)
         self._idle.drop(origin, connection)
+
+
+def _was_over(exchange: Exchange) -> bool:
+    """Tell whether the upstream had ended a connection that was used before, so that it has not seen this request.
+
+    It closed it while we wrote, a keep-alive connection's usual end (RFC 9112 §9.3.1), or said that it closes because
+    nothing has come for too long: that was about the silence before (RFC 9110 §15.5.9).
+    """
+    if exchange.status == TOO_SILENT:
+        return any(name == "connection" and "close" in value.lower() for name, value in exchange.headers)
+    return not exchange.touched and isinstance(exchange.error, UpstreamConnect)
 
 
 def _encoding(headers: list[tuple[str, str]]) -> str:

@@ -132,6 +132,25 @@ def test_it_is_not_ready_while_it_drains(tmp_path: Path, up: ScriptedUpstream) -
         asyncio.run(main())
 
 
+def test_no_worker_leaves_connections_that_nobody_takes(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """While workers drain, whoever connects is refused at once, and not by a reset when the last of them has gone."""
+    with started(tmp_path, SLOW, up.url, options=("--workers", "2")) as gateway:
+
+        async def main() -> None:
+            before = len(up.requests)
+            stream = asyncio.create_task(exchange(gateway.url, request(Protocol.CHAT, "chat/slow-12-50", stream=True)))
+            await reached(up, before + 1)
+            gateway.signal(signal.SIGTERM)
+            await asyncio.sleep(0.4)
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(*address(gateway.url))
+            assert outcome(await stream, Protocol.CHAT).how == "complete"
+
+        asyncio.run(main())
+        assert gateway.process.wait(3) == 0
+        assert "Traceback" not in gateway.log
+
+
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_twice_means_at_once(tmp_path: Path, up: ScriptedUpstream, second: int, workers: str) -> None:

@@ -90,6 +90,8 @@ def _is_empty(message: Raw) -> bool:
         said = _message_decoder.decode(message)
     except DECODE_ERRORS:
         return False
+    if len(said.content) > _SHORT:
+        return False  # most say something
     parts = (said.content, said.tool_calls, said.refusal, said.function_call, said.audio, said.images)
     return all([len(part) <= _SHORT and bytes(part) in _NOTHING for part in parts])
 

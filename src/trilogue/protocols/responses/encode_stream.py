@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from trilogue.errors import InternalError
+from trilogue.errors import InternalError, UpstreamProtocolError
 from trilogue.model import (
     Audio,
     Block,
@@ -39,7 +39,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols import openai_moderation
-from trilogue.protocols.encoding import StreamEncoder
+from trilogue.protocols.encoding import State, StreamEncoder
 from trilogue.protocols.ids import mint, safe_call_id
 from trilogue.protocols.jsontext import dump, dumps
 from trilogue.protocols.reply import Reply
@@ -54,6 +54,9 @@ from trilogue.protocols.responses.snapshot import echo, is_told, service_tier, t
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
 from trilogue.protocols.signals import in_stream, responses_code
+
+MOST_OUTPUT = 32 * 1024 * 1024
+"""bytes of the items that are done: all of them are kept, and said once more at the end"""
 
 
 class ResponsesStreamEncoder(StreamEncoder):
@@ -71,6 +74,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._item: OutputItem | None = None
         self._indices = 0
         self._output: list[Json] = []
+        self._room = MOST_OUTPUT
         self._call_ids: set[str] = set()
         self._in_block = False
 
@@ -162,6 +166,8 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def on_block_start(self, event: BlockStart) -> None:
         """The block goes into the open item if it belongs there; else that is done and another begins."""
+        if self._room < 0 and self.state is not State.DONE:
+            raise UpstreamProtocolError(f"the items of the answer have more than {MOST_OUTPUT} bytes")
         self._in_block = True
         block = self._spoken(event.block) if type(event.block) is Audio else event.block
         if self._item is not None:
@@ -287,11 +293,12 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._call_ids.add(call_id)
         return call_id
 
-    def event(self, kind: str, fields: dict[str, Json]) -> None:
-        """Send an event."""
+    def event(self, kind: str, fields: dict[str, Json]) -> int:
+        """Send an event; how long its data is."""
         data = dump({"type": kind, **fields, "sequence_number": self._sequence})
         self.out.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
         self._sequence += 1
+        return len(data)
 
     def send(self, item: OutputItem, text: str) -> None:
         """Send a delta of an item."""
@@ -303,7 +310,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         final = self._shelve(incomplete)
         if final is not None:
             item.conclude(final)
-            self.event("response.output_item.done", {"output_index": item.index, "item": final})
+            self._room -= self.event("response.output_item.done", {"output_index": item.index, "item": final})
 
     def _explanation(self, stop: Stop) -> Refusal | None:
         """A classifier's words are the refusal, if the model itself said nothing."""

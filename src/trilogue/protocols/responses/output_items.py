@@ -31,8 +31,8 @@ class Stream(Interface):
     def call_id(self, given: str) -> str:
         """A call id that no other call of this answer has."""
 
-    def event(self, kind: str, fields: dict[str, Json]) -> None:
-        """Send an event."""
+    def event(self, kind: str, fields: dict[str, Json]) -> int:
+        """Send an event; how long its data is."""
 
     def send(self, item: OutputItem, text: str) -> None:
         """Send a delta of an item."""

@@ -1,0 +1,85 @@
+"""A listener that closes: who has connected by then is heard, and nobody else is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from tests.serving.test_serving import GET, hello, refusal
+from tests.serving.test_slow_readers import LOOPS, Loop
+from tests.timing import check_within, with_tries
+from trilogue.serving import Listener, connection
+
+CLIENTS = 100
+
+
+async def received(sock: socket.socket) -> bytes:
+    """All that the server says until it closes."""
+    data = b""
+    while more := await asyncio.get_running_loop().sock_recv(sock, 65536):
+        data += more
+    return data
+
+
+@LOOPS
+@pytest.mark.parametrize("late", [False, True], ids=["asked", "asks later"])
+def test_who_waits_to_be_accepted_is_answered(loop: Loop, late: bool) -> None:
+    """The system has made these connections, and the event loop has not seen them when it is told to stop."""
+
+    async def main() -> None:
+        listener = Listener(hello, refusal)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            await listener.open(server)
+            address = server.getsockname()
+            clients = [socket.create_connection(address) for _ in range(CLIENTS)]
+            for client in clients:
+                client.setblocking(False)
+            if not late:
+                for client in clients:
+                    client.sendall(GET)
+            draining = asyncio.create_task(listener.drain(5))
+            await asyncio.sleep(0.1)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(address)
+            if late:
+                for client in clients:
+                    client.sendall(GET)
+            answers = await asyncio.gather(*map(received, clients))
+            await draining
+            for client in clients:
+                client.close()
+        assert [answer for answer in answers if not answer.startswith(b"HTTP/1.1 200 OK")] == []
+        assert [answer for answer in answers if b"connection: close" not in answer] == []
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(asyncio.wait_for(main(), 10))
+
+
+@with_tries
+def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has just connected has a moment; one that had its answer has none."""
+    monkeypatch.setattr(connection, "LAST_CALL_SECONDS", 0.2)
+
+    async def main() -> tuple[float, float]:
+        took = []
+        for asks in (False, True):
+            listener = Listener(hello, refusal)
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                await listener.open(server)
+                with socket.create_connection(server.getsockname()) as client:
+                    client.setblocking(False)
+                    if asks:
+                        client.sendall(GET)
+                        await asyncio.get_running_loop().sock_recv(client, 65536)
+                    start = time.monotonic()
+                    await listener.drain(5)
+                    took.append(time.monotonic() - start)
+        return took[0], took[1]
+
+    silent, served = asyncio.run(main())
+    assert silent >= 0.15
+    check_within(silent, 1)
+    check_within(served, 0.15)
