@@ -63,6 +63,13 @@ def test_globs_agree_with_the_standard_library(match: str, name: str) -> None:
     assert (ours.fullmatch(name) is not None) == fnmatch.fnmatchcase(name, match)
 
 
+@pytest.mark.parametrize(("match", "name"), [("[-*]", "-"), ("[-*]", "*"), ("a[*]b*", "a*bc"), ("[!-*]", "x")])
+def test_a_star_inside_of_a_set(match: str, name: str) -> None:
+    """It stands for itself there, as in the shell."""
+    assert compile_match(match, "glob").fullmatch(name)
+    assert fnmatch.fnmatchcase(name, match)
+
+
 @pytest.mark.parametrize("template", ["", "$2", "$name", "${x}", "a$", "$-", "x" * 201])
 def test_bad_templates_are_refused(template: str) -> None:
     """A group that is not there would otherwise fail on the first request."""

@@ -58,7 +58,12 @@ def _compile_glob(match: str) -> re.Pattern[str]:
 
     The text up to each fixed part is an atomic group, so that matching takes linear time however many stars there are.
     """
-    pieces = [_glob_piece(piece) for piece in re.split(r"\*+", match)]
+    pieces = [""]
+    for sign in _GLOB_SIGN.findall(match):
+        if sign[0] == "*":  # inside of a set it is a sign like others
+            pieces.append("")
+        else:
+            pieces[-1] += _glob_sign(sign)
     if len(pieces) == 1:
         return re.compile(pieces[0], re.DOTALL)
     first, *middle, last = pieces
@@ -66,11 +71,7 @@ def _compile_glob(match: str) -> re.Pattern[str]:
     return re.compile(f"{first}{inner}(.*){last}", re.DOTALL)
 
 
-_GLOB_SIGN = re.compile(r"\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
-
-
-def _glob_piece(piece: str) -> str:
-    return "".join(_glob_sign(sign) for sign in _GLOB_SIGN.findall(piece))
+_GLOB_SIGN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def _glob_sign(sign: str) -> str:
