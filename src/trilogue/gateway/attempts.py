@@ -38,7 +38,9 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
     refusal: ClientError | None = None
     failed: UpstreamError | None = None
     try:
-        while (step := await _next(journey, services, now)) is not None:
+        while (step := journey.next(now) or await _waited(journey, services, now)) is not None:
+            if journey.wait:
+                await asyncio.sleep(journey.wait)
             try:
                 answered = await _attempt(visit, relay, clocks, step)
             except ClientError as error:
@@ -80,17 +82,14 @@ async def _goes_on(relay: Relay, journey: Journey, services: Services, error: Up
     return True
 
 
-async def _next(journey: Journey, services: Services, now: float) -> Attempt | None:
-    """The next attempt, when its time has come; None if there is nobody to wait for either."""
-    while (step := journey.next(now)) is None:
-        pause = journey.pause(now)
-        if not pause:
-            return None
+async def _waited(journey: Journey, services: Services, now: float) -> Attempt | None:
+    """The next attempt, once an account is back; None if there is nobody to wait for either."""
+    step: Attempt | None = None
+    while step is None and (pause := journey.pause(now)):
         await asyncio.sleep(pause)
         services.sync()
         now = steady_time()
-    if journey.wait:
-        await asyncio.sleep(journey.wait)
+        step = journey.next(now)
     return step
 
 
@@ -209,7 +208,7 @@ def _prepared(call: Call, place: Place, services: Services, strip: bool) -> Outb
     losses: list[Loss] = []
     if strip:
         call, losses = stripped(call)
-    elif not call.strict:
+    elif services.rejected.known and not call.strict:
         rejected = services.rejected.within(place.provider.name, place.account.name, call.body)
         call, losses = stripped(call, rejected) if rejected else (call, losses)
     attempt = outbound(call, place, services)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -70,12 +69,13 @@ def outbound(call: Call, place: Place, services: Services) -> Outbound:
     """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
     protocols = place.provider.protocols
     if len(protocols) == 1:
-        return _in_protocol(call, place, protocols[0], services)
+        own = protocols[0] is call.client
+        return _passed_on(call, place, services) if own else _translated(call, place, protocols[0], services)
     if call.client not in protocols:
         return _most_exact(call, place, protocols, services)
     beside = _tools_beside_reasoning(place, call.client)
     if beside is None or _fits(call, place, beside):
-        return _in_protocol(call, place, call.client, services)
+        return _passed_on(call, place, services)
     try:
         return _most_exact(call, place, [one for one in protocols if one is not call.client], services)
     except ClientError:
@@ -109,7 +109,7 @@ def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], service
     refusal: ClientError | None = None
     for protocol in protocols:
         try:
-            attempt = _in_protocol(call, place, protocol, services)
+            attempt = _translated(call, place, protocol, services)
         except ClientError as error:
             refusal = refusal or error
             continue
@@ -132,9 +132,7 @@ def _target(place: Place, protocol: Protocol, profile: Profile) -> Target:
     )
 
 
-def _in_protocol(call: Call, place: Place, protocol: Protocol, services: Services) -> Outbound:
-    if protocol is call.client:
-        return _passed_on(call, place, services)
+def _translated(call: Call, place: Place, protocol: Protocol, services: Services) -> Outbound:
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
@@ -154,7 +152,7 @@ def _in_protocol(call: Call, place: Place, protocol: Protocol, services: Service
     extra = call.hop
     if protocol is Protocol.MESSAGES:
         extra += tuple(extra_headers(wire).items())
-    sent = _request(call, place, _Sent(protocol, target.profile), extra, dump(wire))
+    sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     return Outbound(sent, up.exchange, losses, protocol)
 
 
@@ -180,13 +178,10 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     if place.remedies and fit is not None:
         body, changed = _adjusted(call, body, place.remedies)
         losses = losses + changed
-    request = _request(call, place, _Sent(call.client, profile), call.forwarded, body)
-    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=_is_renamed(call, place))
-
-
-def _is_renamed(call: Call, place: Place) -> bool:
-    """Tell whether an alias or a route gives the model another name. `provider/model` says the name itself."""
-    return place.model != call.model and call.model != f"{place.provider.name}/{place.model}"
+    request = _request(call, place, call.client, profile, call.forwarded, body)
+    # An alias or a route gives the model another name; `provider/model` says the name itself.
+    renamed = model != call.model and call.model != f"{provider.name}/{model}"
+    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed)
 
 
 def _has_tools(body: bytes) -> bool:
@@ -252,15 +247,10 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     return replace(call, body=dump(body)), losses
 
 
-class _Sent(NamedTuple):
-    """In which protocol a request is sent, and what the model takes there."""
-
-    protocol: Protocol
-    profile: Profile
-
-
-def _request(call: Call, place: Place, sent: _Sent, headers: HeaderPairs, body: bytes) -> UpstreamRequest:
-    provider, (protocol, profile) = place.provider, sent
+def _request(
+    call: Call, place: Place, protocol: Protocol, profile: Profile, headers: HeaderPairs, body: bytes
+) -> UpstreamRequest:
+    provider = place.provider
     url = provider.url(protocol, PATHS[protocol])
     if call.query and protocol is call.client:
         url = with_query(url, call.query)

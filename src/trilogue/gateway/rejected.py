@@ -21,11 +21,12 @@ class Rejected:
     """The values that each account has refused, by how they begin. Lives as long as the process."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[str, str], OrderedDict[str, None]] = {}
+        self.known: dict[tuple[str, str], OrderedDict[str, None]] = {}
+        """by provider and account; most gateways never have any"""
 
     def within(self, provider: str, account: str, body: bytes) -> list[str]:
         """Those of an account that a request holds."""
-        known = self._of.get((provider, account))
+        known = self.known.get((provider, account))
         return [start for start in known if body.find(start.encode()) >= 0] if known else []
 
     def learn(self, provider: str, account: str, body: bytes, protocol: Protocol, failure: Failure) -> None:
@@ -37,7 +38,7 @@ class Rejected:
         named = [value for place, value in values.items() if place in failure.message]
         if self.within(provider, account, body) or not named:
             named = list(values.values())
-        known = self._of.setdefault((provider, account), OrderedDict())
+        known = self.known.setdefault((provider, account), OrderedDict())
         for value in named:
             known[value[:_START]] = None
         while len(known) > _MOST:

@@ -92,7 +92,7 @@ class Journey(Struct, eq=False):
         if self._adjusts:
             self._adjusts = False
             return self._again(now, ADJUSTED)
-        if self.strips:
+        if self._verdict is not None and self.strips:
             self._stripped = True
             return self._again(now, STRIPPED)
         made = self._sent

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -70,6 +72,7 @@ _decoder = msgspec.json.Decoder(_Answer)
 _message_decoder = msgspec.json.Decoder(_Message)
 _NOTHING = frozenset({b"null", b'""', b"[]", b"{}"})
 _SHORT = max(map(len, _NOTHING))
+_says = re.compile(rb'"content": ?"[^"]').search
 _usage_decoder = msgspec.json.Decoder(_Usage)
 
 
@@ -78,20 +81,22 @@ def glance(body: bytes) -> Glance | None:
     answer = decode_whole(_decoder, body)
     if answer is None or not answer.choices or answer.object == "error":
         return None
+    empty = True
     for choice in answer.choices:
         if choice.finish_reason not in STOPS:
             return None
-    return Glance(answer.id or "", _usage(answer.usage), all([_is_empty(choice.message) for choice in answer.choices]))
+        empty = empty and _is_empty(choice.message)
+    return Glance(answer.id or "", _usage(answer.usage), empty)
 
 
 def _is_empty(message: Raw) -> bool:
     """Whether a message says nothing, and calls nothing."""
+    if _says(message) is not None:
+        return False  # as nearly all do: no need to decode it
     try:
         said = _message_decoder.decode(message)
     except DECODE_ERRORS:
         return False
-    if len(said.content) > _SHORT:
-        return False  # most say something
     parts = (said.content, said.tool_calls, said.refusal, said.function_call, said.audio, said.images)
     return all([len(part) <= _SHORT and bytes(part) in _NOTHING for part in parts])
 
