@@ -10,6 +10,7 @@ import pytest
 from tests.gateway.pairs import EVERY_CLIENT, PATHS
 from tests.gateway.running import PROVIDERS, Gateway, running
 from tests.scripted.server import ScriptedUpstream
+from trilogue.lint import lint_request
 from trilogue.model import Protocol
 
 CONFIG = PROVIDERS + "repair_history: true\n"
@@ -70,6 +71,7 @@ def test_a_call_without_result_gets_one(mending: Gateway, up: ScriptedUpstream, 
     sent = up.last().json
     assert len(RESULTS[client](sent)) == 1
     assert sent["model"] == "text"
+    assert lint_request(client, sent) == []
 
 
 @EVERY_CLIENT

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from trilogue.model import Failure, Protocol
-from trilogue.translate.strip import reasoning_values
+from trilogue.protocols.jsontext import dump
+from trilogue.translate.strip import reasoning_values, strip_reasoning
 
 _START = 48
 """characters of a value that are kept, which tell it from all others"""
-_MOST = 64
+_MOST = 1_024
 """values per account; those that were refused first are forgotten first"""
+_END = 6
+"""characters at the end of a value that an error shows at the least"""
 
 
 class Rejected:
@@ -30,16 +33,20 @@ class Rejected:
         return [start for start in known if body.find(start.encode()) >= 0] if known else []
 
     def learn(self, provider: str, account: str, body: bytes, protocol: Protocol, failure: Failure) -> None:
-        """Remember what was refused: the value that the error names, or all if it names none.
-
-        All as well where some were left out already: then the conversation has moved here from another account.
-        """
+        """Remember what was refused: the value that the error names, or all if it names none."""
+        if left_out := self.within(provider, account, body):
+            # The error counts the blocks of the request that was sent.
+            body = dump(strip_reasoning(body, protocol=protocol, only=left_out)[0])
         values = reasoning_values(body, protocol=protocol)
-        named = [value for place, value in values.items() if place in failure.message]
-        if self.within(provider, account, body) or not named:
-            named = list(values.values())
+        named = [value for place, value in values.items() if _is_named(place, value, failure.message)]
+        named = named or list(values.values())
         known = self.known.setdefault((provider, account), OrderedDict())
         for value in named:
             known[value[:_START]] = None
         while len(known) > _MOST:
             known.popitem(last=False)
+
+
+def _is_named(place: str, value: str, message: str) -> bool:
+    """Whether an error means this value: by its place, or by its last characters, as OpenAI shows them."""
+    return place in message or value[-_END:] in message

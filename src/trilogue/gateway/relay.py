@@ -31,7 +31,7 @@ from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, R
 from trilogue.pool import reset_delay, with_headers
 from trilogue.protocols.codec import Glance
 from trilogue.protocols.decoding import failure_of
-from trilogue.protocols.jsontext import dump, parse_upstream
+from trilogue.protocols.jsontext import dump, parse_request, parse_upstream
 from trilogue.protocols.registry import codec
 from trilogue.protocols.reply import Reply
 from trilogue.serving import Headers, Responder
@@ -323,7 +323,7 @@ class Relay:
         passage = self._passage if self.spoken else None
         out = b"" if passage is None or passage.done else passage.fail(UpstreamFailure(failure))
         if passage is None:
-            out = codec(self.call.client).encoder(self._reply()).encode([Failed(failure)])
+            out = codec(self.call.client).encoder(self._own_reply()).encode([Failed(failure)])
         self.responder.end(self._last + out)
 
     def _passage_for(self, upstream: Protocol, attempt: Outbound) -> Passage:
@@ -339,6 +339,18 @@ class Relay:
             name = self.call.request_id
             self._stamped = Stamp(now=int(time.time()), clock=time.time, seed=name, request_id=name)
         return self._stamped
+
+    def _own_reply(self) -> Reply:
+        """For an answer that is nobody's but ours: it echoes the request as translated ones do."""
+        stamp = self._stamp()
+        return Reply(
+            body=parse_request(self.call.body),
+            model=self.call.model,
+            created=stamp.now,
+            clock=stamp.clock,
+            seed=stamp.seed,
+            request_id=stamp.request_id,
+        )
 
     def _reply(self) -> Reply:
         stamp = self._stamp()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from trilogue.model import Json, Ledger, Protocol, Stop, StopReason, Usage
+from trilogue.protocols.tokens import estimate
 
 _STOPS = {
     Protocol.CHAT: "choices[0].finish_reason",
@@ -35,10 +36,18 @@ class Reply(Struct, kw_only=True):
     parsed: bool = False
     """the answer came as JSON text, so that what is made of it can be written as one"""
     ledger: Ledger = field(default_factory=Ledger)
+    tokens: int | None = None
+    """about how many tokens the request has, if that is known already"""
 
     def now(self) -> int:
         """Wall-clock seconds at this moment."""
         return self.created if self.clock is None else int(self.clock())
+
+    def input_tokens(self) -> int:
+        """About how many tokens the request has; none if there is no request."""
+        if self.tokens is None:
+            self.tokens = estimate(self.body) if self.body else 0
+        return self.tokens
 
     def stop_path(self, stop: Stop) -> str:
         """Where the source's document says why the answer ended."""

@@ -34,6 +34,8 @@ class Exchange(Struct, frozen=True, kw_only=True):
     builtins: Builtins = NO_BUILTINS
     sealer: Sealer
     parsed: bool = False
+    tokens: int | None = None
+    """about how many tokens a large request has: counted with the request, which is read beside the event loop"""
 
 
 @cache

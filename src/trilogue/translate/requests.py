@@ -15,10 +15,12 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest
 from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
 from trilogue.protocols.codec import Target
+from trilogue.protocols.crowd import LARGE_BYTES
 from trilogue.protocols.fit import emulated_stops, fit_request
 from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
 from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.registry import CODECS
+from trilogue.protocols.tokens import estimate
 from trilogue.translate.billing import without_billing
 from trilogue.translate.builtin import NO_BUILTINS, Builtins, offer_builtins
 from trilogue.translate.callids import tell_apart
@@ -90,6 +92,7 @@ def translate_request(
         builtins=builtins,
         sealer=keeper,
         parsed=wire is not body,
+        tokens=estimate(wire) if isinstance(body, bytes) and len(body) > LARGE_BYTES else None,
     )
     return RequestTranslation(translated, ledger.losses, exchange)
 

@@ -82,7 +82,7 @@ def translate_response(
         answer = CODECS[source].decode_response(wire)
         told = _told(answer, target, exchange, reply.ledger)
         if source is not target:
-            told = _with_usage(told, UsageCounter(reply.body, target))
+            told = _with_usage(told, UsageCounter(reply, target))
         translated = CODECS[target].encode_response(told, reply)
     except SUSPECT:
         blame(wire, UpstreamProtocolError)
@@ -141,7 +141,7 @@ class StreamTranslator:
         reply = _reply(source, exchange, stamp or Stamp())
         self._source = source
         self._foreign = source is not target
-        self._counter = UsageCounter(reply.body, target)
+        self._counter = UsageCounter(reply, target)
         self._ledger = reply.ledger
         self._decoder = CODECS[source].decoder()
         self._encoder = CODECS[target].encoder(reply)
@@ -283,4 +283,5 @@ def _reply(source: Protocol, exchange: Exchange | None, stamp: Stamp) -> Reply:
         seed=stamp.seed,
         request_id=stamp.request_id,
         source=source,
+        tokens=exchange.tokens if exchange else None,
     )

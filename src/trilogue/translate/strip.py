@@ -38,7 +38,8 @@ def strip_reasoning(
     request = CODECS[protocol].decode_request(parse_request(body))
     ledger = Ledger()
     turns = tuple(kept for turn in request.turns if (kept := _without_reasoning(turn, only, ledger)) is not None)
-    if ledger.losses and protocol is Protocol.RESPONSES:
+    if protocol is Protocol.RESPONSES and (ledger.losses or only is None):
+        # Also where nothing is left to strip: then the client itself has lost the reasoning of an item.
         turns = tuple(map(_without_ids, turns))
     request = replace(request, turns=turns)
     if protocol is Protocol.MESSAGES and _lacks_thinking(request):

@@ -11,7 +11,6 @@ from trilogue.model import (
     Event,
     HostedCall,
     HostedKind,
-    Json,
     Protocol,
     Reasoning,
     ReasoningDelta,
@@ -22,17 +21,18 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.tokens import estimate, estimate_text
+from trilogue.protocols.reply import Reply
+from trilogue.protocols.tokens import estimate_text
 
 
 class UsageCounter:
     """Counts what an answer consists of, so that its usage can be completed for a client of `target`.
 
-    `request`: what the client asked, for an estimate of its tokens.
+    `reply`: knows what the client asked, for an estimate of its tokens.
     """
 
-    def __init__(self, request: dict[str, Json], target: Protocol) -> None:
-        self._request = request
+    def __init__(self, reply: Reply, target: Protocol) -> None:
+        self._reply = reply
         self._tells_searches = target is not Protocol.CHAT
         self._begun: Usage | None = None
         """what the upstream said that the answer costs when it began"""
@@ -59,7 +59,8 @@ class UsageCounter:
     def complete(self, usage: Usage | None) -> Usage:
         """The usage that the upstream gave at the end, or else an estimate; encoders declare that."""
         if usage is None:
-            known = self._begun or Usage(fresh=estimate(self._request) if self._request else 0)
+            known = self._begun if self._begun is not None and self._begun.input else None
+            known = known or Usage(fresh=self._reply.input_tokens())
             usage = replace(known, output=max(known.output, estimate_text(self.said)), estimated=True)
         if self._searches and usage.searches is None and self._tells_searches:
             usage = replace(usage, searches=self._searches)

@@ -39,12 +39,23 @@ def native_turns(request: Request, writer: BlockWriter) -> Wire:
     """`system` and `messages` as they came."""
     body: Wire = {}
     messages: list[Json] = []
+    results: list[Json] = []
+    """of calls that a repair has answered: they stand first in what the user says next"""
     for turn in request.turns:
         content = _native_content(turn, writer)
         if turn.leading:
             body["system"] = content
+        elif turn.role is Role.TOOL:
+            results += content
+        elif results and turn.role is Role.USER:
+            said = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            messages.append({**(turn.extras or {}), "role": "user", "content": results + said})
+            results = []
         else:
+            messages += [{"role": "user", "content": results}] if results else []
             messages.append({**(turn.extras or {}), "role": turn.role.value, "content": content})
+            results = []
+    messages += [{"role": "user", "content": results}] if results else []
     return {**body, "messages": messages}
 
 

@@ -46,7 +46,6 @@ from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, 
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.reply import Reply, declare_doubts
 from trilogue.protocols.signals import in_stream
-from trilogue.protocols.tokens import estimate
 from trilogue.sse import COMMENT, frame
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -102,7 +101,7 @@ class MessagesStreamEncoder(StreamEncoder):
         self._guessed = usage is None and bool(self.reply.body) and not native
         if self._guessed:
             # Other protocols tell it at the end, which corrects this; clients watch their context by it.
-            usage = Usage(fresh=estimate(self.reply.body))
+            usage = Usage(fresh=self.reply.input_tokens())
         message: Wire = {
             "id": self._answer.message_id(event.id),
             "type": "message",
