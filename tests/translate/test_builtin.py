@@ -110,6 +110,14 @@ def test_calls_come_down_as_the_client_s_items(tool: str, arguments: dict[str, A
     assert again[2] == {"role": "tool", "tool_call_id": "call_1", "content": "done"}
 
 
+def test_a_bracket_that_a_server_has_left_out() -> None:
+    """Arguments that only lack their closing brackets are complete here as elsewhere."""
+    up = asked("responses", "chat", [{"type": "shell"}])
+    answer = chat_answer("shell", '{"commands": ["ls"]')
+    down = trilogue.translate_response(answer, source="chat", target="responses", exchange=up.exchange)
+    assert down.body["output"][0]["type"] == "shell_call"
+
+
 @pytest.mark.parametrize("arguments", ["{", '{"commands": "ls"}', '{"commands": []}', "[]"])
 def test_arguments_that_make_no_item(arguments: str) -> None:
     """They stay the function call that the model wrote: nothing is run that it did not say."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from trilogue.model import Json, Native, Text, ToolCall, ToolResult
 from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.jsonpieces import closing
 from trilogue.protocols.jsontext import dump_text, parse_object
 
 Item = dict[str, Json]
@@ -113,7 +114,7 @@ def result_of(block: Native, call_id: str) -> ToolResult:
 def item_of(call: ToolCall, tool: str) -> Item | None:
     """The item for a call of the function that stands in for a tool; None if its arguments do not fit."""
     form = FORMS[tool]
-    given = parse_object(call.arguments)
+    given = parse_object(call.arguments + (closing(call.arguments) or ""))
     said = None if given is None else form.read(given)
     if said is None:
         return None
