@@ -52,6 +52,12 @@ def test_a_field_of_the_profile_wins() -> None:
     assert profile_of(line, "gpt-5.2") == (Effort.LOW,)
 
 
+def test_a_limit_that_is_none() -> None:
+    """The text says what is allowed."""
+    with pytest.raises(ConfigError, match=r"max_stops: must be a whole number, at least 0"):
+        profile_of("base_url: http://127.0.0.1:8000, profile: {max_stops: -1}", "m")
+
+
 def test_an_unknown_vendor_is_an_error() -> None:
     """With the path, as for every setting."""
     with pytest.raises(ConfigError, match=r"providers\.up\.vendor"):

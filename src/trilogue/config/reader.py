@@ -190,7 +190,9 @@ def _within(kind: inspect.IntType | inspect.FloatType, value: float) -> bool:
 def _limits(kind: inspect.IntType | inspect.FloatType) -> str:
     if kind.gt is not None:
         return f" above {kind.gt:g} and at most {kind.le}"
-    return "" if kind.ge is None else f" from {kind.ge} to {kind.le}"
+    if kind.ge is None:
+        return ""
+    return f", at least {kind.ge}" if kind.le is None else f" from {kind.ge} to {kind.le}"
 
 
 def _read_literal(reader: Reader, kind: inspect.LiteralType, value: Any, path: str) -> Any:
