@@ -22,14 +22,14 @@ import uvloop
 from benchmarks.core import STREAMS
 from trilogue import Protocol, Sealer, StreamTranslator
 from trilogue.config import load
-from trilogue.gateway.accounts import Accounts
-from trilogue.gateway.app import Gateway, not_http
-from trilogue.gateway.journal import journal
-from trilogue.gateway.passage import PassThrough
-from trilogue.gateway.services import Services
-from trilogue.protocols.reply import Reply
+from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.log.lines import journal
+from trilogue.gateway.response.pass_through import PassThrough
+from trilogue.gateway.setup.pools import Accounts
+from trilogue.gateway.setup.services import Services
+from trilogue.protocols.stream.reply import Reply
 from trilogue.serving.connection import ClientConnection
-from trilogue.serving.known import KnownHeads
+from trilogue.serving.known_heads import KnownHeads
 from trilogue.upstream import Timeouts, UpstreamRequest
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.exchange import Exchange

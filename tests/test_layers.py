@@ -289,7 +289,7 @@ def module(name: str, source: str = "", is_package: bool = False) -> Module:
         ("protocols.chat.request", "from trilogue import translate"),
         ("translate.request", "from trilogue import translate_request"),
         ("lint", "if True:\n    from trilogue.translate import pairs"),
-        ("pool.choice", "from trilogue.gateway.app import App"),
+        ("pool.choice", "from trilogue.gateway.endpoints.app import App"),
         ("pool.choice", "from trilogue.unheard_of import X"),
         ("", "from trilogue.pool import Pool"),
     ],

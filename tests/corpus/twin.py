@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from trilogue.model import Loss
-from trilogue.protocols.fate import Fate
-from trilogue.translate.seal import Sealer
+from trilogue.protocols.fields.policy import Fate
+from trilogue.translate.reasoning.seal import Sealer
 
 T = TypeVar("T")
 _Seen = dict[int, Any]

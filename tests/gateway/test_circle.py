@@ -16,9 +16,9 @@ from tests.gateway.running import CLIENT_KEY, Gateway
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
 from trilogue.config import Provider as ProviderConfig
-from trilogue.gateway.catalog import PATIENCE_SECONDS
-from trilogue.gateway.forwarding import HOPS, MOST_HOPS, hops_of
-from trilogue.gateway.provider import Account
+from trilogue.gateway.setup.catalog import PATIENCE_SECONDS
+from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, hops_of
+from trilogue.gateway.setup.provider import Account
 from trilogue.model import Protocol
 
 KEYS = {"UP_KEY": CLIENT_KEY}

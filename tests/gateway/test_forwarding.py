@@ -2,7 +2,7 @@
 
 import pytest
 
-from trilogue.gateway.forwarding import with_query
+from trilogue.gateway.setup.headers import with_query
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import pytest
 
 from tests.judges import sdk
 from trilogue import Protocol, StreamTranslator
-from trilogue.gateway.passage import Passage, PassThrough
+from trilogue.gateway.response.pass_through import Passage, PassThrough
 from trilogue.model import FailureKind
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 SUCCESS = {C: b"data: [DONE]", M: b"event: message_stop", R: b"event: response.completed"}

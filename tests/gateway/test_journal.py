@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from trilogue.gateway.journal import JOURNAL_LINES, JOURNAL_SECONDS, MAX_TEXT, PIPE_BYTES, Journal, Line, sane
+from trilogue.gateway.log.lines import JOURNAL_LINES, JOURNAL_SECONDS, MAX_TEXT, PIPE_BYTES, Journal, Line, sane
 
 
 class Named(Line, kw_only=True):

@@ -24,10 +24,10 @@ from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.config.load import parse
-from trilogue.gateway.accounts import Accounts
+from trilogue.gateway.setup.pools import Accounts
 from trilogue.model import Failure, FailureKind, Protocol, Usage
 from trilogue.state import steady_time
-from trilogue.state.keeper import LOOK_SECONDS
+from trilogue.state.sync import LOOK_SECONDS
 
 FREE = "pool: {sticky: false}"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from trilogue.gateway.redact import Blank
+from trilogue.gateway.log.redaction import Blank
 from trilogue.model import Failure, FailureKind
 
 KEY = "ab/cd<ef+gh==XY.z0123456789"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from trilogue.gateway.rejected import Rejected
+from trilogue.gateway.setup.refused_reasoning import Rejected
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.translate.strip import strip_reasoning
+from trilogue.translate.reasoning.removal import strip_reasoning
 
 OWN, FIRST, SECOND = "own-" * 20, "first-foreign-" * 8, "second-foreign-" * 8
 

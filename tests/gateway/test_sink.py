@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pytest
 from structlog.testing import capture_logs
 
-from trilogue.gateway.sink import MOST_BYTES, Sink
+from trilogue.gateway.log.output import MOST_BYTES, Sink
 
 Ends = tuple[int, BinaryIO]
 

@@ -18,7 +18,7 @@ from trilogue.pool import (
     Scope,
     Verdict,
 )
-from trilogue.pool.verdict import Action
+from trilogue.pool.health.classify import Action
 
 START = 1_000_000.0
 

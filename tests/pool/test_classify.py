@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from trilogue.errors import UpstreamConnect, UpstreamFailure, UpstreamProtocolError, UpstreamTimeout, UpstreamTruncated
-from trilogue.gateway.admission import IN_A_CIRCLE
+from trilogue.gateway.request.admission import IN_A_CIRCLE
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool import ROWS, Action, Rule, Scope, Verdict, classify
-from trilogue.pool.classify import MODEL_SECONDS, OTHERWISE, as_failure
+from trilogue.pool import ROWS, Action, Rule, Scope, Verdict
+from trilogue.pool.health.classify import MODEL_SECONDS, OTHERWISE, as_failure, classify
 from trilogue.protocols.registry import codec
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

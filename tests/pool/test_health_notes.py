@@ -8,7 +8,7 @@ import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, pool_of, use
 from trilogue.pool import AccountSpec, Adjusted, Ask, Cooled, Erred, Pool, Scope, Switched
-from trilogue.pool.health import LONGEST_PROBE
+from trilogue.pool.health.health import LONGEST_PROBE
 
 
 def outage(pool: Pool, faults: int = 5, now: float = START) -> None:

@@ -7,11 +7,10 @@ from random import Random
 
 import pytest
 
+from trilogue import jsontext
 from trilogue.errors import TooLarge
+from trilogue.jsontext.text import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, is_crowded, parse_request
 from trilogue.model import Json
-from trilogue.protocols import crowd
-from trilogue.protocols.crowd import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, is_crowded
-from trilogue.protocols.jsontext import parse_request
 
 
 def counted(value: Json) -> tuple[int, int]:
@@ -36,15 +35,15 @@ def made(random: Random, depth: int = 0) -> Json:
 @pytest.mark.parametrize("window", [3, 7, 64])
 def test_counts_are_exact(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     """Wherever the text is cut, and whatever stands in its strings."""
-    monkeypatch.setattr(crowd, "_WINDOW", window)
+    monkeypatch.setattr(jsontext.text, "_WINDOW", window)
     random = Random(window)
     for number in range(500):
         value = made(random)
         text = json.dumps(value, ensure_ascii=bool(number % 2))
         fields, items = counted(value)
         for most in ((fields, items), (fields - 1, items), (fields, items - 1)):
-            monkeypatch.setattr(crowd, "MOST_FIELDS", most[0])
-            monkeypatch.setattr(crowd, "MOST_ITEMS", most[1])
+            monkeypatch.setattr(jsontext.text, "MOST_FIELDS", most[0])
+            monkeypatch.setattr(jsontext.text, "MOST_ITEMS", most[1])
             assert is_crowded(text.encode()) is (most != (fields, items)), text
             assert is_crowded(text) is (most != (fields, items))
 

@@ -26,9 +26,9 @@ from trilogue.model import (
     StopReason,
     Text,
 )
-from trilogue.protocols.encoding import LIFECYCLE, State, StreamEncoder
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.encoder import LIFECYCLE, State, StreamEncoder
+from trilogue.protocols.stream.reply import Reply
 
 SAMPLES: dict[type[Event], Event] = {
     ResponseStart: ResponseStart(protocol=Protocol.CHAT, id="r", model="m"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields import Count, Fields, Kept, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields.reader import Count, Fields, Kept, Kinds, LooseFields, sort_fields
 
 READERS = ["text", "flag", "integer", "number", "items", "mapping", "fields"]
 RIGHT = {"text": "x", "flag": True, "integer": 1, "number": 1.5, "items": [], "mapping": {}, "fields": {}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.protocols.halves import HalfMender
+from trilogue.jsontext.surrogates import HalfMender
 
 
 def test_halves_of_characters_are_put_together() -> None:

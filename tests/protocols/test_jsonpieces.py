@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from trilogue.protocols.jsonpieces import JsonProgress, closing, complete_object, is_cut
+from trilogue.jsontext.pieces import JsonProgress, closing, complete_object, is_cut
 
 VALUES = [{}, {"a": [1, {"b": '}"\\'}]}, {"x": "\\\\"}, {"y": '"'}, [[]], {"z": "{[{["}]
 

@@ -9,7 +9,7 @@ import pytest
 
 import trilogue
 from trilogue.errors import BadRequest, InternalError, UpstreamProtocolError
-from trilogue.protocols.jsontext import (
+from trilogue.jsontext.text import (
     SUSPECT,
     blame,
     dump,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.settings import Settings, field
+from trilogue.protocols.fields.reader import Fields
+from trilogue.protocols.fields.table import Settings, field
 
 
 def both(fields: Fields, note: list[str]) -> tuple[str | None, bool | None]:

@@ -19,7 +19,7 @@ from trilogue.serving import (
     Request,
     Responder,
 )
-from trilogue.serving.known import MAX_KEPT_BYTES, MOST, Head, KnownHeads, split
+from trilogue.serving.known_heads import MAX_KEPT_BYTES, MOST, Head, KnownHeads, split
 from trilogue.serving.problems import Problem
 
 HEAD = (

@@ -10,8 +10,8 @@ import pytest
 
 from trilogue.errors import InternalError
 from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, Listener, Request, Responder, connection
-from trilogue.serving.heads import response_head
 from trilogue.serving.problems import Problem
+from trilogue.serving.responder import response_head
 
 Answer = Callable[[Request, Responder], Awaitable[None]]
 GET = b"GET /path%20x?q=1 HTTP/1.1\r\nhost: a\r\n\r\n"

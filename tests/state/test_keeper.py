@@ -15,7 +15,7 @@ from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, pools, pr
 from trilogue.model import Failure, Usage
 from trilogue.pool import AccountSpec, Limits, Pools, Price, ProviderSpec, response_key
 from trilogue.state import Keeper, load_into, write_now
-from trilogue.state.tallies import BASE
+from trilogue.state.records import BASE
 
 START = 1_800_000_000.0
 WAIT = 5.0
@@ -226,7 +226,7 @@ def test_balances_add_up_over_workers_and_restarts(tmp_path: Path) -> None:
 def test_counts_of_processes_that_have_gone_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file does not grow with every restart."""
     path = tmp_path / "pool.db"
-    monkeypatch.setattr("trilogue.state.tallies.is_running", lambda worker: False)
+    monkeypatch.setattr("trilogue.state.records.is_running", lambda worker: False)
     for start in range(20):
         keeper = Keeper(book(), path, START + start)
         attempt(keeper, START + start, None)

@@ -32,10 +32,10 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.fate import SILENT, Fate
-from trilogue.translate.foreign import declare_answer
-from trilogue.translate.provenance import Closer, SealStage
-from trilogue.translate.seal import Sealer
+from trilogue.protocols.fields.policy import SILENT, Fate
+from trilogue.translate.content.foreign import declare_answer
+from trilogue.translate.reasoning.provenance import Closer, SealStage
+from trilogue.translate.reasoning.seal import Sealer
 
 SEALER = Sealer([b"k" * 32])
 ORIGIN = Provenance(protocol=Protocol.MESSAGES)

@@ -15,9 +15,9 @@ from trilogue.model import (
     ReasoningDelta,
     Text,
 )
-from trilogue.translate.provenance import Closer
-from trilogue.translate.seal import Sealer
-from trilogue.translate.show import SummaryStage
+from trilogue.translate.reasoning.provenance import Closer
+from trilogue.translate.reasoning.raw_as_summary import SummaryStage
+from trilogue.translate.reasoning.seal import Sealer
 
 SEALER = Sealer([b"k" * 32])
 

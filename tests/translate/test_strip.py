@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trilogue import Protocol
-from trilogue.translate.strip import strip_reasoning
+from trilogue.translate.reasoning.removal import strip_reasoning
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
 MESSAGES: dict[str, Any] = {

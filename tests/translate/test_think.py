@@ -23,7 +23,7 @@ from trilogue.model import (
     StopReason,
     Text,
 )
-from trilogue.translate.think import ThinkStage
+from trilogue.translate.reasoning.think_tags import ThinkStage
 
 
 def collected(deltas: Sequence[Event]) -> Response:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.upstream.raw import LOOPS, run
-from trilogue.upstream.names import Address, resolve
+from trilogue.upstream.dial import Address, resolve
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 

@@ -1,4 +1,7 @@
-"""`trilogue models`: what a model takes, how we know, what is configured, and what a gateway has learned."""
+"""`trilogue models`: what a model takes, how we know, what is configured, and what a gateway has learned.
+
+The table of models as Markdown, for docs/models.md.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,60 @@ import click
 import msgspec
 from msgspec import Struct
 
-from trilogue.cli.model_docs import models_table
 from trilogue.config import Config, ConfigError, find, load, state_directory
 from trilogue.errors import ClientError
-from trilogue.gateway.lessons import instead
+from trilogue.gateway.request.learning import instead
 from trilogue.model import Protocol
 from trilogue.pool import Pools
-from trilogue.profiles import CORE_ROWS, NOBODY, ROWS, VENDORS, Profile, profile_for, rows_for, vendor_for, vendor_named
+from trilogue.profiles import (
+    CORE_ROWS,
+    NOBODY,
+    ROWS,
+    VENDORS,
+    Profile,
+    Row,
+    profile_for,
+    rows_for,
+    vendor_for,
+    vendor_named,
+)
 from trilogue.state import FILE_NAME, load_into, write_now
-from trilogue.translate.remedies import Remedy
+from trilogue.translate.learning.remedies import Remedy
+
+
+def models_table() -> str:
+    """Return all rows, by vendors and protocols, in the order in which they count."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in ROWS:
+        groups.setdefault((row.vendors, row.protocols), []).append(row)
+    return "\n\n".join(_section(vendors, protocols, rows) for (vendors, protocols), rows in groups.items())
+
+
+def _section(vendors: str, protocols: str, rows: list[Row]) -> str:
+    head = f"### {', '.join(vendors.split())}: {' and '.join(protocols.split())}"
+    table = ["| models | what | fields | sure | sources |", "|---|---|---|---|---|", *map(_line, rows)]
+    return "\n".join([head, "", *table])
+
+
+def _line(row: Row) -> str:
+    pattern = f"`{row.models}`" if row.models else "all"
+    fields = ", ".join(f"`{name}: {_value(value)}`" for name, value in row.takes.items())
+    sources = ", ".join(row.sources) or "our own choice"
+    cells = (pattern, row.what, fields, f"{row.sure}, {row.seen}", sources)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _value(value: Any) -> str:
+    """Return a value as the configuration writes it."""
+    match msgspec.to_builtins(value):
+        case bool(flag):
+            return "true" if flag else "false"
+        case list(items) | tuple(items):
+            return f"[{', '.join(map(str, items))}]"
+        case None:
+            return "null"
+        case other:
+            return str(other)
 
 
 @click.command()

@@ -1,16 +1,48 @@
-"""What a configuration leaves unsaid, filled in, so that nobody else has to know the defaults that depend on others."""
+"""What a configuration leaves unsaid, filled in, so that nobody else has to know the defaults that depend on others.
+
+Whose API an upstream is, by its address.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import get_args
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from trilogue.config.endpoint import OFFICIAL, is_azure
+from trilogue.config.network import OFFICIAL, is_azure
 from trilogue.config.types import Auth, Config, Provider, VendorName
-from trilogue.config.vendor import vendor_of
 from trilogue.model import Protocol
+from trilogue.profiles import vendor_named
+
+_HOSTS = (
+    (r"(\w+\.)?api\.openai\.com|chatgpt\.com", "openai"),
+    (r".*\.(openai\.azure|services\.ai\.azure|cognitiveservices\.azure)\.com", "azure"),
+    (r"api\.anthropic\.com", "anthropic"),
+    (r"api\.deepseek\.com", "deepseek"),
+    (r".*\.mistral\.ai", "mistral"),
+    (r"api\.(moonshot|kimi)\.(cn|ai|com)", "moonshot"),
+    (r"api\.groq\.com", "groq"),
+    (r"api\.x\.ai", "xai"),
+    (r"generativelanguage\.googleapis\.com|.*aiplatform\.googleapis\.com", "gemini"),
+    (r"openrouter\.ai", "openrouter"),
+)
+_HOST_PATTERNS = tuple((re.compile(pattern), vendor) for pattern, vendor in _HOSTS)
+_OLLAMA_PORT = 11434
+
+
+def vendor_of(base_url: str, provider: str = "") -> str:
+    """Return the vendor that an upstream's address or its name in the configuration tells; "" if neither does."""
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    for pattern, vendor in _HOST_PATTERNS:
+        if pattern.fullmatch(host):
+            return vendor
+    if parts.netloc.endswith(f":{_OLLAMA_PORT}"):
+        return "ollama"
+    return vendor_named(provider)
 
 
 def complete(config: Config, fallback: Mapping[str, Provider]) -> Config:

@@ -1,9 +1,12 @@
-"""From a file, or from the environment alone, to a complete configuration. The only I/O of this package."""
+"""From a file, or from the environment alone, to a complete configuration. The only I/O of this package.
+
+The configuration without a file: what the environment has keys for, and the built-in demo, on this machine only.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +14,55 @@ from msgspec import inspect
 
 from trilogue.config.complete import complete
 from trilogue.config.document import MAX_BYTES, Document, read_document
-from trilogue.config.egress import with_environment
 from trilogue.config.folders import config_directory
+from trilogue.config.network import url_fault, with_environment
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.reader import Reader
-from trilogue.config.types import Config
+from trilogue.config.secret import BadReference, Secret, resolve
+from trilogue.config.types import DEMO_URL, Account, Config, Provider
 from trilogue.config.validate import check
-from trilogue.config.zero import zero_config, zero_providers
+from trilogue.model import Protocol
+
+_VENDORS: dict[str, tuple[Protocol, ...]] = {
+    # One vendor, two protocols: a Chat client is passed through to the second one.
+    "openai": (Protocol.RESPONSES, Protocol.CHAT),
+    "anthropic": (Protocol.MESSAGES,),
+}
+
+
+def zero_config(environ: Mapping[str, str]) -> Config:
+    """Everything as by default, with the providers and the egress proxies that the environment has."""
+    config, faults = with_environment(complete(Config(env_proxies=True), zero_providers(environ)), environ)
+    if faults:
+        raise ConfigError([Problem(*fault) for fault in faults])
+    return config
+
+
+def zero_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
+    """Providers from OPENAI_API_KEY and ANTHROPIC_API_KEY (with …_BASE_URL), and always `demo`."""
+    demo = Provider(protocol=Protocol.RESPONSES, base_url=DEMO_URL)
+    return {**dict(_from_environment(environ)), "demo": demo}
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Provider]]:
+    for name, (first, *others) in _VENDORS.items():
+        vendor = name.upper()
+        if not environ.get(f"{vendor}_API_KEY", "").strip():
+            continue
+        key = _key(f"{vendor}_API_KEY", environ)
+        base_url = environ.get(f"{vendor}_BASE_URL", "").strip()
+        fault = url_fault(base_url) if base_url else None
+        if fault:
+            raise ConfigError([Problem(f"{vendor}_BASE_URL", fault)])
+        yield name, Provider(protocol=first, also_speaks=tuple(others), base_url=base_url, accounts=(Account(key=key),))
+
+
+def _key(variable: str, environ: Mapping[str, str]) -> Secret:
+    try:
+        return resolve(f"env:{variable}", environ, Path())
+    except BadReference as error:
+        raise ConfigError([Problem(variable, str(error))]) from None
+
 
 FILE_NAME = "trilogue.yaml"
 

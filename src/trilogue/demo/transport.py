@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from trilogue.demo.model import PACE, DemoModel
 from trilogue.errors import ClientError, UpstreamProtocolError
+from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Collector, Event, Failed, Failure, FailureKind, Json, Request
-from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.registry import codec
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 _ANSWER, _COUNT, _MODELS = "/responses", "/responses/input_tokens", "/models"
 

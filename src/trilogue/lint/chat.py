@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from trilogue.lint.asked import Asked
 from trilogue.lint.chat_body import Answer, Call, check_answer, check_envelope, check_usage, error_problems
+from trilogue.lint.expected import Asked
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, is_int, obj, objects, one_of, text
+from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.model import Json
 
 _CALL_TYPES = frozenset({"function", "custom"})

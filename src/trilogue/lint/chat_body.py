@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.lint.asked import Asked
+from trilogue.jsontext.text import parse_object
+from trilogue.lint.expected import Asked
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, count, index, is_count, is_int, is_json, obj, objects, one_of, text
+from trilogue.lint.json_values import arr, count, index, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.model import Json
-from trilogue.protocols.jsontext import parse_object
 
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 _CALL_TYPES = frozenset({"function", "custom"})

@@ -11,8 +11,10 @@ from enum import Enum, auto
 
 from msgspec import Struct, field
 
-from trilogue.lint.asked import Asked
+from trilogue.jsontext.text import parse_object
+from trilogue.lint.expected import Asked
 from trilogue.lint.findings import Report
+from trilogue.lint.json_values import count, is_int, obj, one_of, text
 from trilogue.lint.messages_body import (
     CACHE_COUNTS,
     ERROR_TYPES,
@@ -23,9 +25,7 @@ from trilogue.lint.messages_body import (
     check_stop,
     is_result,
 )
-from trilogue.lint.shape import count, is_int, obj, one_of, text
 from trilogue.model import Json
-from trilogue.protocols.jsontext import parse_object
 
 
 class State(Enum):

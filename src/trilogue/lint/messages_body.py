@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from trilogue.lint.asked import Asked
+from trilogue.lint.expected import Asked
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, count, is_count, is_int, is_json, obj, objects, one_of, text
+from trilogue.lint.json_values import arr, count, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.model import Json
 
 STOP_REASONS = frozenset(

@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.lint.asked import Asked
+from trilogue.lint.expected import Asked
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, count, index, is_count, is_int, is_json, is_number, obj, objects, one_of, text
+from trilogue.lint.json_values import (
+    arr,
+    count,
+    index,
+    is_count,
+    is_int,
+    is_json,
+    is_number,
+    obj,
+    objects,
+    one_of,
+    text,
+)
 from trilogue.model import Json
 
 TERMINAL_STATUSES = frozenset({"completed", "failed", "incomplete", "cancelled"})

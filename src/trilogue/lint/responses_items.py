@@ -11,8 +11,8 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from trilogue.lint.findings import Report
+from trilogue.lint.json_values import arr, index, is_int, obj, text
 from trilogue.lint.responses_body import check_item, check_part
-from trilogue.lint.shape import arr, index, is_int, obj, text
 from trilogue.model import Json
 
 

@@ -13,17 +13,17 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trilogue.model import Usage
-from trilogue.pool.account import Account, Ask, Lease, rank_by_balance
 from trilogue.pool.changes import Bound, Change, Cooled, Tally
-from trilogue.pool.explain import Considered
-from trilogue.pool.health import Health
-from trilogue.pool.lessons import Lessons
-from trilogue.pool.prices import cost, price_of
-from trilogue.pool.proxies import ProxyRing
-from trilogue.pool.ready import Ready
+from trilogue.pool.choice.account import Account, Ask, Lease, rank_by_balance
+from trilogue.pool.choice.proxies import ProxyRing
+from trilogue.pool.choice.ready import Ready
+from trilogue.pool.choice.sticky import Stickiness
+from trilogue.pool.decision.cost import cost, price_of
+from trilogue.pool.decision.record import Considered
+from trilogue.pool.health.classify import Verdict
+from trilogue.pool.health.health import Health
+from trilogue.pool.health.learned import Lessons
 from trilogue.pool.settings import ProviderSpec
-from trilogue.pool.stickiness import Stickiness
-from trilogue.pool.verdict import Verdict
 
 MOST_SKIPPED = 8
 """names in one explanation; the rest are counted"""

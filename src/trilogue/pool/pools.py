@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from trilogue.pool.account import Account, Ask
-from trilogue.pool.budget import Budget
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.pool.explain import Decision, Recent
-from trilogue.pool.journey import Journey, Leg
+from trilogue.pool.choice.account import Account, Ask
+from trilogue.pool.decision.plan import Journey, Leg
+from trilogue.pool.decision.record import Decision, Recent
+from trilogue.pool.decision.retry_budget import Budget
 from trilogue.pool.pool import MAX_CHANGES, Pool
 from trilogue.pool.settings import PoolsSettings, ProviderSpec, Rule
 

@@ -1,4 +1,7 @@
-"""The shape that all protocol packages have: what a codec offers, and what it is told."""
+"""The shape that all protocol packages have: what a codec offers, and what it is told.
+
+What the encoding of one request has to know everywhere.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,20 @@ from trilogue.model import (
     protocol_of,
 )
 from trilogue.profiles import Profile, profile_for, vendor_named
-from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.encoding import StreamEncoder
-from trilogue.protocols.fate import Fates
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.fields.policy import Fates
+from trilogue.protocols.stream.decoder import StreamDecoder
+from trilogue.protocols.stream.encoder import StreamEncoder
+from trilogue.protocols.stream.reply import Reply
+
+
+class Outgoing(Struct, frozen=True):
+    """Whose request it is, what the target takes, and where losses go."""
+
+    source: Protocol
+    profile: Profile
+    ledger: Ledger
+    native: bool
+    """it goes back to its own protocol, and is written as it came whatever the profile says"""
 
 
 class Target(Struct, frozen=True, kw_only=True):

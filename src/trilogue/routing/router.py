@@ -13,10 +13,8 @@ from msgspec import Struct
 
 from trilogue.model import Protocol
 from trilogue.routing.defaults import FAMILIES, Provider
-from trilogue.routing.errors import NoRoute
-from trilogue.routing.names import check_model_name
-from trilogue.routing.routes import CompiledRoute, Route
-from trilogue.routing.validate import find_problems
+from trilogue.routing.errors import NoRoute, check_model_name
+from trilogue.routing.routes import CompiledRoute, Route, find_problems
 
 
 class Upstream(NamedTuple):

@@ -1,10 +1,9 @@
 """The clients' side of HTTP/1.1: requests to read, answers to write. It knows nothing of protocols and models."""
 
 from trilogue.serving.connection import Refusal
-from trilogue.serving.heads import Headers, header_lines
 from trilogue.serving.listener import App, Listener
 from trilogue.serving.request import BodyEncoded, Request
-from trilogue.serving.responder import Responder
+from trilogue.serving.responder import Headers, Responder, header_lines
 from trilogue.serving.upload import BodyBroken, BodyTooLarge, BodyTooSlow, ClientGone
 
 __all__ = [

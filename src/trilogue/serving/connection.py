@@ -17,13 +17,11 @@ import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from trilogue.headers import header_name, is_framed, size_of
-from trilogue.serving.heads import response_head
-from trilogue.serving.known import Head, Key, KnownHeads, split
-from trilogue.serving.patience import TOLD, Patience, has_reset
+from trilogue.serving.known_heads import Head, Key, KnownHeads, split
 from trilogue.serving.problems import BAD, BAD_HOST, MAX_HEAD_BYTES, MAX_HEADERS, TOO_LARGE, TOO_SLOW, Problem
-from trilogue.serving.request import Request
-from trilogue.serving.responder import Responder
-from trilogue.serving.target import path_and_query
+from trilogue.serving.request import Request, path_and_query
+from trilogue.serving.responder import Responder, response_head
+from trilogue.serving.silent_client import TOLD, Patience, has_reset
 from trilogue.serving.upload import Upload
 
 HEAD_SECONDS = 10.0

@@ -1,12 +1,33 @@
-"""One HTTP request of a client. Its head is here; its body may still be on its way, and is read once."""
+"""One HTTP request of a client. Its head is here; its body may still be on its way, and is read once.
+
+What a request is for: path and query, as the first line of its head says it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from urllib.parse import unquote
 
-from trilogue.serving.known import Head
+from httptools import HttpParserError, parse_url
+
+from trilogue.serving.known_heads import Head
 from trilogue.serving.upload import BodyTooLarge, Upload
+
+
+def path_and_query(url: bytes) -> tuple[str, bytes] | None:
+    """The path decoded, the query as it came; also of a whole address. None if it is no address."""
+    if url.startswith(b"/"):
+        path, _, query = url.partition(b"?")
+    else:
+        try:
+            parts = parse_url(url)
+        except HttpParserError:
+            return None
+        path, query = parts.path or b"/", parts.query or b""
+    text = path.decode("latin-1")
+    return unquote(text) if "%" in text else text, query
+
 
 _LENGTH_DIGITS = 15
 

@@ -10,8 +10,7 @@ warning in the log, and never a request. `load_into` and `write_now` are for com
 """
 
 from trilogue.state.clock import steady_time
-from trilogue.state.keeper import FILE_NAME, Keeper
 from trilogue.state.offline import StateError, load_into, write_now
-from trilogue.state.succession import Succession
+from trilogue.state.sync import FILE_NAME, Keeper, Succession
 
 __all__ = ["FILE_NAME", "Keeper", "StateError", "Succession", "load_into", "steady_time", "write_now"]

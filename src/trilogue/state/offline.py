@@ -9,8 +9,7 @@ from pathlib import Path
 from trilogue.errors import TrilogueError
 from trilogue.pool import Change, Pools, Tally
 from trilogue.state.file import FAILURES, StateFile, newest, read_since, write
-from trilogue.state.notes import to_change, to_notes, worker_of
-from trilogue.state.tallies import Tallies
+from trilogue.state.records import Tallies, to_change, to_notes, worker_of
 
 COMMAND = "command"
 """the worker name of whoever is no worker: every worker listens to it"""

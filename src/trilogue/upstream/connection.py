@@ -24,7 +24,7 @@ from trilogue.errors import (
 from trilogue.headers import header_name
 from trilogue.upstream.exchange import Exchange
 from trilogue.upstream.failures import tls_failure
-from trilogue.upstream.seam import Timeouts
+from trilogue.upstream.interface import Timeouts
 
 MAX_HEAD_BYTES = 256 * 1024
 """Honest heads are below 16 KiB; one read from the socket can be as large as this."""

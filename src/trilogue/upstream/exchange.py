@@ -15,7 +15,7 @@ from typing import Protocol
 
 from trilogue.deadlines import Deadlines
 from trilogue.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeout
-from trilogue.upstream.seam import Timeouts
+from trilogue.upstream.interface import Timeouts
 
 HIGH_WATER = 64 * 1024
 """Body bytes that may wait for their reader before the socket is no longer read."""

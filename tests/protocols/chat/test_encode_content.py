@@ -9,7 +9,7 @@ from trilogue.model import CacheMark, Document, Image, Ledger, Protocol, Source,
 from trilogue.profiles import Profile
 from trilogue.protocols.chat.decode_content import decode_content
 from trilogue.protocols.chat.encode_content import encode_block, encode_content
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
 
 NATIVE = Outgoing(Protocol.CHAT, Profile(), Ledger(), native=True)
 

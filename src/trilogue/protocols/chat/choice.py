@@ -11,9 +11,9 @@ from trilogue.model import (
     ToolRef,
 )
 from trilogue.protocols.chat.wire import CALL_KINDS
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields.reader import Fields
 
 # Mistral says "any" where OpenAI says "required".
 _MODES = {

@@ -18,11 +18,11 @@ from trilogue.model import (
     Tier,
 )
 from trilogue.protocols.chat.wire import MAX_USER_LENGTH, NEAREST_TIER, TIERS
-from trilogue.protocols.fields import Fields, Readers
-from trilogue.protocols.ids import short_user
-from trilogue.protocols.openai_cache import lose_lifetime
-from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.ids import short_user
+from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.openai.cache import lose_lifetime
+from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 
 Paths = dict[str, str]
 

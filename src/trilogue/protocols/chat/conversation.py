@@ -34,11 +34,11 @@ from trilogue.model import (
 from trilogue.protocols.chat.encode_content import encode_block, encode_content, mark_part
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.ids import is_minted, safe_call_id
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.wording import tool_error
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.ids import is_minted, safe_call_id
+from trilogue.protocols.content.wording import tool_error
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 
 _B = TypeVar("_B", bound=Block)
 

@@ -26,12 +26,12 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.decode_content import PLAIN_TEXT
 from trilogue.protocols.chat.wire import REASONING_PART
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.media import PDF, data_url
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.openai_cache import write_breakpoint
-from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.wording import document_head, native_part, search_result_text
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.media import PDF, data_url
+from trilogue.protocols.content.wording import document_head, native_part, search_result_text
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
+from trilogue.protocols.openai.cache import write_breakpoint
 
 
 def encode_content(blocks: Sequence[Block], plain: bool, out: Outgoing) -> str | list[Json]:

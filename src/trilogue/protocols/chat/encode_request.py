@@ -19,10 +19,9 @@ from trilogue.protocols.chat.conversation import encode_turns
 from trilogue.protocols.chat.encode_tools import encode_tools
 from trilogue.protocols.chat.thinking import encode_thinking
 from trilogue.protocols.chat.wire import NESTED, PROTOCOL
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import Outgoing, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
-from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:

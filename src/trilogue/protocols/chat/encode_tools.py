@@ -8,10 +8,10 @@ from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, CustomTool, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
 from trilogue.protocols.chat.choice import encode_choice
 from trilogue.protocols.chat.wire import WEB_SEARCH
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.location import write_location
-from trilogue.protocols.openai_schema import fits_strict, parameters_of
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.location import write_location
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.schema import fits_strict, parameters_of
 
 
 def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:

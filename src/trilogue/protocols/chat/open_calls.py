@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
+from trilogue.jsontext.pieces import JsonProgress, is_cut
 from trilogue.model import CUT_SHORT, CallKind, Delta, Json, StopReason, ToolCall
 from trilogue.protocols.chat.calls import ARGUMENTS, CALL, SAID, arguments_text, dotted, kind_of
 from trilogue.protocols.chat.reasoning import signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import CallDelta
-from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import Kinds, sort_fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsonpieces import JsonProgress, is_cut
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.stream.decoder import StreamDecoder
 
 _PLACE = "choices[0].message.tool_calls"
 _FRAGMENT: Kinds = {**CALL, "index": int, "extra_content": object}

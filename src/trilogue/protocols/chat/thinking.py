@@ -14,8 +14,8 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.controls import Paths
 from trilogue.protocols.chat.wire import EFFORTS
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.fields.reader import Fields, LooseFields
 
 _Read = tuple[Thinking | None, Fields | None]
 """what a spelling means, and what is left of its object; None if it means nothing"""

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from trilogue.model import CallKind, Effort, Json, Protocol, Role, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, refuse
+from trilogue.protocols.fields.policy import DROP, SILENT, Fate, refuse
 
 PROTOCOL = Protocol.CHAT
 

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from trilogue.model import Caching, Protocol, Request, Tier
-from trilogue.protocols.ids import digest
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.ids import digest
 
 MAX_KEY = 64
 

@@ -28,8 +28,8 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.profiles import Profile
-from trilogue.protocols.ids import digest
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.ids import digest
 
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
+from trilogue.jsontext.text import dump_text
 from trilogue.model import FormatKind, OutputFormat, Protocol, Request, Role, Text, Turn
-from trilogue.protocols.fit.schemas import close_objects, strict_form
-from trilogue.protocols.jsontext import dump_text
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.fit.tools import close_objects, strict_form
 
 _LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 """what servers of Chat Completions call the output limit"""

@@ -12,10 +12,10 @@ from trilogue.model import (
     ToolChoice,
     ToolRef,
 )
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.fit.thinking import is_forced
 from trilogue.protocols.messages.wire import TOOL_TYPES, TOOL_VERSION
-from trilogue.protocols.outgoing import Outgoing
 
 _CHOICES = {"auto": ChoiceMode.AUTO, "any": ChoiceMode.REQUIRED, "none": ChoiceMode.NONE, "tool": ChoiceMode.NAMED}
 

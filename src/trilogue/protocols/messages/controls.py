@@ -21,9 +21,10 @@ from trilogue.model import (
     Sampling,
     Tier,
 )
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Fields, Readers
-from trilogue.protocols.ids import short_user
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.ids import short_user
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields.reader import Fields, Readers
 from trilogue.protocols.messages.wire import (
     CACHE_TTLS,
     MAX_CACHE_MARKS,
@@ -31,7 +32,6 @@ from trilogue.protocols.messages.wire import (
     REQUEST_TIERS,
     Wire,
 )
-from trilogue.protocols.outgoing import Outgoing
 
 V = TypeVar("V")
 

@@ -21,10 +21,10 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.protocols.codec import Outgoing
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.wire import Wire
-from trilogue.protocols.outgoing import Outgoing
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """Hosted tools whose calls and results can stand in the history."""

@@ -8,8 +8,8 @@ user message.
 from __future__ import annotations
 
 from trilogue.model import NO_SAMPLING, Json, Ledger, Request
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import Outgoing, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
 from trilogue.protocols.messages import controls
 from trilogue.protocols.messages.controls import Marks
@@ -26,7 +26,6 @@ from trilogue.protocols.messages.wire import (
     TOOL_BETAS,
     Wire,
 )
-from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:

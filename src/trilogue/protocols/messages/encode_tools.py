@@ -10,11 +10,11 @@ from typing import Any
 
 from trilogue.errors import InternalError, Unsupported
 from trilogue.model import ChoiceMode, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
-from trilogue.protocols.location import write_location
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.location import write_location
 from trilogue.protocols.messages.choice import encode_choice
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import MCP_SERVER
-from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Json]:

@@ -7,10 +7,10 @@ in `fit.thinking`.
 from __future__ import annotations
 
 from trilogue.model import Request, Thinking
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.messages.controls import take_enum
 from trilogue.protocols.messages.wire import DISPLAY, EFFORTS, THINKING, Wire, reverse
-from trilogue.protocols.outgoing import Outgoing
 
 
 def decode_thinking(fields: Fields, config: Fields | None) -> Thinking | None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from trilogue.model import Effort, HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
+from trilogue.protocols.fields.policy import DROP, SILENT, Fate, Fates, refuse
 
 Wire = dict[str, Json]
 """a JSON object as it is sent"""

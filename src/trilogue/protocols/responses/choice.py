@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trilogue.errors import BadRequest
 from trilogue.model import CallKind, ChoiceMode, HostedKind, Json, ToolChoice, ToolRef
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _MODES = {"auto": ChoiceMode.AUTO, "none": ChoiceMode.NONE, "required": ChoiceMode.REQUIRED}

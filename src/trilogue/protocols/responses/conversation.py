@@ -29,14 +29,14 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.ids import mint, safe_call_id
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.content.wording import TOOL_ERROR, tool_error
 from trilogue.protocols.responses.encode_content import PartWriter
 from trilogue.protocols.responses.encode_tools import ToolWriter
 from trilogue.protocols.responses.hosted import declare_unsaid, encode_hosted, results_by_call
 from trilogue.protocols.responses.items import encode_call, encode_reasoning
 from trilogue.protocols.responses.wire import ID_PREFIXES
-from trilogue.protocols.wording import TOOL_ERROR, tool_error
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """Hosted tools of other protocols whose calls can stand in the input."""

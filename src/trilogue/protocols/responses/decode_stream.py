@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
+from trilogue.jsontext.text import DECODE_ERRORS, parse_upstream
 from trilogue.model import (
     CUT_SHORT,
     Block,
@@ -26,9 +27,7 @@ from trilogue.model import (
     ResponseStart,
     Text,
 )
-from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import LooseFields, sort_fields
-from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
+from trilogue.protocols.fields.reader import LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_annotation
 from trilogue.protocols.responses.decode_response import Envelope, read_envelope
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
@@ -42,6 +41,7 @@ from trilogue.protocols.responses.open_items import (
 )
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
 from trilogue.protocols.responses.wire import FAILED, ITEM_EVENT, PROTOCOL, ItemDelta
+from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from trilogue.errors import Unsupported
 from trilogue.model import NO_SAMPLING, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Role
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import Outgoing, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
-from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.controls import encode_caching, encode_sampling, encode_text, encode_tier, encode_user
 from trilogue.protocols.responses.conversation import encode_turns
 from trilogue.protocols.responses.encode_tools import encode_tools

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from trilogue.errors import InternalError
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Tool
-from trilogue.protocols.location import write_location
-from trilogue.protocols.openai_schema import fits_strict, parameters_of
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.content.location import write_location
+from trilogue.protocols.openai.schema import fits_strict, parameters_of
 from trilogue.protocols.responses.choice import encode_choice
 
 _NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}

@@ -13,6 +13,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
+from trilogue.jsontext.pieces import is_cut
+from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     Block,
     CacheMark,
@@ -30,11 +32,9 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.jsonpieces import is_cut
-from trilogue.protocols.jsontext import parse_object
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.openai_cache import read_breakpoint
+from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
+from trilogue.protocols.openai.cache import read_breakpoint
 from trilogue.protocols.responses.decode_response import decode_message, decode_output_item, message_marks
 from trilogue.protocols.responses.items import of_kind
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 from typing import Protocol as Interface
 
+from trilogue.jsontext.text import dumps
 from trilogue.model import Block, BlockStop, Json, Native, OpenBlock, ReasoningDelta
-from trilogue.protocols.jsontext import dumps
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 _MARKS = frozenset({"item_id", "phase", "item", "item_status"})
 """What a block of this protocol knows of its message; not fields of its part."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trilogue.errors import BadRequest
 from trilogue.model import Json, Thinking
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.responses.controls import given
 from trilogue.protocols.responses.wire import EFFORTS
 

@@ -7,10 +7,10 @@ reason, only a status, so that "the model wants a tool" is read off the blocks.
 from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
-from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
-from trilogue.protocols.reply import Reply, declare_doubts
+from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.fields.reader import Count, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.wire import PROTOCOL
+from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.LENGTH,

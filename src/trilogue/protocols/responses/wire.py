@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trilogue.model import Effort, HostedKind, Json, Protocol, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
-from trilogue.protocols.fields import Kinds
+from trilogue.protocols.fields.policy import DROP, SILENT, Fate, Fates, refuse
+from trilogue.protocols.fields.reader import Kinds
 
 PROTOCOL = Protocol.RESPONSES
 

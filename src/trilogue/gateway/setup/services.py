@@ -1,0 +1,86 @@
+"""A configuration, put to work: routes, keys, providers with their transports. Made at start-up and on every reload.
+
+Running requests keep the `Services` they began with; a reload only changes what new requests get.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trilogue.config import Config
+from trilogue.config import Provider as ProviderConfig
+from trilogue.gateway.setup.access import ClientKey, KeyRing
+from trilogue.gateway.setup.catalog import Catalog
+from trilogue.gateway.setup.items import ItemStore
+from trilogue.gateway.setup.pools import Accounts
+from trilogue.gateway.setup.provider import Provider, TransportFor
+from trilogue.gateway.setup.refused_reasoning import Rejected
+from trilogue.model import Protocol
+from trilogue.routing import Router, Upstream
+from trilogue.translate.reasoning.seal import Sealer
+from trilogue.upstream import Transport
+
+MAX_RESOLVED = 1000
+
+
+class Limits(Struct, frozen=True):
+    """What the gateway takes, and how often a client hears from it."""
+
+    max_body_bytes: int
+    keepalive_seconds: float
+
+
+class Services:
+    """Everything that a request needs."""
+
+    def __init__(self, config: Config, transport_for: TransportFor, sealer: Sealer, accounts: Accounts) -> None:
+        server = config.server
+        self.config = config
+        self.catalog = Catalog()
+        self.items = ItemStore()
+        self.rejected = Rejected()
+        self.router: Router = config.router()
+        self.only_model = self.router.only_model()
+        self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}
+        self.resolved = self._resolved.get
+        """where a model goes, if that was asked before"""
+        self.sealer = sealer
+        self.keys = KeyRing(
+            [(ClientKey(key.name or f"key-{n}", key.mode), key.key.reveal()) for n, key in enumerate(config.keys, 1)]
+        )
+        admin = config.admin.key
+        self.admin = KeyRing([(ClientKey("admin"), admin.reveal())] if admin else [])
+        self.limits = Limits(server.max_body_bytes, server.keepalive_seconds)
+        self.pools = accounts.take(config)
+        self.sync = accounts.sync
+        self._transports: list[Transport] = []
+
+        def way(provider: ProviderConfig, proxy: str | None) -> Transport:
+            self._transports.append(transport_for(provider, proxy))
+            return self._transports[-1]
+
+        self.providers = {
+            name: Provider(name, provider, config.timeouts(name), way, self.pools.pools[name])
+            for name, provider in config.providers.items()
+        }
+
+    def routed(self, model: str, client: Protocol) -> tuple[Upstream, ...]:
+        """Where a model goes, as the routes say. Raises NoRoute."""
+        targets = self.router.resolve(model, client).targets
+        # Routes are as they are until the next reload, and clients ask for the same few models all the time.
+        if len(self._resolved) >= MAX_RESOLVED:
+            self._resolved.clear()
+        self._resolved[model, client] = targets
+        return targets
+
+    async def offered(self, model: str, client: Protocol) -> Upstream | None:
+        """Where a model goes that no route knows: to a provider that lists it, if one can be to one like the client."""
+        offering = await self.catalog.offering(model, self.providers.values())
+        if not offering:
+            return None
+        return Upstream(min(offering, key=lambda one: client not in one.protocols).name, model)
+
+    async def aclose(self) -> None:
+        """Close every connection of this configuration."""
+        for transport in self._transports:
+            await transport.aclose()
