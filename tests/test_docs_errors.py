@@ -12,7 +12,7 @@ import pytest
 import trilogue
 from trilogue.gateway.request.failures import LOOP, error_reply
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool.decision.plan import CREDENTIAL, QUOTA
+from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.failure.agents import FINAL_CODES
 from trilogue.protocols.openai.errors import _REPLIES
 

@@ -9,7 +9,7 @@ import pytest
 from trilogue.gateway.request.failures import error_reply, upstream_failure
 from trilogue.lint import lint_error
 from trilogue.model import Protocol
-from trilogue.pool.decision.plan import CREDENTIAL, QUOTA
+from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.failure.agents import FINAL_CODES
 from trilogue.protocols.registry import codec

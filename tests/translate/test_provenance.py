@@ -32,8 +32,8 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.fields.policy import SILENT, Fate
-from trilogue.translate.content.foreign import declare_answer
+from trilogue.protocols.fields.policy import SILENT, FieldPolicy
+from trilogue.translate.foreign import declare_answer
 from trilogue.translate.reasoning.provenance import Closer, SealStage
 from trilogue.translate.reasoning.seal import Sealer
 
@@ -116,7 +116,7 @@ def test_a_plain_answer_declares_what_its_events_would() -> None:
         usage=Usage(extras={"joules": 5}),
         extras={"fingerprint": "f", "echo": 1},
     )
-    fates = {"echo": SILENT, "joules": Fate(loss="usage.detail")}
+    fates = {"echo": SILENT, "joules": FieldPolicy(loss="usage.detail")}
     streamed, whole = Ledger(), Ledger()
     SealStage(Closer(SEALER, ORIGIN, False), fates, streamed)(list(events_of(answer)))
     declare_answer(answer, fates, whole)

@@ -24,12 +24,12 @@ from msgspec.structs import replace
 from trilogue import Sealer, cipher
 from trilogue.cli.welcome import welcome
 from trilogue.config import Config, ConfigError, Problem, find, load, refuse_start, state_directory
-from trilogue.config import Provider as ProviderConfig
+from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
-from trilogue.gateway.setup.pools import Accounts
+from trilogue.gateway.setup.pools import WorkerPools
 from trilogue.gateway.setup.provider import TransportFor
 from trilogue.gateway.setup.services import Services
 from trilogue.state import FILE_NAME
@@ -100,7 +100,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     # Until somebody listens to it, this signal waits: it must neither end the process nor get lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     file = find(Path(path) if path else None)
-    settings = Settings(file, {"host": host, "port": port, "workers": workers})
+    settings = ServeOptions(file, {"host": host, "port": port, "workers": workers})
     try:
         config = settings.load()
     except ConfigError as error:
@@ -126,9 +126,9 @@ _Run = Callable[[socket.socket, int | None], None]
 """a worker's life, on the socket where clients connect; the second is the process that watches it"""
 
 
-def _worker(settings: Settings, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
+def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
     def run(sock: socket.socket, parent: int | None) -> None:
-        accounts = Accounts(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
+        accounts = WorkerPools(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
 
         def build(new: Config) -> Services:
             return Services(new, _transports(), sealer, accounts)
@@ -140,7 +140,7 @@ def _worker(settings: Settings, sealer: Sealer, admin: socket.socket | None, sha
     return run
 
 
-def _supervise(run: _Run, settings: Settings, listener: socket.socket, shared: Path | None) -> None:
+def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, shared: Path | None) -> None:
     """Several workers, until the last one has ended; then the folder that they share goes."""
     here = os.getpid()
     try:
@@ -150,7 +150,7 @@ def _supervise(run: _Run, settings: Settings, listener: socket.socket, shared: P
             shutil.rmtree(shared, ignore_errors=True)
 
 
-class Settings:
+class ServeOptions:
     """The configuration as it is now: the file, or none, and what the command line says."""
 
     def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:

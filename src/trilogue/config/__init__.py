@@ -9,22 +9,31 @@ from trilogue.config.load import find, load, parse, zero_config
 from trilogue.config.network import endpoint, is_azure, is_loopback, refuse_exposure, refuse_start
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.secret import Secret
-from trilogue.config.types import Account, Admin, ClientKey, Config, Log, Provider, Server, Timeouts
+from trilogue.config.types import (
+    AccountSettings,
+    AdminSettings,
+    ClientKeySettings,
+    Config,
+    Log,
+    ProviderSettings,
+    ProviderTimeouts,
+    Server,
+)
 from trilogue.config.validate import warnings
 from trilogue.config.vault import Vault, VaultError
 
 __all__ = [
-    "Account",
-    "Admin",
-    "ClientKey",
+    "AccountSettings",
+    "AdminSettings",
+    "ClientKeySettings",
     "Config",
     "ConfigError",
     "Log",
     "Problem",
-    "Provider",
+    "ProviderSettings",
+    "ProviderTimeouts",
     "Secret",
     "Server",
-    "Timeouts",
     "Vault",
     "VaultError",
     "endpoint",

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from trilogue.config.network import OFFICIAL, is_azure
-from trilogue.config.types import Auth, Config, Provider, VendorName
+from trilogue.config.types import Auth, Config, ProviderSettings, VendorName
 from trilogue.model import Protocol
 from trilogue.profiles import vendor_named
 
@@ -45,14 +45,14 @@ def vendor_of(base_url: str, provider: str = "") -> str:
     return vendor_named(provider)
 
 
-def complete(config: Config, fallback: Mapping[str, Provider]) -> Config:
+def complete(config: Config, fallback: Mapping[str, ProviderSettings]) -> Config:
     """Names for keys and accounts, addresses, the way to show a key; `fallback`: the providers if there are none."""
     keys = tuple(replace(key, name=key.name or f"key-{number}") for number, key in enumerate(config.keys, 1))
     providers = {name: _complete(name, one) for name, one in (config.providers or fallback).items()}
     return replace(config, keys=keys, providers=providers)
 
 
-def _complete(name: str, provider: Provider) -> Provider:
+def _complete(name: str, provider: ProviderSettings) -> ProviderSettings:
     base_url = provider.base_url or OFFICIAL[provider.protocol]
     accounts = tuple(
         replace(account, name=account.name or f"{name}-{number}") for number, account in enumerate(provider.accounts, 1)

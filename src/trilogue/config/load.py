@@ -13,13 +13,13 @@ from pathlib import Path
 from msgspec import inspect
 
 from trilogue.config.complete import complete
-from trilogue.config.document import MAX_BYTES, Document, read_document
+from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
 from trilogue.config.folders import config_directory
 from trilogue.config.network import url_fault, with_environment
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.reader import Reader
 from trilogue.config.secret import BadReference, Secret, resolve
-from trilogue.config.types import DEMO_URL, Account, Config, Provider
+from trilogue.config.types import DEMO_URL, AccountSettings, Config, ProviderSettings
 from trilogue.config.validate import check
 from trilogue.model import Protocol
 
@@ -38,13 +38,13 @@ def zero_config(environ: Mapping[str, str]) -> Config:
     return config
 
 
-def zero_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
+def zero_providers(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
     """Providers from OPENAI_API_KEY and ANTHROPIC_API_KEY (with …_BASE_URL), and always `demo`."""
-    demo = Provider(protocol=Protocol.RESPONSES, base_url=DEMO_URL)
+    demo = ProviderSettings(protocol=Protocol.RESPONSES, base_url=DEMO_URL)
     return {**dict(_from_environment(environ)), "demo": demo}
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Provider]]:
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, ProviderSettings]]:
     for name, (first, *others) in _VENDORS.items():
         vendor = name.upper()
         if not environ.get(f"{vendor}_API_KEY", "").strip():
@@ -54,7 +54,12 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Provide
         fault = url_fault(base_url) if base_url else None
         if fault:
             raise ConfigError([Problem(f"{vendor}_BASE_URL", fault)])
-        yield name, Provider(protocol=first, also_speaks=tuple(others), base_url=base_url, accounts=(Account(key=key),))
+        yield (
+            name,
+            ProviderSettings(
+                protocol=first, also_speaks=tuple(others), base_url=base_url, accounts=(AccountSettings(key=key),)
+            ),
+        )
 
 
 def _key(variable: str, environ: Mapping[str, str]) -> Secret:
@@ -118,7 +123,7 @@ def _is_under(path: str, failed: Iterable[str]) -> bool:
 
 
 def _sorted(
-    found: Iterable[tuple[str, str]], document: Document, places: Mapping[tuple[str, str], str]
+    found: Iterable[tuple[str, str]], document: YamlDocument, places: Mapping[tuple[str, str], str]
 ) -> list[Problem]:
     """In the order of the file, each once."""
     problems = [Problem(*one, document.line(places.get(one, one[0]))) for one in dict.fromkeys(found)]

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 from msgspec.structs import replace
 
 from trilogue.config.secret import Secret
-from trilogue.config.types import Config, Provider, Server
+from trilogue.config.types import Config, ProviderSettings, Server
 from trilogue.model import Protocol
 
 _VERSION = re.compile(r"v\d+([a-z]+\d*)?")
@@ -177,7 +177,7 @@ def with_environment(config: Config, environ: Mapping[str, str]) -> tuple[Config
     return replace(config, providers=providers), list(dict.fromkeys(faults))
 
 
-def _with_proxy(provider: Provider, environ: Mapping[str, str], faults: Faults) -> Provider:
+def _with_proxy(provider: ProviderSettings, environ: Mapping[str, str], faults: Faults) -> ProviderSettings:
     variable, url = _named(provider.base_url, environ)
     if provider.proxies or provider.is_demo or not url:
         return provider

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from trilogue.config.names import NAME, NAME_RULE
 from trilogue.config.network import OFFICIAL, is_loopback, proxy_fault, url_fault
 from trilogue.config.secret import Secret
-from trilogue.config.types import Admin, Config, Provider
+from trilogue.config.types import AdminSettings, Config, ProviderSettings
 from trilogue.errors import ClientError
 from trilogue.headers import LEGAL_NAME, OF_CONNECTION
-from trilogue.routing import Provider as RoutingProvider
+from trilogue.routing import RoutableProvider as RoutingProvider
 from trilogue.routing import find_problems
 from trilogue.routing.errors import name_fault
 
@@ -88,7 +88,7 @@ def _check_rules(config: Config) -> Found:
             yield f"pool.rules[{index}].seconds", "goes with the action cooldown only"
 
 
-def _check_provider(path: str, name: str, provider: Provider) -> Found:
+def _check_provider(path: str, name: str, provider: ProviderSettings) -> Found:
     if not NAME.fullmatch(name):
         yield path, f"a provider's name {NAME_RULE}"
     fault = url_fault(provider.base_url) if provider.base_url else None
@@ -145,7 +145,7 @@ def warnings(config: Config) -> Iterator[tuple[str, str]]:
             yield f"providers.{name}.base_url", "http:// sends the key in clear"
     for alias in _stray_aliases(config):
         yield f"aliases.{alias}", f"nobody serves {config.aliases[alias]}"
-    if config.admin.key is None and config.admin != Admin():
+    if config.admin.key is None and config.admin != AdminSettings():
         yield "admin", "the interface is off: it has no key"
 
 

@@ -15,7 +15,7 @@ from itertools import count
 from msgspec.structs import replace
 
 from trilogue.demo.request import count_words, read, texts, words
-from trilogue.demo.respond import Answer, behave
+from trilogue.demo.respond import ScriptedResponse, behave
 from trilogue.demo.scripts import MODELS
 from trilogue.model import (
     Block,
@@ -48,10 +48,10 @@ PROTOCOL = Protocol.RESPONSES
 """Whose ids and native objects the answers hold; it is the one that can say everything the demo shows."""
 
 
-class Teller:
+class ResponseWriter:
     """Tells one answer. A word counts as a token."""
 
-    def __init__(self, answer: Answer, request: Request, seed: str, size: int) -> None:
+    def __init__(self, answer: ScriptedResponse, request: Request, seed: str, size: int) -> None:
         self._answer = answer
         self._request = request
         self._seed = seed
@@ -71,7 +71,7 @@ class Teller:
         for index, block in enumerate(self._answer.blocks):
             if self._full():
                 break
-            yield from _TELL.get(type(block), Teller._whole)(self, index, block)
+            yield from _TELL.get(type(block), ResponseWriter._whole)(self, index, block)
             if failure is not None and self._told >= self._answer.fail_after:
                 yield Failed(failure)
                 return
@@ -149,10 +149,10 @@ class Teller:
 
 
 _TELL: dict[type[Block], Callable[..., Iterator[Event]]] = {
-    Text: Teller._text,
-    Refusal: Teller._refusal,
-    ToolCall: Teller._call,
-    Reasoning: Teller._reasoning,
+    Text: ResponseWriter._text,
+    Refusal: ResponseWriter._refusal,
+    ToolCall: ResponseWriter._call,
+    Reasoning: ResponseWriter._reasoning,
 }
 
 
@@ -177,7 +177,7 @@ class DemoModel:
         said = "\0".join([self._nonce, request.model, *texts(request)])
         seed = mint("resp_", said, next(self._answers))
         answer = behave(request, read(request), seed)
-        return Teller(answer, request, seed, self.count(request)).events()
+        return ResponseWriter(answer, request, seed, self.count(request)).events()
 
     async def answer(self, request: Request, *, pace: float = PACE) -> AsyncIterator[Event]:
         """The answer as it is told: `pace` seconds per word."""

@@ -117,7 +117,7 @@ def _score(tool: ClientTool, text: str) -> tuple[bool, int, int]:
 _QUOTED_WORDS = 40
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ScriptedResponse(Struct, frozen=True, kw_only=True):
     """What to say. With a `failure` the answer never ends well: it breaks after `fail_after` words."""
 
     blocks: tuple[Block, ...] = ()
@@ -127,12 +127,12 @@ class Answer(Struct, frozen=True, kw_only=True):
     fail_after: int = 0
 
 
-def behave(request: Request, reading: Reading, seed: str) -> Answer:
+def behave(request: Request, reading: Reading, seed: str) -> ScriptedResponse:
     """The answer to a request. `seed` makes its ids."""
     if request.model not in scripts.MODELS:
         message = scripts.UNKNOWN.format(names=", ".join(scripts.MODELS))
         failure = Failure(kind=FailureKind.MODEL_NOT_FOUND, message=message, status=404, code="model_not_found")
-        return Answer(failure=failure)
+        return ScriptedResponse(failure=failure)
     return _ACTS[_act(request, reading)](request, reading, seed)
 
 
@@ -150,12 +150,12 @@ def _act(request: Request, reading: Reading) -> Act:
     return next((act for word, act in scripts.KEYWORDS if word in said), Act.TEXT)
 
 
-def _text(request: Request, reading: Reading, _: str) -> Answer:
+def _text(request: Request, reading: Reading, _: str) -> ScriptedResponse:
     form = request.format
     if form is not None and form.kind is not FormatKind.TEXT:
         schema = form.schema or {"type": "object", "properties": {"answer": {"type": "string"}}}
-        return Answer(blocks=(Text(text=dump_text(Sampler(schema, reading.text, every=True).value(schema))),))
-    return Answer(blocks=(Text(text=_greeting(reading) + scripts.HINT),))
+        return ScriptedResponse(blocks=(Text(text=dump_text(Sampler(schema, reading.text, every=True).value(schema))),))
+    return ScriptedResponse(blocks=(Text(text=_greeting(reading) + scripts.HINT),))
 
 
 def _greeting(reading: Reading) -> str:
@@ -164,38 +164,38 @@ def _greeting(reading: Reading) -> str:
     return scripts.GREETING + ("" if seen and not reading.text else said) + seen
 
 
-def _think(_: Request, reading: Reading, seed: str) -> Answer:
+def _think(_: Request, reading: Reading, seed: str) -> ScriptedResponse:
     opaque = Opaque(kind=OpaqueKind.ENCRYPTED, value=mint("demo-reasoning-", seed), item_id=mint("rs_", seed))
     reasoning = Reasoning(summary=scripts.THOUGHTS, opaque=opaque, id=opaque.item_id)
-    return Answer(blocks=(reasoning, Text(text=scripts.THOUGHT_ANSWER + _greeting(reading))))
+    return ScriptedResponse(blocks=(reasoning, Text(text=scripts.THOUGHT_ANSWER + _greeting(reading))))
 
 
-def _tools(request: Request, reading: Reading, seed: str) -> Answer:
+def _tools(request: Request, reading: Reading, seed: str) -> ScriptedResponse:
     tool = wanted(request, reading, eager=True)
     if len(reading.results) >= reading.steps or (reading.results and tool is None):
         return _results(reading)
     if tool is None:
-        return Answer(blocks=(Text(text=scripts.OFFER + scripts.HINT),))
-    return Answer(blocks=(call(tool, reading, seed, 0),), stop=Stop(reason=StopReason.TOOL_CALLS))
+        return ScriptedResponse(blocks=(Text(text=scripts.OFFER + scripts.HINT),))
+    return ScriptedResponse(blocks=(call(tool, reading, seed, 0),), stop=Stop(reason=StopReason.TOOL_CALLS))
 
 
-def _parallel(request: Request, reading: Reading, seed: str) -> Answer:
+def _parallel(request: Request, reading: Reading, seed: str) -> ScriptedResponse:
     tools = offered(request, reading)
     if reading.results or not tools or request.parallel_tools is False:
         return _tools(request, reading, seed)
     calls = tuple(call(tools[position % len(tools)], reading, seed, position) for position in range(2))
-    return Answer(blocks=calls, stop=Stop(reason=StopReason.TOOL_CALLS))
+    return ScriptedResponse(blocks=calls, stop=Stop(reason=StopReason.TOOL_CALLS))
 
 
-def _results(reading: Reading) -> Answer:
+def _results(reading: Reading) -> ScriptedResponse:
     told = [
         (scripts.RESULT_FAILED if result.failed else scripts.RESULT).format(name=result.name, text=_short(result.text))
         for result in reading.results
     ]
-    return Answer(blocks=(Text(text="".join(told) + scripts.RESULT_END),))
+    return ScriptedResponse(blocks=(Text(text="".join(told) + scripts.RESULT_END),))
 
 
-def _search(_: Request, reading: Reading, seed: str) -> Answer:
+def _search(_: Request, reading: Reading, seed: str) -> ScriptedResponse:
     query = _short(reading.text) or "demo"
     call_id = mint("ws_", seed)
     sources = [{"type": "url", "url": hit.url} for hit in scripts.SEARCH_HITS]
@@ -205,7 +205,7 @@ def _search(_: Request, reading: Reading, seed: str) -> Answer:
         id=call_id, tool=HostedKind.WEB_SEARCH, name="web_search", input=dump_text({"query": query}), native=native
     )
     found = HostedResult(call_id=call_id, tool=HostedKind.WEB_SEARCH, hits=scripts.SEARCH_HITS)
-    return Answer(blocks=(asked, found, _cited()), searches=1)
+    return ScriptedResponse(blocks=(asked, found, _cited()), searches=1)
 
 
 def _cited() -> Text:
@@ -225,29 +225,29 @@ def _citation(number: int, start: int, end: int) -> Citation:
     return Citation(kind=CitationKind.WEB, url=hit.url, title=hit.title, start=start, end=end, native=native)
 
 
-def _refuse(_: Request, __: Reading, ___: str) -> Answer:
-    return Answer(blocks=(Refusal(text=scripts.REFUSAL),))
+def _refuse(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+    return ScriptedResponse(blocks=(Refusal(text=scripts.REFUSAL),))
 
 
-def _long(_: Request, __: Reading, ___: str) -> Answer:
+def _long(_: Request, __: Reading, ___: str) -> ScriptedResponse:
     count = scripts.LONG_SENTENCES
     sentences = [scripts.LONG_SENTENCE.format(number=number + 1, count=count) for number in range(count)]
-    return Answer(blocks=(Text(text="".join(sentences).strip()),))
+    return ScriptedResponse(blocks=(Text(text="".join(sentences).strip()),))
 
 
-def _length(_: Request, __: Reading, ___: str) -> Answer:
-    return Answer(blocks=(Text(text=scripts.LENGTH),), stop=Stop(reason=StopReason.LENGTH))
+def _length(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+    return ScriptedResponse(blocks=(Text(text=scripts.LENGTH),), stop=Stop(reason=StopReason.LENGTH))
 
 
-def _error(_: Request, __: Reading, ___: str) -> Answer:
-    return Answer(failure=scripts.FAILURE)
+def _error(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+    return ScriptedResponse(failure=scripts.FAILURE)
 
 
-def _error_midstream(_: Request, __: Reading, ___: str) -> Answer:
-    return Answer(blocks=(Text(text=scripts.BEFORE_ERROR),), failure=scripts.FAILURE, fail_after=12)
+def _error_midstream(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+    return ScriptedResponse(blocks=(Text(text=scripts.BEFORE_ERROR),), failure=scripts.FAILURE, fail_after=12)
 
 
-_ACTS: dict[Act, Callable[[Request, Reading, str], Answer]] = {
+_ACTS: dict[Act, Callable[[Request, Reading, str], ScriptedResponse]] = {
     Act.TEXT: _text,
     Act.THINK: _think,
     Act.TOOLS: _tools,

@@ -22,7 +22,7 @@ from trilogue.protocols.stream.reply import Reply
 _ANSWER, _COUNT, _MODELS = "/responses", "/responses/input_tokens", "/models"
 
 
-class Asked(Interface):
+class DemoRequest(Interface):
     """What the demo reads of a request."""
 
     method: str
@@ -80,7 +80,7 @@ class DemoTransport:
         self._pace = pace
         self._clock = clock
 
-    async def send(self, request: Asked) -> DemoResponse:
+    async def send(self, request: DemoRequest) -> DemoResponse:
         """Answer it."""
         path = urlsplit(request.url).path
         head, _, wanted = path.rpartition(_MODELS)

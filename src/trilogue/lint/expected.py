@@ -1,6 +1,6 @@
 """What a request says about its answer: the part of it that rules for streams and answers need.
 
-In: a parsed request body of any protocol, or None. Out: one `Asked`. It judges nothing; `requests.py` does.
+In: a parsed request body of any protocol, or None. Out: one `ExpectedResponse`. It judges nothing; `requests.py` does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from trilogue.lint.json_values import arr, is_int, obj, objects, text
 from trilogue.model import Json, Protocol
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ExpectedResponse(Struct, frozen=True, kw_only=True):
     """Without a request nothing is known, and rules that need one do not apply."""
 
     known: bool = False
@@ -34,19 +34,19 @@ class Asked(Struct, frozen=True, kw_only=True):
     thinking: bool = False
 
 
-def asked(protocol: Protocol, request: dict[str, Json] | None) -> Asked:
+def asked(protocol: Protocol, request: dict[str, Json] | None) -> ExpectedResponse:
     """Read the request, if there is one."""
-    return _READERS[protocol](request) if isinstance(request, dict) else Asked()
+    return _READERS[protocol](request) if isinstance(request, dict) else ExpectedResponse()
 
 
-def _chat(body: dict[str, Json]) -> Asked:
+def _chat(body: dict[str, Json]) -> ExpectedResponse:
     options = obj(body.get("stream_options"))
     tools = objects(body.get("tools"))
     custom = frozenset(text(obj(tool.get("custom")).get("name")) for tool in tools if tool.get("type") == "custom")
     functions = {text(obj(tool.get("function")).get("name")) for tool in tools}
     legacy = {text(function.get("name")) for function in objects(body.get("functions"))}
     stop = body.get("stop")
-    return Asked(
+    return ExpectedResponse(
         known=True,
         body=body,
         model=text(body.get("model")),
@@ -63,11 +63,11 @@ def _chat(body: dict[str, Json]) -> Asked:
     )
 
 
-def _messages(body: dict[str, Json]) -> Asked:
+def _messages(body: dict[str, Json]) -> ExpectedResponse:
     tools = objects(body.get("tools"))
     choice = obj(body.get("tool_choice"))
     provider_names = any(not isinstance(tool.get("name"), str) for tool in tools) or bool(body.get("mcp_servers"))
-    return Asked(
+    return ExpectedResponse(
         known=True,
         body=body,
         model=text(body.get("model")),
@@ -79,7 +79,7 @@ def _messages(body: dict[str, Json]) -> Asked:
     )
 
 
-def _responses(body: dict[str, Json]) -> Asked:
+def _responses(body: dict[str, Json]) -> ExpectedResponse:
     tools = objects(body.get("tools"))
     top = {text(tool.get("name")) for tool in tools if tool.get("type") in ("function", "custom")}
     spaces = [
@@ -89,7 +89,7 @@ def _responses(body: dict[str, Json]) -> Asked:
         for inner in objects(tool.get("tools"))
     ]
     inner_names = [name for name, _ in spaces]
-    return Asked(
+    return ExpectedResponse(
         known=True,
         body=body,
         model=text(body.get("model")),

@@ -12,7 +12,7 @@ from trilogue.errors import UpstreamProtocolError
 from trilogue.jsontext.surrogates import has_halves
 from trilogue.jsontext.text import parse
 from trilogue.lint.chat import ChatStream
-from trilogue.lint.expected import Asked, asked
+from trilogue.lint.expected import ExpectedResponse, asked
 from trilogue.lint.findings import Finding, Report
 from trilogue.lint.foreign import check_foreign_names
 from trilogue.lint.framing import Framer, is_utf8
@@ -27,7 +27,7 @@ _KEEPALIVES = ("ping", "keepalive")
 class _Checker(Interface):
     """The rules of one protocol."""
 
-    def __init__(self, report: Report, asked: Asked) -> None: ...
+    def __init__(self, report: Report, asked: ExpectedResponse) -> None: ...
 
     def event(self, name: str, data: dict[str, Json]) -> None:
         """One event with a JSON object."""

@@ -7,7 +7,7 @@ from typing import Any
 from trilogue.model import Tier
 from trilogue.profiles.levels import levels
 from trilogue.profiles.profile import FIRST_VERSION
-from trilogue.profiles.row import ANY_VENDOR, Row
+from trilogue.profiles.row import ANY_VENDOR, ProfileRow
 
 _ALL = ""
 _OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
@@ -25,7 +25,7 @@ CORE: dict[str, Any] = {
 """what servers differ in that take no more than the common core of Chat Completions"""
 
 ROWS = (
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat responses",
         models=_NO_REASONING,
@@ -34,7 +34,7 @@ ROWS = (
         sure="choice",
         example="llama-3.1-8b",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat responses",
         models=_ALL,
@@ -43,7 +43,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=_OTHERS,
         protocols="chat",
         models=_ALL,
@@ -53,7 +53,7 @@ ROWS = (
         sources=("earendil-works/pi#1048", "eclipse-theia/theia#15144", "OpenCoworkAI/open-codesign#316"),
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat",
         models=_ALL,
@@ -62,7 +62,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="responses",
         models=_ALL,
@@ -71,7 +71,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=_OTHERS,
         protocols="responses",
         models=_ALL,
@@ -80,7 +80,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=f"openai azure {_OTHERS}".replace("anthropic ", ""),
         protocols="messages",
         models=_ALL,
@@ -96,7 +96,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="messages",
         models=_ALL,

@@ -1,6 +1,6 @@
 """Which provider and upstream model a model name means: pure decisions, made from names only."""
 
-from trilogue.routing.defaults import Provider
+from trilogue.routing.defaults import RoutableProvider
 from trilogue.routing.errors import MAX_MODEL_NAME, BadPattern, NoRoute, check_model_name
 from trilogue.routing.router import Resolution, Router, Upstream
 from trilogue.routing.routes import Route, RouteTarget, find_problems
@@ -9,8 +9,8 @@ __all__ = [
     "MAX_MODEL_NAME",
     "BadPattern",
     "NoRoute",
-    "Provider",
     "Resolution",
+    "RoutableProvider",
     "Route",
     "RouteTarget",
     "Router",

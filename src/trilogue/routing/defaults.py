@@ -10,7 +10,7 @@ from msgspec import Struct
 from trilogue.model import Protocol
 
 
-class Provider(Struct, frozen=True):
+class RoutableProvider(Struct, frozen=True):
     """What routing knows about a provider. `models`: the ids that it is known to serve."""
 
     name: str
@@ -32,7 +32,7 @@ class Family(Struct, frozen=True):
     names: tuple[str, ...]
     protocol: Protocol | None = None
 
-    def choose(self, providers: Sequence[Provider], client: Protocol | None) -> Provider | None:
+    def choose(self, providers: Sequence[RoutableProvider], client: Protocol | None) -> RoutableProvider | None:
         """The provider for this family, or None."""
         named = [provider for name in self.names for provider in providers if _belongs(provider.name, name)]
         if named:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trilogue.model import Protocol
-from trilogue.routing.defaults import FAMILIES, Provider
+from trilogue.routing.defaults import FAMILIES, RoutableProvider
 from trilogue.routing.errors import NoRoute, check_model_name
 from trilogue.routing.routes import CompiledRoute, Route, find_problems
 
@@ -36,7 +36,7 @@ class Router:
 
     def __init__(
         self,
-        providers: Sequence[Provider],
+        providers: Sequence[RoutableProvider],
         aliases: Mapping[str, str] | None = None,
         routes: Sequence[Route] = (),
         default: str | None = None,
@@ -117,7 +117,9 @@ def _matched(via: str, rule: str) -> str:
     return via if rule == _PREFIX else f"{via}, {rule}"
 
 
-def _served(aliases: Mapping[str, str], routes: Sequence[Route], providers: Sequence[Provider]) -> tuple[str, ...]:
+def _served(
+    aliases: Mapping[str, str], routes: Sequence[Route], providers: Sequence[RoutableProvider]
+) -> tuple[str, ...]:
     families = [family.label for family in FAMILIES if family.choose(providers, None)]
     listed = [model for provider in providers for model in provider.models]
     prefixes = [f"{provider.name}/<model>" for provider in providers]

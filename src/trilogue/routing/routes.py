@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from trilogue.routing.defaults import Provider
+from trilogue.routing.defaults import RoutableProvider
 from trilogue.routing.errors import BadPattern, name_fault
 from trilogue.routing.patterns import Kind, check_template, compile_match, expand, kind_of
 
@@ -83,7 +83,7 @@ Problem = tuple[str, str]
 
 
 def find_problems(
-    providers: Sequence[Provider], aliases: Mapping[str, str], routes: Sequence[Route], default: str | None
+    providers: Sequence[RoutableProvider], aliases: Mapping[str, str], routes: Sequence[Route], default: str | None
 ) -> list[Problem]:
     """All problems, as (path, text)."""
     names = [provider.name for provider in providers]

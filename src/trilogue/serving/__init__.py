@@ -2,7 +2,7 @@
 
 from trilogue.serving.connection import Refusal
 from trilogue.serving.listener import App, Listener
-from trilogue.serving.request import BodyEncoded, Request
+from trilogue.serving.request import BodyEncoded, HttpRequest
 from trilogue.serving.responder import Headers, Responder, header_lines
 from trilogue.serving.upload import BodyBroken, BodyTooLarge, BodyTooSlow, ClientGone
 
@@ -14,9 +14,9 @@ __all__ = [
     "BodyTooSlow",
     "ClientGone",
     "Headers",
+    "HttpRequest",
     "Listener",
     "Refusal",
-    "Request",
     "Responder",
     "header_lines",
 ]

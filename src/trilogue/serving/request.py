@@ -40,7 +40,7 @@ def _nothing() -> None:
     """Nobody minds."""
 
 
-class Request:
+class HttpRequest:
     """`body`: all of it, or how it comes in. `on_gone` is called if the client leaves before it has its answer."""
 
     __slots__ = ("_body", "head", "headers", "on_gone", "task")

@@ -58,7 +58,7 @@ _LAST = b"0\r\n\r\n"
 _BODILESS = frozenset({204, 304})
 
 
-class Line(Protocol):
+class ClientLink(Protocol):
     """What an answer needs of its connection."""
 
     keep_alive: bool
@@ -90,7 +90,7 @@ class Responder:
         "status",
     )
 
-    def __init__(self, line: Line, *, chunked: bool, bodiless: bool) -> None:
+    def __init__(self, line: ClientLink, *, chunked: bool, bodiless: bool) -> None:
         self._line = line
         self.chunked = chunked
         """the client knows HTTP/1.1, in which the end of a body can be told without closing"""

@@ -14,7 +14,7 @@ TOLD = hasattr(socket, "TCP_INFO")
 """whether the system tells"""
 
 
-class Patience:
+class SilentClient:
     """Gives up a client that takes nothing of what it was sent; one that reads slowly is waited for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

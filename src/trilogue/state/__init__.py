@@ -11,6 +11,6 @@ warning in the log, and never a request. `load_into` and `write_now` are for com
 
 from trilogue.state.clock import steady_time
 from trilogue.state.offline import StateError, load_into, write_now
-from trilogue.state.sync import FILE_NAME, Keeper, Succession
+from trilogue.state.sync import FILE_NAME, PoolSuccessor, StateSync
 
-__all__ = ["FILE_NAME", "Keeper", "StateError", "Succession", "load_into", "steady_time", "write_now"]
+__all__ = ["FILE_NAME", "PoolSuccessor", "StateError", "StateSync", "load_into", "steady_time", "write_now"]

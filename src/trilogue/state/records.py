@@ -72,7 +72,7 @@ BASE = "base"
 Key = tuple[str, str]
 
 
-class Tallies:
+class Counters:
     """The counts of all other processes, by account."""
 
     def __init__(self) -> None:

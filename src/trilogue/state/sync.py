@@ -21,11 +21,11 @@ import structlog
 
 from trilogue.pool import Change, Pools, Tally
 from trilogue.state.file import FAILURES, StateFile, newest, primary_code, read_since
-from trilogue.state.records import Tallies, merge, to_change, to_notes, worker_of
+from trilogue.state.records import Counters, merge, to_change, to_notes, worker_of
 from trilogue.state.writer import Writer, put_aside
 
 
-class Succession:
+class PoolSuccessor:
     """`retired`: pools of earlier configurations whose requests still run, the oldest first."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ START_TIMEOUT = 1.0
 FILE_NAME = "pool.db"
 
 
-class Keeper:
+class StateSync:
     """The link between pools and a state file. Made inside the worker process; used from its event loop."""
 
     def __init__(self, pools: Pools, path: Path, now: float) -> None:
@@ -115,8 +115,8 @@ class Keeper:
         self._counted_at = now
         self._reopen_at = 0.0
         self._warned = False
-        self._tallies = Tallies()
-        self._earlier = Succession()
+        self._tallies = Counters()
+        self._earlier = PoolSuccessor()
         self._inode: int | None = None
         put_aside(self._file)  # some damage would only be found much later, or never
         self._look(now, START_TIMEOUT)

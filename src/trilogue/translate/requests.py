@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest
 from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
-from trilogue.protocols.codec import Outgoing, Target
+from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import without_billing
-from trilogue.translate.content.foreign import Foreign
 from trilogue.translate.content.history import PROMPTS, History, is_plain, prompts_by_user
 from trilogue.translate.content.repair import refuse_broken_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
+from trilogue.translate.foreign import Foreign
 from trilogue.translate.reasoning.provenance import Opener
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.unseal import without_sealed
@@ -103,7 +103,7 @@ def fit_own(wire: dict[str, Json], target: Target, ledger: Ledger, *, repair: bo
     codec = CODECS[target.protocol]
     request = codec.decode_request(wire)
     fitted = _repaired(request, ledger) if repair else request
-    out = Outgoing(target.protocol, target.profile, ledger, native=True)
+    out = EncodingContext(target.protocol, target.profile, ledger, native=True)
     fitted = fit_request(fitted, out, target.protocol)
     return wire if fitted is request else codec.encode_request(fitted, target, ledger)
 

@@ -32,9 +32,9 @@ from trilogue.model import (
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, failure_of, too_long
 from trilogue.protocols.stream.reply import Reply
-from trilogue.translate.content.foreign import declare_answer
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
+from trilogue.translate.foreign import declare_answer
 from trilogue.translate.pipeline import Pipeline
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 HeaderPairs = tuple[tuple[str, str], ...]
 
 
-class Timeouts(Struct, frozen=True):
+class UpstreamTimeouts(Struct, frozen=True):
     """Clocks on progress, in seconds; there is none on the whole.
 
     `connect`: until the connection, its TLS and its proxy are ready. `first_byte`: from then until the answer's
@@ -34,7 +34,7 @@ class UpstreamRequest(Struct):
     url: str
     headers: HeaderPairs
     body: bytes
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    timeouts: UpstreamTimeouts = field(default_factory=UpstreamTimeouts)
 
     def __repr__(self) -> str:
         """Without headers, query and body: they hold secrets."""

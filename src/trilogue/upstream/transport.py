@@ -21,7 +21,7 @@ from itertools import islice
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.dial import dial, tls_context, unverified_context
-from trilogue.upstream.exchange import Exchange
+from trilogue.upstream.exchange import HttpExchange
 from trilogue.upstream.head import request_head
 from trilogue.upstream.interface import UpstreamRequest
 from trilogue.upstream.origin import Origin, parse_proxy, split_url
@@ -122,7 +122,7 @@ class HttpTransport:
         self._idle = Idle() if idle is None else idle
         self._open: set[Connection] = set()
 
-    async def send(self, request: UpstreamRequest) -> Exchange:
+    async def send(self, request: UpstreamRequest) -> HttpExchange:
         """Send it; once more, on a new connection, if a pooled one turns out to be dead."""
         origin, target = split_url(request.url)
         if self._forwarded and not origin.tls:
@@ -148,7 +148,7 @@ class HttpTransport:
         # Let the event loop close the sockets.
         await asyncio.sleep(0)
 
-    def _checked(self, exchange: Exchange) -> Exchange:
+    def _checked(self, exchange: HttpExchange) -> HttpExchange:
         """An answer that the caller can have: its head has come, and is about what was asked for."""
         if exchange.error is not None and not exchange.status:
             raise copy(exchange.error)
@@ -188,7 +188,7 @@ class HttpTransport:
         self._idle.drop(origin, connection)
 
 
-def _was_over(exchange: Exchange) -> bool:
+def _was_over(exchange: HttpExchange) -> bool:
     """Tell whether the upstream had ended a connection that was used before, so that it has not seen this request.
 
     It closed it while we wrote, a keep-alive connection's usual end (RFC 9112 §9.3.1), or said that it closes because

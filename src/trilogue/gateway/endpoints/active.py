@@ -7,7 +7,7 @@ import asyncio
 DRAINING = "draining"
 
 
-class Running:
+class ActiveRequests:
     """All running requests of one process, each with what it uses."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json
 from trilogue.pool import Account, Pool, Pools
-from trilogue.serving import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, Request, Responder
+from trilogue.serving import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, HttpRequest, Responder
 from trilogue.state import steady_time
 
 ANSWER_SECONDS = 1.0
@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(Decisions).decode
 log = structlog.get_logger("trilogue.admin")
 
 
-class Siblings:
+class OtherWorkers:
     """`folder`: where the sockets are; None if there is only this worker."""
 
     def __init__(self, folder: Path | None, tell: Tell) -> None:
@@ -109,14 +109,14 @@ CHANGES: dict[str, Change] = {
 }
 
 
-class Admin:
+class AdminApi:
     """The application. `services`: those of now, which a reload replaces. `folder`: where to find the other workers."""
 
     def __init__(self, services: Callable[[], Services], folder: Path | None = None) -> None:
         self._services = services
-        self.siblings = Siblings(folder, self._own)
+        self.siblings = OtherWorkers(folder, self._own)
 
-    async def __call__(self, request: Request, responder: Responder) -> None:
+    async def __call__(self, request: HttpRequest, responder: Responder) -> None:
         """One request."""
         try:
             status, body = await self._answer(request)
@@ -129,7 +129,7 @@ class Admin:
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
         responder.reply(status, headers, dump(body))
 
-    async def _answer(self, request: Request) -> Reply:
+    async def _answer(self, request: HttpRequest) -> Reply:
         services = self._services()
         presented = presented_keys(request.headers)
         if services.admin.find(presented) is None or services.keys.find(presented) is not None:
@@ -169,7 +169,7 @@ class Admin:
         return [] if decision is None else [decision.as_dict()]
 
 
-async def _change(request: Request, services: Services, name: str, action: str) -> Reply:
+async def _change(request: HttpRequest, services: Services, name: str, action: str) -> Reply:
     pools = services.pools
     found = pools.find(name)
     if not found:

@@ -15,10 +15,10 @@ import structlog
 
 from trilogue.errors import TrilogueError
 from trilogue.gateway.endpoints import count_tokens, generate, models
-from trilogue.gateway.endpoints.active import DRAINING, Running
+from trilogue.gateway.endpoints.active import DRAINING, ActiveRequests
 from trilogue.gateway.log.record import Record
 from trilogue.gateway.request.admission import Admission, Handler, admit
-from trilogue.gateway.request.context import Visit
+from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import error_reply, failure_from, plain_failure, raw_headers
 from trilogue.gateway.setup.access import preflight_headers
 from trilogue.gateway.setup.services import Services
@@ -31,7 +31,7 @@ from trilogue.serving import (
     BodyTooSlow,
     ClientGone,
     Headers,
-    Request,
+    HttpRequest,
     Responder,
     header_lines,
 )
@@ -96,12 +96,12 @@ class Gateway:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.running = Running()
+        self.running = ActiveRequests()
         # Unique without asking the system for randomness each time; nothing depends on nobody guessing one.
         self._id_prefix = f"req_{secrets.token_hex(8)}"
         self._numbers = count(1)
 
-    async def __call__(self, request: Request, responder: Responder) -> None:
+    async def __call__(self, request: HttpRequest, responder: Responder) -> None:
         """One request, from its head to the last byte of its answer."""
         entry = request.head.note
         if not isinstance(entry, Admission) or entry.services is not self.services:
@@ -118,7 +118,7 @@ class Gateway:
             path=entry.shown,
             key=entry.key.name if entry.key else "",
         )
-        visit = Visit(request=request, responder=responder, entry=entry, record=record, request_id=request_id)
+        visit = RequestContext(request=request, responder=responder, entry=entry, record=record, request_id=request_id)
         tasks, task = self.running.tasks, request.task
         tasks[task] = entry.services
         try:
@@ -135,7 +135,7 @@ class Gateway:
             record.status = responder.status or CLIENT_CLOSED
             record.write(responder.since)
 
-    def _look(self, request: Request, responder: Responder) -> Admission | None:
+    def _look(self, request: HttpRequest, responder: Responder) -> Admission | None:
         """A head that was not seen before, or not with this configuration. None: it is answered already."""
         known = _KNOWN.get((request.method, request.path))
         if known is not None:
@@ -150,7 +150,7 @@ class Gateway:
             request.head.note = entry
         return entry
 
-    def _open_path(self, request: Request, responder: Responder, path: str) -> bool:
+    def _open_path(self, request: HttpRequest, responder: Responder, path: str) -> bool:
         """What needs no key and no body: probes, preflights, the root."""
         if request.method == "OPTIONS":
             headers = preflight_headers(request.headers, keys_required=bool(self.services.keys))
@@ -166,7 +166,7 @@ class Gateway:
             return False
         return True
 
-    def _route(self, request: Request, path: str) -> tuple[Handler, Protocol]:
+    def _route(self, request: HttpRequest, path: str) -> tuple[Handler, Protocol]:
         method = "GET" if request.method == "HEAD" else request.method
         handler, client = ROUTES.get((method, path), (None, None))
         if handler is None and method == "GET" and path.startswith("/models/"):
@@ -174,7 +174,7 @@ class Gateway:
         return handler or _unknown, client or client_of(request, path)
 
 
-def _told(visit: Visit, error: BaseException) -> bool:
+def _told(visit: RequestContext, error: BaseException) -> bool:
     """Answer with what has ended the handling of a request; False if it is none of ours to end.
 
     A shutdown does not wait for ever, but it says so.
@@ -197,14 +197,14 @@ def _told(visit: Visit, error: BaseException) -> bool:
     return True
 
 
-def client_of(request: Request, path: str) -> Protocol:
+def client_of(request: HttpRequest, path: str) -> Protocol:
     """Whose client this is, where the path does not say it."""
     headers = request.headers
     anthropic = "anthropic-version" in headers or ("x-api-key" in headers and "authorization" not in headers)
     return owner(path) or (Protocol.MESSAGES if anthropic else Protocol.CHAT)
 
 
-async def _unknown(visit: Visit) -> None:
+async def _unknown(visit: RequestContext) -> None:
     """No such path, or no such method on it."""
     request = visit.request
     allowed = _METHODS.get(visit.entry.path)

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
 from trilogue.gateway.request.call import read_asked, with_model
-from trilogue.gateway.request.context import Visit
+from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import error_headers
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
 from trilogue.gateway.request.outbound import own_body
 from trilogue.gateway.request.routing import read_large, targets_of, watching
 from trilogue.gateway.response.relay import JSON_HEADERS, MAX_ERROR_BYTES, error_body, loss_header
 from trilogue.gateway.setup.headers import with_query
-from trilogue.gateway.setup.provider import Account, Provider
+from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
@@ -44,7 +44,7 @@ _NOT_COUNTED = {
 }  # fmt: skip
 
 
-class Count(Struct, frozen=True):
+class TokenCount(Struct, frozen=True):
     """A count, and the upstream's own answer where the client speaks its protocol."""
 
     tokens: int
@@ -52,7 +52,7 @@ class Count(Struct, frozen=True):
     native: bytes | None = None
 
 
-async def handle(visit: Visit) -> None:
+async def handle(visit: RequestContext) -> None:
     """One count."""
     body = await visit.request.body(visit.entry.services.limits.max_body_bytes)
     large = len(body) > LARGE_BYTES
@@ -83,15 +83,15 @@ class _Asked(NamedTuple):
     model: str
 
 
-def _estimated(visit: Visit, body: bytes) -> Count:
+def _estimated(visit: RequestContext, body: bytes) -> TokenCount:
     ledger = Ledger()
     ledger.add("count.estimated", "")
     if visit.strict:
         ledger.refuse_if_any()
-    return Count(estimate(parse_request(body)), ledger.losses)
+    return TokenCount(estimate(parse_request(body)), ledger.losses)
 
 
-async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked) -> Count | None:
+async def _counted(visit: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked) -> TokenCount | None:
     """What the upstream counts; None if it cannot."""
     protocol, model = asked
     if len(body) > LARGE_BYTES:
@@ -111,10 +111,12 @@ async def _counted(visit: Visit, body: bytes, provider: Provider, asked: _Asked)
     count = parse_upstream(answer, whole=True).get("input_tokens")
     if not isinstance(count, int):
         return None
-    return Count(count, losses, answer if protocol is visit.entry.client else None)
+    return TokenCount(count, losses, answer if protocol is visit.entry.client else None)
 
 
-def _for_upstream(visit: Visit, body: bytes, provider: Provider, asked: _Asked) -> tuple[bytes, list[Loss]]:
+def _for_upstream(
+    visit: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
+) -> tuple[bytes, list[Loss]]:
     """The body that the upstream gets, and what it lost."""
     protocol, model = asked
     if protocol is not visit.entry.client:
@@ -138,7 +140,9 @@ async def _answered(transport: Transport, request: UpstreamRequest, seconds: flo
         raise UpstreamTimeout(f"there was no complete answer within {seconds:g} s (timeouts.total)") from None
 
 
-def _translated(visit: Visit, body: bytes, provider: Provider, asked: _Asked) -> tuple[bytes, list[Loss]]:
+def _translated(
+    visit: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
+) -> tuple[bytes, list[Loss]]:
     protocol, model = asked
     wire = parse_request(body)
     if visit.entry.client is Protocol.MESSAGES:
@@ -151,7 +155,9 @@ def _translated(visit: Visit, body: bytes, provider: Provider, asked: _Asked) ->
     return dump(counted), up.losses
 
 
-def _request(visit: Visit, provider: Provider, account: Account, body: bytes, asked: _Asked) -> UpstreamRequest:
+def _request(
+    visit: RequestContext, provider: UpstreamProvider, account: UpstreamAccount, body: bytes, asked: _Asked
+) -> UpstreamRequest:
     protocol, model = asked
     url = provider.url(protocol, PATHS[protocol])
     headers = visit.entry.hop
@@ -163,7 +169,7 @@ def _request(visit: Visit, provider: Provider, account: Account, body: bytes, as
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
 
 
-async def _reply(visit: Visit, count: Count) -> None:
+async def _reply(visit: RequestContext, count: TokenCount) -> None:
     body: dict[str, Json] = {"input_tokens": count.tokens}
     if visit.entry.client is Protocol.RESPONSES:
         body = {"object": "response.input_tokens", **body}

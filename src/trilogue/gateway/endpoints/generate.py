@@ -11,18 +11,18 @@ from functools import partial
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.endpoints.active import DRAINING
 from trilogue.gateway.log.lines import sane
-from trilogue.gateway.request.call import Asked, Call, read_asked
-from trilogue.gateway.request.context import Visit
+from trilogue.gateway.request.call import Call, ReadBody, read_asked
+from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import failure_from, plain_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.request.routing import GONE, read_large, targets_of
 from trilogue.gateway.response.attempts import first_that_answers
 from trilogue.gateway.response.relay import Relay
-from trilogue.gateway.response.timing import LATE, Clocks, Heart
+from trilogue.gateway.response.timing import LATE, KeepAlive, TimeLimits
 from trilogue.serving import ClientGone
 
 
-async def handle(visit: Visit) -> None:
+async def handle(visit: RequestContext) -> None:
     """One completion, streamed or not; watched meanwhile, and ended in the client's own words if it fails."""
     request, responder = visit.request, visit.responder
     body = await request.body(visit.entry.services.limits.max_body_bytes)
@@ -32,13 +32,13 @@ async def handle(visit: Visit) -> None:
         asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict)
     call = _call(visit, asked)
     targets = visit.entry.services.resolved((call.model, call.client)) or await targets_of(visit, call.model)
-    clocks = Clocks(request.task, responder)
+    clocks = TimeLimits(request.task, responder)
     relay = Relay(call, responder, visit.record, visit.entry.services)
     visit.in_band = relay.fail_in_band
     request.on_gone = partial(request.task.cancel, GONE)
     heart = None
     if call.stream:
-        heart = Heart(visit.entry.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
+        heart = KeepAlive(visit.entry.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
     try:
         await first_that_answers(visit, relay, clocks, targets)
     except UpstreamError as error:
@@ -51,7 +51,7 @@ async def handle(visit: Visit) -> None:
             heart.stop()
 
 
-def _call(visit: Visit, asked: Asked) -> Call:
+def _call(visit: RequestContext, asked: ReadBody) -> Call:
     request, entry, record = visit.request, visit.entry, visit.record
     record.model, record.stream = sane(asked.model), asked.stream
     return Call(
@@ -70,14 +70,14 @@ def _call(visit: Visit, asked: Asked) -> Call:
     )
 
 
-def _failed(visit: Visit, relay: Relay, error: UpstreamError) -> None:
+def _failed(visit: RequestContext, relay: Relay, error: UpstreamError) -> None:
     if visit.responder.started or relay.tells_in_band(error):
         relay.fail_in_band(error)
     else:
         visit.refuse(failure_from(error, visit.entry.client))
 
 
-def _cancelled(visit: Visit, relay: Relay, clocks: Clocks, why: str) -> None:
+def _cancelled(visit: RequestContext, relay: Relay, clocks: TimeLimits, why: str) -> None:
     """Cancelled by one of our own: the client left, we are shutting down, or a clock ran out."""
     reasons = {DRAINING: UpstreamFailure(plain_failure(503, "the gateway is shutting down", "unavailable"))}
     if why == GONE:

@@ -9,7 +9,7 @@ import asyncio
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
-from trilogue.gateway.request.context import Visit
+from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import plain_failure
 from trilogue.gateway.request.routing import watching
 from trilogue.gateway.setup.catalog import PATIENCE_SECONDS, Model
@@ -22,14 +22,14 @@ _LARGEST_PAGE = 1000
 _EPOCH = "1970-01-01T00:00:00Z"
 
 
-async def handle_list(visit: Visit) -> None:
+async def handle_list(visit: RequestContext) -> None:
     """The list."""
     with watching(visit):
         models = await all_models(visit.entry.services, _patience(visit))
     visit.reply(_page(models, visit) if visit.entry.client is Protocol.MESSAGES else _openai_list(models))
 
 
-async def handle_one(visit: Visit) -> None:
+async def handle_one(visit: RequestContext) -> None:
     """One of them, by its name, or by its provider's and its own."""
     wanted = visit.entry.path.removeprefix("/models/")
     with watching(visit):
@@ -40,7 +40,7 @@ async def handle_one(visit: Visit) -> None:
         visit.reply(_anthropic(model) if visit.entry.client is Protocol.MESSAGES else _openai(model))
 
 
-def _patience(visit: Visit) -> float | None:
+def _patience(visit: RequestContext) -> float | None:
     """A client waits for those who ask already; a gateway may be what they wait for."""
     return PATIENCE_SECONDS if hops_of(visit.request.headers) else None
 
@@ -108,7 +108,7 @@ def _date(seconds: Json) -> str:
         return _EPOCH
 
 
-def _page(models: list[Model], visit: Visit) -> dict[str, Json]:
+def _page(models: list[Model], visit: RequestContext) -> dict[str, Json]:
     """A page, by the cursors that this shape has."""
     query = {name: values[0] for name, values in parse_qs(visit.request.query.decode("latin-1")).items()}
     ids = [model.id for model in models]

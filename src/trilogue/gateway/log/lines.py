@@ -12,7 +12,7 @@ import structlog
 from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
-from trilogue.gateway.log.output import Sink
+from trilogue.gateway.log.output import LogOutput
 
 MAX_TEXT = 300
 JOURNAL_SECONDS = 0.05
@@ -23,7 +23,7 @@ MAX_BYTES = 256 * 1024
 FINISH_SECONDS = 0.5
 
 
-class Line(Struct, kw_only=True):
+class LogLine(Struct, kw_only=True):
     """One line. What kinds of it add are texts that are made here or were cut with `sane`, numbers and the like."""
 
     event: str
@@ -37,20 +37,20 @@ class Journal:
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
-        self._sink: Sink | None = None
+        self._sink: LogOutput | None = None
         self._most = MAX_BYTES
-        self._lines: list[Line] = []
+        self._lines: list[LogLine] = []
         self._due = False
         """a timer runs that will write what there is"""
 
     def open(self, file: BinaryIO | None) -> None:
         """Write to this file from now on; None: leave everything to the other way."""
         self.flush()
-        self._sink, self._due = Sink(file) if file is not None else None, False
+        self._sink, self._due = LogOutput(file) if file is not None else None, False
         # Workers share the file. Of a pipe only small writes are sure not to be mixed with another's.
         self._most = PIPE_BYTES if self._sink is not None and self._sink.is_pipe else MAX_BYTES
 
-    def write(self, line: Line) -> None:
+    def write(self, line: LogLine) -> None:
         """It must not change any more."""
         if self._sink is None:
             self._tell(line)
@@ -77,7 +77,7 @@ class Journal:
         for piece in self._pieces(lines, data):
             self._put(piece)
 
-    def _pieces(self, lines: Sequence[Line], data: bytes) -> Iterator[bytes]:
+    def _pieces(self, lines: Sequence[LogLine], data: bytes) -> Iterator[bytes]:
         """What is to be written at once, without the lines that take the other way."""
         piece = b""
         for line, written in zip(lines, data.splitlines(keepends=True), strict=True):
@@ -105,7 +105,7 @@ class Journal:
         if data and self._sink is not None:
             self._sink.put(data)
 
-    def _tell(self, line: Line) -> None:
+    def _tell(self, line: LogLine) -> None:
         """The other way, which has a clock of its own."""
         fields = msgspec.to_builtins(line)
         del fields["level"], fields["timestamp"]

@@ -28,7 +28,7 @@ _PAGE = 4096
 log = structlog.get_logger("trilogue.log")
 
 
-class Sink:
+class LogOutput:
     """Writes pieces of whole lines, in order."""
 
     def __init__(self, file: BinaryIO) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 
-from trilogue.gateway.log.lines import Line, journal, sane
+from trilogue.gateway.log.lines import LogLine, journal, sane
 from trilogue.model import Failure, Loss, Usage
 from trilogue.pool import Decision
 
 
-class Record(Line, kw_only=True, eq=False, gc=False):
+class Record(LogLine, kw_only=True, eq=False, gc=False):
     """Filled in as the call goes on."""
 
     event: str = "request"

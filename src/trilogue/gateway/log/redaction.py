@@ -26,7 +26,7 @@ _MOST = 200
 _NAMES = rb"\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{8,}|\b(?:org|proj|acct|wrkspc)[-_][A-Za-z0-9]{12,}"
 
 
-class Blank:
+class Redactor:
     """Blanks some secrets, and whatever else looks like one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:

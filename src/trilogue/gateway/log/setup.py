@@ -16,7 +16,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from trilogue.config import Log
 from trilogue.gateway.log.lines import journal, sane
-from trilogue.gateway.log.output import Sink
+from trilogue.gateway.log.output import LogOutput
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _LONG = frozenset({"exception", "problems"})
@@ -26,7 +26,7 @@ class SafeWriter:
     """Writes lines, or does not: a full disk, a closed pipe or one that nobody reads is no reason to stop."""
 
     def __init__(self, file: TextIO) -> None:
-        self._sink = Sink(file.buffer)
+        self._sink = LogOutput(file.buffer)
 
     def msg(self, message: str) -> None:
         """One line, after those that came before it."""

@@ -13,13 +13,13 @@ from pathlib import Path
 import structlog
 
 from trilogue.config import Config, ConfigError
-from trilogue.gateway.endpoints.admin import Admin
+from trilogue.gateway.endpoints.admin import AdminApi
 from trilogue.gateway.endpoints.app import Gateway, not_http
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.process import resources
 from trilogue.gateway.process.resources import Descriptors
-from trilogue.gateway.setup.pools import Accounts
+from trilogue.gateway.setup.pools import WorkerPools
 from trilogue.gateway.setup.services import Services
 from trilogue.serving import Listener
 
@@ -45,7 +45,9 @@ Build = Callable[[Config], Services]
 class Worker:
     """Serves until it is told to stop. `parent`: the process without which this one must not live."""
 
-    def __init__(self, config: Config, load: Load, build: Build, accounts: Accounts, parent: int | None = None) -> None:
+    def __init__(
+        self, config: Config, load: Load, build: Build, accounts: WorkerPools, parent: int | None = None
+    ) -> None:
         resources.keep_free()  # before there is any thread
         self._load = load
         self._accounts = accounts
@@ -70,7 +72,7 @@ class Worker:
         listeners.append(Listener(self.gateway, not_http))
         await listeners[0].open(sock)
         if self.admin_socket is not None:
-            admin = Admin(lambda: self.gateway.services, self.shared_folder)
+            admin = AdminApi(lambda: self.gateway.services, self.shared_folder)
             self._siblings = await admin.siblings.listen()
             listeners.append(Listener(admin, not_http))
             await listeners[1].open(self.admin_socket)

@@ -17,7 +17,7 @@ from trilogue.gateway.setup.access import ClientKey, cors_headers, is_local_host
 from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Protocol
-from trilogue.serving import Request, header_lines
+from trilogue.serving import HttpRequest, header_lines
 from trilogue.upstream import HeaderPairs
 
 Handler = Callable[[Any], Awaitable[None]]
@@ -57,7 +57,7 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """what tells the next gateway, if the upstream is one, that there was another"""
 
 
-def admit(request: Request, services: Services, handler: Handler, client: Protocol, path: str) -> Admission:
+def admit(request: HttpRequest, services: Services, handler: Handler, client: Protocol, path: str) -> Admission:
     """Look at the head of a request."""
     headers = request.headers
     common = cors_headers(headers, keys_required=bool(services.keys))

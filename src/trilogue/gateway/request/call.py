@@ -53,7 +53,7 @@ class Call(Struct, kw_only=True, gc=False):
     """what was decided for the client before the request was routed"""
 
 
-class Asked(Struct, frozen=True):
+class ReadBody(Struct, frozen=True):
     """A body that means the same to everyone who reads it, and what decides where it goes."""
 
     body: bytes
@@ -62,7 +62,7 @@ class Asked(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def read_asked(body: bytes, only_model: str | None, *, strict: bool) -> Asked:
+def read_asked(body: bytes, only_model: str | None, *, strict: bool) -> ReadBody:
     """What a request asks for. `only_model`: the one that there is, for a request that names none.
 
     Whatever is wrong with the body is the client's mistake, said in one line.
@@ -70,12 +70,12 @@ def read_asked(body: bytes, only_model: str | None, *, strict: bool) -> Asked:
     model, stream = _read_head(body)
     body = _without_doubles(body)
     if model:
-        return Asked(body, model, stream)
+        return ReadBody(body, model, stream)
     if only_model is None or strict:
         raise BadRequest("model is required", path="model")
     fields = _decode_fields(body)
     fields["model"] = Raw(dump(only_model))
-    return Asked(dump(fields), only_model, stream, (Loss("model.defaulted", "model", only_model),))
+    return ReadBody(dump(fields), only_model, stream, (Loss("model.defaulted", "model", only_model),))
 
 
 def _without_doubles(body: bytes) -> bytes:

@@ -12,15 +12,15 @@ from trilogue.gateway.request.admission import Admission
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.jsontext.text import dump
 from trilogue.model import Failure, Json
-from trilogue.serving import Request, Responder
+from trilogue.serving import HttpRequest, Responder
 
 _MODES = ("declare", "strict")
 
 
-class Visit(Struct, kw_only=True, eq=False):
+class RequestContext(Struct, kw_only=True, eq=False):
     """A request that was let in, as `entry` says."""
 
-    request: Request
+    request: HttpRequest
     responder: Responder
     entry: Admission
     record: Record

@@ -10,8 +10,8 @@ import time
 
 from trilogue.errors import ClientError, TrilogueError, UpstreamError
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool.decision.plan import CREDENTIAL, QUOTA
 from trilogue.pool.health.classify import LOOP_TEXT
+from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.failure.agents import FINAL_CODES
 from trilogue.protocols.failure.retry import http_date

@@ -23,7 +23,7 @@ from trilogue.errors import ClientError, StrictLoss, Unsupported
 from trilogue.gateway.request.call import Call, with_model
 from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
-from trilogue.gateway.setup.provider import Account, Provider
+from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import SEAL_PREFIX, Json, Ledger, Loss, Protocol
@@ -91,8 +91,8 @@ class Outbound(Struct, frozen=True, gc=False):
 class Place(Struct, frozen=True, gc=False):
     """Where an attempt goes: provider, account, its model, and what the model is known to refuse."""
 
-    provider: Provider
-    account: Account
+    provider: UpstreamProvider
+    account: UpstreamAccount
     model: str
     remedies: tuple[Remedy, ...] = ()
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trilogue.gateway.request.call import Asked, read_asked
-from trilogue.gateway.request.context import Visit
+from trilogue.gateway.request.call import ReadBody, read_asked
+from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.large_bodies import beside
 from trilogue.routing import NoRoute, Upstream
 from trilogue.serving import ClientGone
@@ -16,7 +16,7 @@ GONE = "client gone"
 
 
 @contextmanager
-def watching(visit: Visit) -> Iterator[None]:
+def watching(visit: RequestContext) -> Iterator[None]:
     """What is done inside ends with ClientGone when the client leaves."""
     task = visit.request.task
     left = []
@@ -38,13 +38,13 @@ def watching(visit: Visit) -> Iterator[None]:
         visit.request.on_gone = _nobody_minds
 
 
-async def read_large(visit: Visit, body: bytes) -> Asked:
+async def read_large(visit: RequestContext, body: bytes) -> ReadBody:
     """As `read_asked`, of a body that takes a while."""
     with watching(visit):
         return await beside(read_asked, body, visit.entry.services.only_model, strict=visit.strict)
 
 
-async def targets_of(visit: Visit, model: str) -> tuple[Upstream, ...]:
+async def targets_of(visit: RequestContext, model: str) -> tuple[Upstream, ...]:
     """Where a model goes: as the routes say, else to a provider that lists it. Raises NoRoute."""
     services, client = visit.entry.services, visit.entry.client
     try:

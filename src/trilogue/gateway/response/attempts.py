@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.context import Visit
+from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped
 from trilogue.gateway.response.relay import Answered, Refused, Relay
-from trilogue.gateway.response.timing import Clocks
+from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Loss, Protocol
-from trilogue.pool import Attempt, Journey, sticky_key
+from trilogue.pool import Attempt, AttemptPlan, sticky_key
 from trilogue.pool.health.classify import REJECTED, as_failure
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.routing import Upstream
@@ -29,7 +29,9 @@ from trilogue.state import steady_time
 from trilogue.translate.learning.remedies import Remedy
 
 
-async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets: Sequence[Upstream]) -> None:
+async def first_that_answers(
+    visit: RequestContext, relay: Relay, clocks: TimeLimits, targets: Sequence[Upstream]
+) -> None:
     """Ask one after the other. Raises what the client must hear if nobody answers."""
     services, call, large = visit.entry.services, relay.call, len(relay.call.body) > LARGE_BYTES
     sticky = await beside(_conversation, call, services, targets) if large else _conversation(call, services, targets)
@@ -71,7 +73,7 @@ async def first_that_answers(visit: Visit, relay: Relay, clocks: Clocks, targets
         visit.record.decision = journey.decision
 
 
-async def _goes_on(relay: Relay, journey: Journey, services: Services, error: UpstreamError) -> bool:
+async def _goes_on(relay: Relay, journey: AttemptPlan, services: Services, error: UpstreamError) -> bool:
     """Tell the journey of a failed attempt, and return whether there may be another one."""
     if await _refused(relay, journey, error):
         return True
@@ -82,7 +84,7 @@ async def _goes_on(relay: Relay, journey: Journey, services: Services, error: Up
     return True
 
 
-async def _waited(journey: Journey, services: Services, now: float) -> Attempt | None:
+async def _waited(journey: AttemptPlan, services: Services, now: float) -> Attempt | None:
     """The next attempt, once an account is back; None if there is nobody to wait for either."""
     step: Attempt | None = None
     while step is None and (pause := journey.pause(now)):
@@ -93,7 +95,7 @@ async def _waited(journey: Journey, services: Services, now: float) -> Attempt |
     return step
 
 
-def _begin(visit: Visit, call: Call, targets: Sequence[Upstream], sticky: str, now: float) -> Journey:
+def _begin(visit: RequestContext, call: Call, targets: Sequence[Upstream], sticky: str, now: float) -> AttemptPlan:
     services = visit.entry.services
     services.sync(now)
     return services.pools.begin(now, visit.request_id, targets, sticky=sticky, tokens=len(call.body) // BYTES_PER_TOKEN)
@@ -107,7 +109,7 @@ def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -
     return ""
 
 
-def _nobody(journey: Journey, refusal: ClientError | None, now: float) -> ClientError | UpstreamFailure:
+def _nobody(journey: AttemptPlan, refusal: ClientError | None, now: float) -> ClientError | UpstreamFailure:
     """Why there is no answer."""
     if refusal is not None and journey.failure is None:
         # Nobody was asked at all: the request cannot be said to any of the targets.
@@ -116,7 +118,7 @@ def _nobody(journey: Journey, refusal: ClientError | None, now: float) -> Client
     return UpstreamFailure(journey.ending(now))
 
 
-def _note(journey: Journey, answered: Answered, client: Protocol) -> None:
+def _note(journey: AttemptPlan, answered: Answered, client: Protocol) -> None:
     """The client has its answer. One that broke off is still a failure of whom it came from."""
     if answered.failure is not None:
         journey.failed(steady_time(), answered.failure, committed=True)
@@ -127,7 +129,7 @@ def _note(journey: Journey, answered: Answered, client: Protocol) -> None:
 
 
 def _upstream_error(
-    caught: UpstreamError | asyncio.CancelledError, relay: Relay, clocks: Clocks
+    caught: UpstreamError | asyncio.CancelledError, relay: Relay, clocks: TimeLimits
 ) -> UpstreamError | None:
     """What the attempt failed with. A clock that ran out on it is a failure like any other; None: it was none."""
     if isinstance(caught, UpstreamFailure):
@@ -137,7 +139,7 @@ def _upstream_error(
     return clocks.taken(caught)
 
 
-async def _refused(relay: Relay, journey: Journey, error: UpstreamError) -> bool:
+async def _refused(relay: Relay, journey: AttemptPlan, error: UpstreamError) -> bool:
     """Whether the attempt failed for a parameter that can be left out: then the next one is the same without it."""
     attempt, step = relay.attempt, journey.decision.attempts[-1]
     if relay.spoken or journey.adjusted or attempt is None or not attempt.adjustable:
@@ -175,7 +177,7 @@ def _remedies(relay: Relay, services: Services, step: Attempt) -> tuple[Remedy, 
     return known
 
 
-async def _attempt(visit: Visit, relay: Relay, clocks: Clocks, step: Attempt) -> Answered:
+async def _attempt(visit: RequestContext, relay: Relay, clocks: TimeLimits, step: Attempt) -> Answered:
     services, record = visit.entry.services, visit.record
     provider = services.providers[step.provider]
     account = provider.accounts[step.account]

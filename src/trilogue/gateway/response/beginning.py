@@ -16,7 +16,7 @@ _SPACE = b"\xef\xbb\xbf \r\n"
 _FIELDS = (b"data:", b"event:", b":")
 
 
-class Beginning:
+class ResponseBeginning:
     """An answer to a request for a stream, of which the client has nothing yet. Raises UpstreamError for a web page."""
 
     __slots__ = ("_json", "_size", "bare", "held", "known")

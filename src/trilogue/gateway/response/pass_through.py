@@ -34,7 +34,7 @@ from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
 
 
-class Passage(Interface):
+class StreamPath(Interface):
     """Upstream bytes in, client bytes out. `translate.StreamTranslator` is one, `PassThrough` the other."""
 
     done: bool

@@ -17,20 +17,20 @@ from msgspec import Struct
 
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.log.record import Record, loss_codes, milliseconds
-from trilogue.gateway.log.redaction import Blank
+from trilogue.gateway.log.redaction import Redactor
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import error_headers, upstream_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
 from trilogue.gateway.request.outbound import Outbound
-from trilogue.gateway.response.beginning import Beginning, is_stream
-from trilogue.gateway.response.pass_through import Passage, PassThrough
+from trilogue.gateway.response.beginning import ResponseBeginning, is_stream
+from trilogue.gateway.response.pass_through import PassThrough, StreamPath
 from trilogue.gateway.response.renaming import RenamingPassThrough, renamed
-from trilogue.gateway.response.timing import Progress
+from trilogue.gateway.response.timing import ProgressLimit
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Reasoning, Response, Usage
 from trilogue.pool import reset_delay, with_headers
-from trilogue.protocols.codec import Glance
+from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.decoder import failure_of
 from trilogue.protocols.stream.reply import Reply
@@ -60,7 +60,7 @@ ERROR_SECONDS = 5.0
 AFTERWARDS_SECONDS = 0.5
 AFTERWARDS_BYTES = 64 * 1024
 """what an upstream may still send after its terminal event"""
-_BLANK = Blank()
+_BLANK = Redactor()
 _KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
 
 
@@ -90,7 +90,7 @@ class Relay:
         self.call = call
         self.responder = responder
         self.record = record
-        self.progress: Progress | None = None
+        self.progress: ProgressLimit | None = None
         """the clock on the events of a streaming upstream"""
         self.spoken = False
         """the client has got more of an answer than signs of life: nobody else can answer now"""
@@ -104,9 +104,9 @@ class Relay:
         """for what the account under way must not have told of it"""
         self._services = services
         self._stamped: Stamp | None = None
-        self._passage: Passage | None = None
+        self._passage: StreamPath | None = None
         self._response: UpstreamResponse | None = None
-        self._beginning: Beginning | None = None
+        self._beginning: ResponseBeginning | None = None
         """what the client has not heard of yet; None once it has"""
         self._last = b""
         """the last piece of the answer: it goes out together with the end unless that takes a while"""
@@ -162,7 +162,7 @@ class Relay:
 
     def _told(
         self, body: bytes, upstream: Protocol, attempt: Outbound, streamed: bool
-    ) -> tuple[Glance, bytes, ResponseTranslation | None]:
+    ) -> tuple[ResponseSummary, bytes, ResponseTranslation | None]:
         """A whole answer: what is to be known of it, as the client gets it, and its translation if it needs one."""
         if streamed:
             body = dump(collect_stream(body, protocol=upstream))
@@ -172,11 +172,11 @@ class Relay:
         down = translate_response(
             body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
         )
-        return Glance("", down.response.usage, _is_empty(down.response)), dump(down.body), down
+        return ResponseSummary("", down.response.usage, _is_empty(down.response)), dump(down.body), down
 
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)
-        beginning = self._beginning = Beginning(response)
+        beginning = self._beginning = ResponseBeginning(response)
         self._response = response
         await response.pour(self._pass_on)
         if beginning.bare:
@@ -214,7 +214,7 @@ class Relay:
             self.responder.piece(out, now)
         return False
 
-    def _begin(self, beginning: Beginning, passage: Passage, progress: Progress, data: bytes) -> bool:
+    def _begin(self, beginning: ResponseBeginning, passage: StreamPath, progress: ProgressLimit, data: bytes) -> bool:
         """As `_pass_on`, for an answer of which the client has nothing yet."""
         if not beginning.known and beginning.is_bare(data):
             return True
@@ -225,7 +225,7 @@ class Relay:
         self._say(passage, out)
         return _is_over(passage) or beginning.too_long
 
-    async def _last_words(self, response: UpstreamResponse, passage: Passage) -> None:
+    async def _last_words(self, response: UpstreamResponse, passage: StreamPath) -> None:
         """Once the answer is over, how the upstream goes on is of no interest, nor whether it ends."""
         until, behind = time.monotonic() + AFTERWARDS_SECONDS, 0
         more = True
@@ -241,7 +241,7 @@ class Relay:
                 # Nothing of the answer itself, of which not a letter may change, comes after its end.
                 self._say(passage, self.blank.body(out) if over else out)
 
-    def _say(self, passage: Passage, out: bytes) -> None:
+    def _say(self, passage: StreamPath, out: bytes) -> None:
         """To the client, or for later if no content has come yet."""
         if passage.failed is not None:
             out = self.blank.body(out)
@@ -253,7 +253,7 @@ class Relay:
         if passage.started and beginning.held:
             self._speak(passage)
 
-    def _speak(self, passage: Passage) -> None:
+    def _speak(self, passage: StreamPath) -> None:
         """Content has come, or the answer is over without: from here on the answer is this one."""
         beginning, self._beginning = self._beginning, None
         if beginning is None:
@@ -274,7 +274,7 @@ class Relay:
             self.spoken = True
             self.responder.send(out)
 
-    def _finish(self, passage: Passage, attempt: Outbound) -> Answered:
+    def _finish(self, passage: StreamPath, attempt: Outbound) -> Answered:
         self.record.answered(passage.usage, [*attempt.losses, *passage.losses])
         self.record.empty = passage.finish is not None and not passage.has_content
         failure = self.blank.failure(passage.failed.failure) if passage.failed is not None else None
@@ -326,7 +326,7 @@ class Relay:
             out = codec(self.call.client).encoder(self._own_reply()).encode([Failed(failure)])
         self.responder.end(self._last + out)
 
-    def _passage_for(self, upstream: Protocol, attempt: Outbound) -> Passage:
+    def _passage_for(self, upstream: Protocol, attempt: Outbound) -> StreamPath:
         if attempt.exchange is None:
             return (RenamingPassThrough if attempt.renamed else PassThrough)(upstream, self._reply())
         return StreamTranslator(
@@ -363,13 +363,13 @@ class Relay:
         )
 
 
-def _seen(upstream: Protocol, body: bytes) -> Glance:
+def _seen(upstream: Protocol, body: bytes) -> ResponseSummary:
     """What is passed on as it came. Raises UpstreamError if it is no answer of its protocol."""
     seen = codec(upstream).glance(body)
     if seen is not None:
         return seen
     answer = codec(upstream).decode_response(parse_upstream(body, whole=True))
-    return Glance(answer.id, answer.usage, _is_empty(answer))
+    return ResponseSummary(answer.id, answer.usage, _is_empty(answer))
 
 
 def _is_empty(answer: Response) -> bool:
@@ -388,7 +388,7 @@ async def error_body(response: UpstreamResponse) -> bytes:
         return b""
 
 
-def _is_over(passage: Passage) -> bool:
+def _is_over(passage: StreamPath) -> bool:
     """The answer has come to its end, good or bad. Whether the stream has is another question."""
     return passage.done or passage.finish is not None or passage.failed is not None
 

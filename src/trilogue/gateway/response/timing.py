@@ -22,7 +22,7 @@ KEEPALIVE_SLACK = 0.05
 """how late a sign of life may be, as a part of the interval: all streams share a timer that looks so often at most"""
 
 
-class Heart:
+class KeepAlive:
     """Calls `beat` whenever nothing was written to the client for `interval` seconds, until it is stopped."""
 
     def __init__(self, interval: float, last_write: Callable[[], float], beat: Callable[[], None]) -> None:
@@ -45,7 +45,7 @@ class Heart:
         self._deadlines.add(self._look, due)
 
 
-class Progress:
+class ProgressLimit:
     """How long a streaming upstream may go on without an event. Bytes and pings are no events.
 
     While the client is busy it is the client that we wait for, so the upstream cannot be blamed.
@@ -89,7 +89,7 @@ class Progress:
 LATE = "out of time"
 
 
-class Clocks:
+class TimeLimits:
     """What a call may take. When a clock runs out the call is cancelled, and `error` says which one it was."""
 
     def __init__(self, task: asyncio.Task[None], client: Responder) -> None:
@@ -101,16 +101,16 @@ class Clocks:
         self._over = False
         """it was the clock of the whole call: there is no time for another attempt"""
         self._deadlines = deadlines(task.get_loop())
-        self._progress: Progress | None = None
+        self._progress: ProgressLimit | None = None
 
     def limit(self, seconds: float) -> None:
         """So long may the whole call take, from its start. Each target may have a limit of its own."""
         self._total = seconds
         self._deadlines.add(self._expire, self._started + seconds)
 
-    def streaming(self, first_event: float, between_events: float) -> Progress:
+    def streaming(self, first_event: float, between_events: float) -> ProgressLimit:
         """The headers of a stream are here: now its first event is due."""
-        self._progress = Progress(self._expired, self._client, first_event, between_events)
+        self._progress = ProgressLimit(self._expired, self._client, first_event, between_events)
         return self._progress
 
     def attempted(self) -> None:

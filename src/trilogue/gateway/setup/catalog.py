@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from trilogue.errors import TrilogueError, UpstreamProtocolError
 from trilogue.gateway.setup.headers import HOPS
-from trilogue.gateway.setup.provider import Account, Provider
+from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.jsontext.text import parse_upstream
 from trilogue.model import Json, Protocol
-from trilogue.upstream import Timeouts, UpstreamRequest
+from trilogue.upstream import UpstreamRequest, UpstreamTimeouts
 
 TTL_SECONDS = 300.0
 RETRY_SECONDS = 15.0
@@ -24,7 +24,7 @@ RETRY_SECONDS = 15.0
 MAX_LIST_BYTES = 4 * 1024 * 1024
 LIST_SECONDS = 10.0
 """what a list may take as a whole: requests for models that no route knows wait for it"""
-_CLOCKS = Timeouts(connect=3.0, first_byte=5.0, between=5.0)
+_CLOCKS = UpstreamTimeouts(connect=3.0, first_byte=5.0, between=5.0)
 """who asks for the list is waiting for it"""
 PATIENCE_SECONDS = 1.0
 """how long a gateway waits while another asks: in a circle the one who asks waits for it, too"""
@@ -39,7 +39,7 @@ class Model(Struct, frozen=True):
     native: dict[str, Json] = {}
 
 
-class _Kept:
+class _CachedModels:
     """What is known of one provider."""
 
     def __init__(self) -> None:
@@ -52,16 +52,16 @@ class Catalog:
     """The upstreams' lists, kept for a while."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _CachedModels] = {}
 
-    async def models(self, provider: Provider, patience: float | None = None) -> list[Model]:
+    async def models(self, provider: UpstreamProvider, patience: float | None = None) -> list[Model]:
         """A provider's models: those of the configuration if it names any, else what the provider says.
 
         `patience`: how long to wait for another who is asking already; then what was known before counts.
         """
         if provider.models:
             return [Model(name, provider.name) for name in provider.models]
-        kept = self._kept.setdefault(provider.name, _Kept())
+        kept = self._kept.setdefault(provider.name, _CachedModels())
         if time.monotonic() < kept.until:
             return kept.models
         try:
@@ -76,7 +76,7 @@ class Catalog:
             kept.asking.release()
         return kept.models
 
-    async def offering(self, model: str, providers: Iterable[Provider]) -> list[Provider]:
+    async def offering(self, model: str, providers: Iterable[UpstreamProvider]) -> list[UpstreamProvider]:
         """Those of the providers that list this model."""
         asked = list(providers)
         lists = await asyncio.gather(*map(self.models, asked))
@@ -87,7 +87,7 @@ class Catalog:
         ]
 
 
-async def _refresh(provider: Provider, kept: _Kept) -> None:
+async def _refresh(provider: UpstreamProvider, kept: _CachedModels) -> None:
     try:
         async with asyncio.timeout(LIST_SECONDS):
             kept.models = await _ask(provider)
@@ -96,7 +96,7 @@ async def _refresh(provider: Provider, kept: _Kept) -> None:
         kept.until = time.monotonic() + RETRY_SECONDS
 
 
-async def _ask(provider: Provider) -> list[Model]:
+async def _ask(provider: UpstreamProvider) -> list[Model]:
     with provider.borrow() as (account, transport):
         response = await transport.send(_request(provider, account))
         try:
@@ -113,7 +113,7 @@ async def _ask(provider: Provider) -> list[Model]:
     ]
 
 
-def _request(provider: Provider, account: Account) -> UpstreamRequest:
+def _request(provider: UpstreamProvider, account: UpstreamAccount) -> UpstreamRequest:
     headers = {"accept": "application/json", **account.headers}
     if not account.official:
         headers[HOPS] = "1"

@@ -19,7 +19,7 @@ MAX_BYTES = 64 * 1024 * 1024
 TTL_SECONDS = 3600.0
 
 
-class _Kept(Struct, frozen=True):
+class _StoredItem(Struct, frozen=True):
     body: bytes
     until: float
 
@@ -28,7 +28,7 @@ class ItemStore:
     """Items by owner and id; the oldest go first."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], _StoredItem] = OrderedDict()
         self._max_bytes = max_bytes
         self._bytes = 0
 
@@ -36,7 +36,7 @@ class ItemStore:
         """Keep the items of one answer."""
         for item in items:
             if isinstance(item, dict) and isinstance(item.get("id"), str):
-                self._keep((owner, item["id"]), _Kept(dump(item), now + TTL_SECONDS))
+                self._keep((owner, item["id"]), _StoredItem(dump(item), now + TTL_SECONDS))
         while self._kept and (self._bytes > self._max_bytes or next(iter(self._kept.values())).until < now):
             _, old = self._kept.popitem(last=False)
             self._bytes -= len(old.body)
@@ -62,7 +62,7 @@ class ItemStore:
             return item
         return self.get(owner, str(item.get("id")), now) or item
 
-    def _keep(self, key: tuple[str, str], kept: _Kept) -> None:
+    def _keep(self, key: tuple[str, str], kept: _StoredItem) -> None:
         old = self._kept.pop(key, None)
         self._bytes += len(kept.body) - (len(old.body) if old else 0)
         self._kept[key] = kept

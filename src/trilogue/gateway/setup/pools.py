@@ -7,10 +7,10 @@ from random import SystemRandom
 
 from trilogue.config import Config
 from trilogue.pool import Pools
-from trilogue.state import Keeper, Succession, steady_time
+from trilogue.state import PoolSuccessor, StateSync, steady_time
 
 
-class Accounts:
+class WorkerPools:
     """The pools as they are now. `file`: where their state is kept if the configuration wants that.
 
     `passing`: a file that does not outlive the gateway, by which several workers agree where nothing is to be kept.
@@ -20,9 +20,9 @@ class Accounts:
         self._file = file
         self._passing = passing
         self._open: Path | None = None
-        self._keeper: Keeper | None = None
+        self._keeper: StateSync | None = None
         self._pools: Pools | None = None
-        self._earlier = Succession()
+        self._earlier = PoolSuccessor()
         """for pools without a keeper, which sees to it itself"""
 
     def take(self, config: Config) -> Pools:
@@ -37,7 +37,7 @@ class Accounts:
         if wanted != self._open:
             self.close()
         if wanted is not None and self._keeper is None:
-            self._open, self._keeper = wanted, Keeper(pools, wanted, now)
+            self._open, self._keeper = wanted, StateSync(pools, wanted, now)
         self._pools = pools
         return pools
 

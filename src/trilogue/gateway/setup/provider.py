@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 
-from trilogue.config import Provider as ProviderConfig
+from trilogue.config import ProviderSettings as ProviderConfig
+from trilogue.config import ProviderTimeouts as Clocks
 from trilogue.config import Secret
-from trilogue.config import Timeouts as Clocks
 from trilogue.config.network import OFFICIAL, endpoint
 from trilogue.errors import UpstreamFailure
-from trilogue.gateway.log.redaction import Blank
+from trilogue.gateway.log.redaction import Redactor
 from trilogue.gateway.setup.headers import HOPS
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool import Ask, Pool
+from trilogue.pool import AccountRequest, Pool
 from trilogue.profiles import Profile
 from trilogue.state import steady_time
-from trilogue.upstream import HeaderPairs, Timeouts, Transport
+from trilogue.upstream import HeaderPairs, Transport, UpstreamTimeouts
 
 GRACE_SECONDS = 0.5
 KNOWN_MODELS = 256
@@ -32,7 +32,7 @@ TransportFor = Callable[[ProviderConfig, str | None], Transport]
 """the way out of a provider: directly, or through the egress proxy with this URL"""
 
 
-class Account:
+class UpstreamAccount:
     """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
 
     __slots__ = ("blank", "headers", "name", "official", "posting", "ways")
@@ -40,7 +40,7 @@ class Account:
     def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], config: ProviderConfig) -> None:
         private = [value.reveal() for value in config.headers.values() if not value.literal]
         self.name = name
-        self.blank = Blank([secret.reveal(), *private] if secret else private)
+        self.blank = Redactor([secret.reveal(), *private] if secret else private)
         """for what goes wrong with it: its key and these values are nobody else's business"""
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
         """those of every request: of its provider, and the one that carries the key if the upstream wants one"""
@@ -64,7 +64,7 @@ class Account:
         return f"Account({self.name})"
 
 
-class Provider:
+class UpstreamProvider:
     """An upstream, ready to be called."""
 
     def __init__(
@@ -77,8 +77,8 @@ class Provider:
         self.models = config.models
         self.clocks = clocks
         waits = max(clocks.first_event, clocks.between_events) + GRACE_SECONDS
-        self.timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=waits)
-        self.stream_timeouts = Timeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
+        self.timeouts = UpstreamTimeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=waits)
+        self.stream_timeouts = UpstreamTimeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
         """of streams, whose events have a clock of their own"""
         self.is_demo = config.is_demo
         self.profile: Callable[[str, Protocol], Profile] = lru_cache(KNOWN_MODELS)(config.profile_for)
@@ -93,17 +93,17 @@ class Provider:
             proxies = own or config.proxies
             return [transport_for(config, proxy.reveal()) for proxy in proxies] or [transport_for(config, None)]
 
-        listed = [Account(one.name, one.key, ways(one.proxies), config) for one in config.accounts]
+        listed = [UpstreamAccount(one.name, one.key, ways(one.proxies), config) for one in config.accounts]
         if not listed:
-            listed = [Account(name, None, ways(()), config)]
+            listed = [UpstreamAccount(name, None, ways(()), config)]
         self.accounts = {account.name: account for account in listed}
         """those that the pool chooses from"""
 
     @contextmanager
-    def borrow(self, model: str = "") -> Iterator[tuple[Account, Transport]]:
+    def borrow(self, model: str = "") -> Iterator[tuple[UpstreamAccount, Transport]]:
         """An account for what is no completion: one that can be used now, for one attempt. UpstreamFailure if none."""
         now = steady_time()
-        lease = self._pool.choose(now, Ask(model=model), desperate=True)
+        lease = self._pool.choose(now, AccountRequest(model=model), desperate=True)
         if lease is None:
             text = "no upstream account can be used now"
             raise UpstreamFailure(Failure(kind=FailureKind.UNAVAILABLE, message=text, code="no_account", status=503))

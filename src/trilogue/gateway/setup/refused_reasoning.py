@@ -20,7 +20,7 @@ _END = 6
 """characters at the end of a value that an error shows at the least"""
 
 
-class Rejected:
+class RefusedReasoning:
     """The values that each account has refused, by how they begin. Lives as long as the process."""
 
     def __init__(self) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trilogue.config import Config
-from trilogue.config import Provider as ProviderConfig
+from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.gateway.setup.access import ClientKey, KeyRing
 from trilogue.gateway.setup.catalog import Catalog
 from trilogue.gateway.setup.items import ItemStore
-from trilogue.gateway.setup.pools import Accounts
-from trilogue.gateway.setup.provider import Provider, TransportFor
-from trilogue.gateway.setup.refused_reasoning import Rejected
+from trilogue.gateway.setup.pools import WorkerPools
+from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
+from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.model import Protocol
 from trilogue.routing import Router, Upstream
 from trilogue.translate.reasoning.seal import Sealer
@@ -23,7 +23,7 @@ from trilogue.upstream import Transport
 MAX_RESOLVED = 1000
 
 
-class Limits(Struct, frozen=True):
+class GatewayLimits(Struct, frozen=True):
     """What the gateway takes, and how often a client hears from it."""
 
     max_body_bytes: int
@@ -33,12 +33,12 @@ class Limits(Struct, frozen=True):
 class Services:
     """Everything that a request needs."""
 
-    def __init__(self, config: Config, transport_for: TransportFor, sealer: Sealer, accounts: Accounts) -> None:
+    def __init__(self, config: Config, transport_for: TransportFor, sealer: Sealer, accounts: WorkerPools) -> None:
         server = config.server
         self.config = config
         self.catalog = Catalog()
         self.items = ItemStore()
-        self.rejected = Rejected()
+        self.rejected = RefusedReasoning()
         self.router: Router = config.router()
         self.only_model = self.router.only_model()
         self._resolved: dict[tuple[str, Protocol], tuple[Upstream, ...]] = {}
@@ -50,7 +50,7 @@ class Services:
         )
         admin = config.admin.key
         self.admin = KeyRing([(ClientKey("admin"), admin.reveal())] if admin else [])
-        self.limits = Limits(server.max_body_bytes, server.keepalive_seconds)
+        self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
         self.pools = accounts.take(config)
         self.sync = accounts.sync
         self._transports: list[Transport] = []
@@ -60,7 +60,7 @@ class Services:
             return self._transports[-1]
 
         self.providers = {
-            name: Provider(name, provider, config.timeouts(name), way, self.pools.pools[name])
+            name: UpstreamProvider(name, provider, config.timeouts(name), way, self.pools.pools[name])
             for name, provider in config.providers.items()
         }
 

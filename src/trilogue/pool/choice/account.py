@@ -50,7 +50,7 @@ MAX_MODELS = 64
 """models that an account can be blocked for at a time; the oldest block gives way"""
 
 
-class Block(NamedTuple):
+class ModelCooldown(NamedTuple):
     """Not for this model until then. `at`: when it failed; what was sent before then says nothing new."""
 
     until: float
@@ -59,7 +59,7 @@ class Block(NamedTuple):
     at: float = 0.0
 
 
-class Ask(Struct):
+class AccountRequest(Struct):
     """What a choice depends on. `tried`: names of accounts that this request has been to. `tokens`: an estimate."""
 
     model: str = ""
@@ -147,7 +147,7 @@ class Account:
         """who has disabled it: the upstream (then a probe may bring it back) or a hand"""
         self.probe_at = 0.0
         self.probes = 0
-        self.models: dict[str, Block] = {}
+        self.models: dict[str, ModelCooldown] = {}
         self.adjust: float | None = None
         self.ok = self.failed = 0
         self.ok_elsewhere = self.failed_elsewhere = 0
@@ -209,7 +209,7 @@ class Account:
             times.append(self.requests.ready_at(now, 1))
         return min((at for at in times if at > now), default=math.inf)
 
-    def block(self, model: str, block: Block) -> None:
+    def block(self, model: str, block: ModelCooldown) -> None:
         """Not for this model for a while."""
         self.models.pop(model, None)
         self.models[model] = block

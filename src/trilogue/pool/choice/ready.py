@@ -18,10 +18,10 @@ from math import inf
 
 from msgspec import Struct
 
-from trilogue.pool.choice.account import Account, Ask
+from trilogue.pool.choice.account import Account, AccountRequest
 
 Entry = tuple[int, float, int, Account]
-Judge = Callable[[Account, float, Ask], int]
+Judge = Callable[[Account, float, AccountRequest], int]
 
 
 class Fit:
@@ -32,7 +32,7 @@ class Fit:
     PARK = 2
 
 
-class Lane:
+class AccountQueue:
     """A queue of accounts."""
 
     __slots__ = ("_heap", "_members")
@@ -51,7 +51,7 @@ class Lane:
             self._members.add(account.index)
             heappush(self._heap, _entry(account))
 
-    def first(self, judge: Judge, now: float, ask: Ask) -> Account | None:
+    def first(self, judge: Judge, now: float, ask: AccountRequest) -> Account | None:
         """The first account that the judge lets pass."""
         heap = self._heap
         aside: list[Entry] = []
@@ -92,7 +92,7 @@ class Skipped(Struct, frozen=True, gc=False):
     model: str = ""
 
 
-class Ready:
+class ReadyAccounts:
     """The queues of one pool."""
 
     def __init__(self, accounts: Sequence[Account]) -> None:
@@ -103,9 +103,9 @@ class Ready:
         """accounts that were found unusable, by index; written when it happens, so that explaining costs nothing"""
         self.short: dict[int, Skipped] = {}
         """accounts that can be used, but have too few tokens left for the request that was last to ask"""
-        self._lane = Lane(accounts)
-        self._by_model: dict[str, Lane] = {}
-        self._last = Lane()
+        self._lane = AccountQueue(accounts)
+        self._by_model: dict[str, AccountQueue] = {}
+        self._last = AccountQueue()
         """accounts that keep failing: used when nobody else is there"""
         self.alarm = inf
         """when `release` has something to do"""
@@ -152,28 +152,28 @@ class Ready:
             return
         if len(self._by_model) >= MAX_LANES:
             del self._by_model[next(iter(self._by_model))]
-        self._by_model[model] = Lane(self.accounts)
+        self._by_model[model] = AccountQueue(self.accounts)
 
     def rebuild(self) -> None:
         """Ranks have fallen: order everyone anew."""
         self.epoch += 1
-        self._lane = Lane(self.accounts)
-        self._by_model = {model: Lane(self.accounts) for model in self._by_model}
+        self._lane = AccountQueue(self.accounts)
+        self._by_model = {model: AccountQueue(self.accounts) for model in self._by_model}
 
-    def obstacle(self, account: Account, now: float, ask: Ask, *, desperate: bool) -> str:
+    def obstacle(self, account: Account, now: float, ask: AccountRequest, *, desperate: bool) -> str:
         """Why an account cannot take this request; empty if it can."""
         if account.name in ask.tried:
             return "tried"
         why = account.obstacle(now) or account.lacks(now, ask.model, ask.tokens)
         return why or ("failing" if not desperate and now < account.soft_until else "")
 
-    def first(self, now: float, ask: Ask, *, desperate: bool) -> Account | None:
+    def first(self, now: float, ask: AccountRequest, *, desperate: bool) -> Account | None:
         """The next one by the strategy; `desperate`: also those that keep failing, if nobody else is there."""
         lane = self._by_model.get(ask.model, self._lane) if self._by_model else self._lane
         found = lane.first(self._fits, now, ask)
         return self._last.first(self._fits_though_failing, now, ask) if found is None and desperate else found
 
-    def _fits(self, account: Account, now: float, ask: Ask) -> int:
+    def _fits(self, account: Account, now: float, ask: AccountRequest) -> int:
         obstacle = account.obstacle(now)
         if obstacle:
             self._park(account, obstacle, now)
@@ -193,7 +193,7 @@ class Ready:
             self.short[account.index] = Skipped(account.name, lack, account.tokens.ready_at(now, ask.tokens))
         return Fit.ASIDE
 
-    def _fits_though_failing(self, account: Account, now: float, ask: Ask) -> int:
+    def _fits_though_failing(self, account: Account, now: float, ask: AccountRequest) -> int:
         obstacle = account.obstacle(now)
         if now >= account.soft_until or obstacle in ("cooling", "disabled"):
             return Fit.PARK

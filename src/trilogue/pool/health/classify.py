@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool.settings import Rule
+from trilogue.pool.settings import RetryRule
 
 
 class Action(StrEnum):
@@ -82,7 +82,7 @@ def _words(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class FailureRow(Struct, frozen=True, kw_only=True):
     """One kind of failure. What is given must fit: one of the statuses, kinds or codes, and the text.
 
     Status 0 is an error inside a stream, which has none: it fits wherever the rest of the row does.
@@ -127,12 +127,14 @@ REJECTED = "reasoning_rejected"
 LOOP_TEXT = _words(r"passed \d+ gateways and goes in a circle")
 """our own words, from a gateway further on"""
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[FailureRow, ...] = (
     # Too large for any account.
-    Row(why="request_too_costly", action=Action.CLIENT, statuses=frozenset({403}), text=_words("estimated cost")),
+    FailureRow(
+        why="request_too_costly", action=Action.CLIENT, statuses=frozenset({403}), text=_words("estimated cost")
+    ),
     # This account has too little for this request; it may have enough for another one, or soon. Behind the others, or
     # every second request would be a retry, and the retry budget would run out with a healthy account beside it.
-    Row(
+    FailureRow(
         why=INSUFFICIENT,
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
@@ -140,15 +142,15 @@ ROWS: tuple[Row, ...] = (
         text=_words("insufficient tokens|upgrade your plan|limit reached"),
     ),
     # Gateways that lead to each other: with another account it would only go round once more.
-    Row(why="gateway_loop", action=Action.CLIENT, statuses=frozenset({508}), text=LOOP_TEXT),
+    FailureRow(why="gateway_loop", action=Action.CLIENT, statuses=frozenset({508}), text=LOOP_TEXT),
     # Reasoning that this upstream cannot verify: signed for another account, or changed on its way.
-    Row(
+    FailureRow(
         why=REJECTED,
         action=Action.STRIP,
         statuses=frozenset({400}),
         codes=frozenset({"invalid_encrypted_content", "invalid_reasoning_signature", "thinking_binding_mismatch"}),
     ),
-    Row(
+    FailureRow(
         why=REJECTED,
         action=Action.STRIP,
         statuses=frozenset({400, 404, 422}),
@@ -160,21 +162,21 @@ ROWS: tuple[Row, ...] = (
     ),
     # Reasoning that should be there and is not: another upstream's turn had none. The rest goes too, and with it what
     # made it necessary.
-    Row(
+    FailureRow(
         why="reasoning_missing",
         action=Action.STRIP,
         statuses=frozenset({400}),
         text=_words(r"without its required '?reasoning|expected `?thinking`? or `?redacted"),
     ),
     # What the request continues is kept by the account that made it, and we no longer know which one that was.
-    Row(
+    FailureRow(
         why="kept_elsewhere",
         action=Action.NEXT,
         statuses=frozenset({400, 404}),
         text=_words(r"(response|conversation) with id .{0,200}not found"),
     ),
     # The account, not the request, whatever the status says.
-    Row(
+    FailureRow(
         why="account_closed",
         action=Action.DISABLE,
         scope=Scope.ACCOUNT,
@@ -182,21 +184,21 @@ ROWS: tuple[Row, ...] = (
             {"organization_on_hold", "account_deactivated", "organization_deactivated", "billing_not_active"}
         ),
     ),
-    Row(
+    FailureRow(
         why="account_closed",
         action=Action.DISABLE,
         scope=Scope.ACCOUNT,
         statuses=frozenset({400, 401, 403}),
         text=_words(r"(organi[sz]ation|account|workspace) (is|has been) (on hold|disabled|deactivated|suspended)"),
     ),
-    Row(
+    FailureRow(
         why="out_of_quota",
         action=Action.COOL,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.QUOTA}),
         least=EXHAUSTED_SECONDS,
     ),
-    Row(
+    FailureRow(
         why="out_of_quota",
         action=Action.COOL,
         scope=Scope.ACCOUNT,
@@ -206,15 +208,17 @@ ROWS: tuple[Row, ...] = (
         ),
         least=EXHAUSTED_SECONDS,
     ),
-    Row(
+    FailureRow(
         why="out_of_money",
         action=Action.COOL,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.BILLING}),
         least=EXHAUSTED_SECONDS,
     ),
-    Row(why="bad_key", action=Action.DISABLE, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.AUTHENTICATION})),
-    Row(
+    FailureRow(
+        why="bad_key", action=Action.DISABLE, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.AUTHENTICATION})
+    ),
+    FailureRow(
         why="bad_key",
         action=Action.DISABLE,
         scope=Scope.ACCOUNT,
@@ -222,14 +226,14 @@ ROWS: tuple[Row, ...] = (
         text=_words(r"(invalid|incorrect) api key|api key not valid"),
     ),
     # OpenAI's limits are per model and its text names the model; other models of this account still work.
-    Row(
+    FailureRow(
         why="rate_limited",
         action=Action.COOL,
         scope=Scope.ACCOUNT_MODEL,
         kinds=frozenset({FailureKind.RATE_LIMIT}),
         text=_words(r"^rate limit reached for \S+ in organization"),
     ),
-    Row(
+    FailureRow(
         why="rate_limited",
         action=Action.COOL,
         scope=Scope.ACCOUNT,
@@ -239,7 +243,7 @@ ROWS: tuple[Row, ...] = (
         least=UNSAID_SECONDS,
         any_model=False,
     ),
-    Row(
+    FailureRow(
         why="rate_limited",
         action=Action.COOL,
         scope=Scope.ACCOUNT,
@@ -247,14 +251,14 @@ ROWS: tuple[Row, ...] = (
         any_model=False,
     ),
     # The model is not there for this account; nothing else is wrong with it.
-    Row(
+    FailureRow(
         why="model_not_found",
         action=Action.COOL,
         scope=Scope.ACCOUNT_MODEL,
         kinds=frozenset({FailureKind.MODEL_NOT_FOUND}),
         delay=MODEL_SECONDS,
     ),
-    Row(
+    FailureRow(
         why="model_not_found",
         action=Action.COOL,
         scope=Scope.ACCOUNT_MODEL,
@@ -264,7 +268,7 @@ ROWS: tuple[Row, ...] = (
         delay=MODEL_SECONDS,
     ),
     # Where we come from is not welcome: another way out may be.
-    Row(
+    FailureRow(
         why="region_refused",
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
@@ -273,29 +277,31 @@ ROWS: tuple[Row, ...] = (
         blame_proxy=True,
     ),
     # Before the first byte nothing is lost: someone else may be luckier.
-    Row(
+    FailureRow(
         why="overloaded",
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.OVERLOADED, FailureKind.UNAVAILABLE}),
         fault=True,
     ),
-    Row(
+    FailureRow(
         why="server_error",
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.SERVER}),
         fault=True,
     ),
-    Row(why="timeout", action=Action.NEXT, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.TIMEOUT}), fault=True),
-    Row(
+    FailureRow(
+        why="timeout", action=Action.NEXT, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.TIMEOUT}), fault=True
+    ),
+    FailureRow(
         why="network",
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.UPSTREAM_CONNECT}),
         fault=True,
     ),
-    Row(
+    FailureRow(
         why="broken_answer",
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
@@ -315,7 +321,7 @@ _OUR_KINDS = {
 }
 
 
-def classify(error: Failure | UpstreamError, rules: Sequence[Rule] = ()) -> Verdict:
+def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) -> Verdict:
     """What a failure before the first byte means."""
     failure = as_failure(error)
     for number, rule in enumerate(rules, 1):
@@ -347,7 +353,7 @@ def as_failure(error: Failure | UpstreamError) -> Failure:
     return Failure(kind=kind, message=str(error), code=error.code)
 
 
-def rule_fits(rule: Rule, failure: Failure) -> bool:
+def rule_fits(rule: RetryRule, failure: Failure) -> bool:
     """Everything that the rule gives must fit."""
     if rule.status is not None and rule.status != failure.status:
         return False
@@ -375,7 +381,7 @@ _RULE_ACTIONS = {
 }
 
 
-def _by_rule(rule: Rule, number: int, failure: Failure) -> Verdict:
+def _by_rule(rule: RetryRule, number: int, failure: Failure) -> Verdict:
     action = _RULE_ACTIONS[rule.action]
     scopes = {Action.COOL: Scope(rule.scope), Action.DISABLE: Scope.ACCOUNT, Action.NEXT: Scope.ACCOUNT}
     return Verdict(

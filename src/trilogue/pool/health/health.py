@@ -16,8 +16,8 @@ from datetime import datetime
 from random import Random
 
 from trilogue.pool.changes import Adjusted, Change, Cooled, Erred, Switched
-from trilogue.pool.choice.account import Account, Block, Lease
-from trilogue.pool.choice.ready import Ready
+from trilogue.pool.choice.account import Account, Lease, ModelCooldown
+from trilogue.pool.choice.ready import ReadyAccounts
 from trilogue.pool.health.classify import Action, Scope, Verdict
 from trilogue.pool.settings import PoolSettings
 
@@ -87,13 +87,13 @@ LONGEST_OUTAGE = 60.0
 FIRST_PROBE = 2.0
 """seconds until a disabled account is tried again if no other one is in use"""
 LONGEST_PROBE = 86_400.0
-_NEVER = Block(0.0, "", 0)
+_NEVER = ModelCooldown(0.0, "", 0)
 
 
 class Health:
     """Health of one provider and its accounts."""
 
-    def __init__(self, provider: str, settings: PoolSettings, ready: Ready, changes: deque[Change]) -> None:
+    def __init__(self, provider: str, settings: PoolSettings, ready: ReadyAccounts, changes: deque[Change]) -> None:
         self.until = 0.0
         """the provider rests until then"""
         self.soft_until = 0.0
@@ -193,7 +193,7 @@ class Health:
                 self.until = until
             self.why = change.why
         elif account is not None and change.model:
-            self._block(account, change.model, Block(until, change.why, change.failures), now)
+            self._block(account, change.model, ModelCooldown(until, change.why, change.failures), now)
         elif account is not None:
             account.failures, account.why = change.failures, change.why
             if change.soft:
@@ -295,7 +295,7 @@ class Health:
         else:
             self._ready.wake(account)
 
-    def _block(self, account: Account, model: str, block: Block, now: float) -> None:
+    def _block(self, account: Account, model: str, block: ModelCooldown, now: float) -> None:
         if block.until <= now:
             account.models.pop(model, None)
             self._ready.wake(account)
@@ -327,7 +327,7 @@ class Health:
         account, model = lease.account, lease.model
         before = account.models.get(model, _NEVER)
         failures = before.failures + 1 if lease.since >= before.at else before.failures
-        block = Block(now + self._delay(verdict, failures, rng), verdict.why, failures, now)
+        block = ModelCooldown(now + self._delay(verdict, failures, rng), verdict.why, failures, now)
         self._block(account, model, block, now)
         self._note(Cooled(self._provider, account.name, model, block.until, False, verdict.why, failures))
         return block.until

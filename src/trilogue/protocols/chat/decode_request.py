@@ -47,7 +47,7 @@ from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.content.ids import mint
 from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fields.table import Settings, field
+from trilogue.protocols.fields.table import FieldTable, field
 
 _PLAIN_MESSAGE = {"role", "content"}
 _PLAIN_ASSISTANT = {"role", "content", "tool_calls"}
@@ -92,7 +92,7 @@ def _stream(fields: Fields, _: Paths) -> bool:
     return fields.flag("stream") or False
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         "tools": (decode_tools, TOOL_FIELDS),
         "tool_choice": (decode_choice, CHOICE_FIELDS),

@@ -10,10 +10,10 @@ from msgspec import Raw, Struct
 from trilogue.jsontext.text import DECODE_ERRORS, decode_whole
 from trilogue.model import Usage
 from trilogue.protocols.chat.usage import STOPS, decode_usage
-from trilogue.protocols.codec import Glance
+from trilogue.protocols.codec import ResponseSummary
 
 
-class _Choice(Struct):
+class _ChatChoice(Struct):
     message: Raw
     finish_reason: str
     error: None = None
@@ -30,7 +30,7 @@ class _Message(Struct):
     images: Raw = Raw(b"null")
 
 
-class _InputDetails(Struct, forbid_unknown_fields=True):
+class _ChatInputDetails(Struct, forbid_unknown_fields=True):
     cached_tokens: int = 0
     cache_write_tokens: int | None = None
     audio_tokens: int = 0
@@ -46,20 +46,20 @@ class _OutputDetails(Struct, forbid_unknown_fields=True):
     rejected_prediction_tokens: int = 0
 
 
-class _Usage(Struct, forbid_unknown_fields=True):
+class _ChatUsage(Struct, forbid_unknown_fields=True):
     """As the official API writes it; other spellings take the longer way."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    prompt_tokens_details: _InputDetails | None = None
+    prompt_tokens_details: _ChatInputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
 
 
-class _Answer(Struct):
+class _ChatBody(Struct):
     """Whatever does not fit is looked at closely instead."""
 
-    choices: list[_Choice]
+    choices: list[_ChatChoice]
     id: str | None = None
     object: str | None = None
     type: None = None
@@ -68,15 +68,15 @@ class _Answer(Struct):
     base_resp: None = None
 
 
-_decoder = msgspec.json.Decoder(_Answer)
+_decoder = msgspec.json.Decoder(_ChatBody)
 _message_decoder = msgspec.json.Decoder(_Message)
 _NOTHING = frozenset({b"null", b'""', b"[]", b"{}"})
 _SHORT = max(map(len, _NOTHING))
 _says = re.compile(rb'"content": ?"[^"]').search
-_usage_decoder = msgspec.json.Decoder(_Usage)
+_usage_decoder = msgspec.json.Decoder(_ChatUsage)
 
 
-def glance(body: bytes) -> Glance | None:
+def glance(body: bytes) -> ResponseSummary | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
     if answer is None or not answer.choices or answer.object == "error":
@@ -86,7 +86,7 @@ def glance(body: bytes) -> Glance | None:
         if choice.finish_reason not in STOPS:
             return None
         empty = empty and _is_empty(choice.message)
-    return Glance(answer.id or "", _usage(answer.usage), empty)
+    return ResponseSummary(answer.id or "", _usage(answer.usage), empty)
 
 
 def _is_empty(message: Raw) -> bool:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from trilogue.model import Json
 
 
-class Fate(Struct, frozen=True):
+class FieldPolicy(Struct, frozen=True):
     """Dropped and declared under `loss`, or refused with the reason `refuse`. `harmless` values need neither.
 
     `place`: where the field stands in the source document, if that is not under its own name in the object whose extra
@@ -29,15 +29,15 @@ class Fate(Struct, frozen=True):
         return f"{path}.{place}" if path else place
 
 
-DROP = Fate()
+DROP = FieldPolicy()
 """dropped and declared as param.dropped"""
 
-SILENT = Fate(loss="")
+SILENT = FieldPolicy(loss="")
 """says nothing about the answer (transport or telemetry of the client): not a loss"""
 
-Fates = Mapping[str, Fate]
+FieldPolicies = Mapping[str, FieldPolicy]
 
 
-def refuse(reason: str, *harmless: Json) -> Fate:
+def refuse(reason: str, *harmless: Json) -> FieldPolicy:
     """The user relies on it and no target can do it: an error, except for the values that change nothing."""
-    return Fate(refuse=reason, harmless=harmless)
+    return FieldPolicy(refuse=reason, harmless=harmless)

@@ -141,7 +141,7 @@ class LooseFields(Fields):
         return None
 
 
-class Count(int):
+class NonNegative(int):
     """The kind of a field that is a number of things; fewer than none are none."""
 
 
@@ -170,7 +170,7 @@ def sort_fields(value: Json, kinds: Kinds) -> tuple[dict[str, Json], dict[str, J
         kind = kinds[name]
         if type(item) is kind or kind is object:
             known[name] = item
-        elif kind is Count and type(item) is int:
+        elif kind is NonNegative and type(item) is int:
             known[name] = item if item > 0 else 0
         else:
             known[name] = _converted(item, kind)
@@ -189,6 +189,6 @@ def _converted(item: Json, kind: type | Mapping[str, Any]) -> Json:
         return item if type(item) is int else None
     if isinstance(kind, Mapping):
         return kind.get(item) if type(item) is str else None
-    if kind in (int, Count) and type(item) is float and item.is_integer():
+    if kind in (int, NonNegative) and type(item) is float and item.is_integer():
         return int(item) if kind is int or item > 0 else 0
     return None

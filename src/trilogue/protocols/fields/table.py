@@ -20,7 +20,7 @@ def field(read: Callable[[Any, str], Any], name: str) -> Row:
     return (lambda fields, *_: read(fields, name)), (name,)
 
 
-class Settings:
+class FieldTable:
     """A table of neutral settings: who reads each, from which fields. Some readers give several at once."""
 
     def __init__(self, rows: dict[str | tuple[str, ...], Row]) -> None:

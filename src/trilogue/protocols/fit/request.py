@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trilogue.model import NO_SAMPLING, Protocol, Request
 from trilogue.profiles import Profile
-from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fit.caching import fit_caching, fit_compatible, fit_identity, fit_include
 from trilogue.protocols.fit.content import fit_content
 from trilogue.protocols.fit.output import fit_format, fit_limit, fit_verbosity
@@ -38,7 +38,7 @@ FITTED = frozenset(Profile.__struct_fields__) - _ONLY_TRANSLATED
 """fields of a profile that requests are made to fit, also those that stay in their protocol"""
 
 
-def fit_request(request: Request, out: Outgoing, target: Protocol) -> Request:
+def fit_request(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Return the request as the model takes it."""
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         request = fit_tools(request, out)

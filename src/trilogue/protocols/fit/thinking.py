@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, Effort, Protocol, Request, Thinking, ThinkingMode, ToolChoice
 from trilogue.profiles import Profile
-from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.effort import BUDGETS, effort_of_budget, lose_beside_effort, nearest_effort
 
 OFF = Thinking(mode=ThinkingMode.DISABLED)
@@ -24,7 +24,7 @@ _ANSWER = 4096
 """tokens that thinking leaves to the response where the output limit is ours; of small limits a half"""
 
 
-def fit_own_mode(request: Request, out: Outgoing) -> Thinking | None:
+def fit_own_mode(request: Request, out: EncodingContext) -> Thinking | None:
     """Return settings of Messages itself, changed only where the model does not take them."""
     wanted, profile = request.thinking, out.profile
     if wanted is None:
@@ -50,7 +50,7 @@ def fit_own_mode(request: Request, out: Outgoing) -> Thinking | None:
     return replace(wanted, effort=effort)
 
 
-def fit_mode(request: Request, out: Outgoing) -> Thinking | None:
+def fit_mode(request: Request, out: EncodingContext) -> Thinking | None:
     """Return settings of another protocol as modes, budgets and levels that the model takes.
 
     They show no more thinking than the client asked for: Responses shows a summary only where one is asked for, many
@@ -63,7 +63,7 @@ def fit_mode(request: Request, out: Outgoing) -> Thinking | None:
     return fitted
 
 
-def _mode(request: Request, out: Outgoing) -> Thinking | None:
+def _mode(request: Request, out: EncodingContext) -> Thinking | None:
     wanted, profile = request.thinking, out.profile
     if wanted is None:
         return None
@@ -83,19 +83,19 @@ def _mode(request: Request, out: Outgoing) -> Thinking | None:
     return None
 
 
-def _effort_of(wanted: Thinking, request: Request, out: Outgoing) -> Effort | None:
+def _effort_of(wanted: Thinking, request: Request, out: EncodingContext) -> Effort | None:
     if wanted.effort is not None or wanted.budget is None:
         return wanted.effort
     return effort_of_budget(wanted.budget, request.where("thinking"), out.ledger)
 
 
-def _nearest(effort: Effort | None, taken: tuple[Effort, ...], request: Request, out: Outgoing) -> Effort | None:
+def _nearest(effort: Effort | None, taken: tuple[Effort, ...], request: Request, out: EncodingContext) -> Effort | None:
     if effort is None:
         return None
     return nearest_effort(effort, taken, request.where("effort"), out.ledger)
 
 
-def _budget(request: Request, wanted: Thinking, out: Outgoing) -> Thinking | None:
+def _budget(request: Request, wanted: Thinking, out: EncodingContext) -> Thinking | None:
     """Return a token budget for thinking; None where there is no room, or only a wish to see what is thought."""
     if wanted == Thinking(visibility=wanted.visibility):
         out.ledger.add("reasoning.visibility", request.where("visibility"))
@@ -115,7 +115,7 @@ def _budget(request: Request, wanted: Thinking, out: Outgoing) -> Thinking | Non
     )
 
 
-def _output_limit(asked: int | None, out: Outgoing) -> int:
+def _output_limit(asked: int | None, out: EncodingContext) -> int:
     """Return the output limit that will be sent."""
     limit = out.profile.max_output if asked is None else asked
     return limit if out.profile.output_limit is None else min(limit, out.profile.output_limit)
@@ -146,7 +146,7 @@ def will_reason(thinking: Thinking | None, profile: Profile, target: Protocol) -
     return profile.reasons == "default"
 
 
-def fit_thinking(request: Request, out: Outgoing, target: Protocol) -> Request:
+def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Return the request with thinking settings that the model takes, beside its tools."""
     if out.profile.reasons == "never":
         return _never(request, out)
@@ -166,11 +166,11 @@ def fit_thinking(request: Request, out: Outgoing, target: Protocol) -> Request:
     return _beside_tools(request, out, target)
 
 
-def _rules_out(request: Request, out: Outgoing) -> bool:
+def _rules_out(request: Request, out: EncodingContext) -> bool:
     return is_forced(request.tool_choice) and not out.profile.forced_tool_thinking
 
 
-def _never(request: Request, out: Outgoing) -> Request:
+def _never(request: Request, out: EncodingContext) -> Request:
     wanted = request.thinking
     if wanted is None:
         return request
@@ -193,7 +193,7 @@ def _path(request: Request) -> str:
     return request.where("thinking")
 
 
-def _effort(wanted: Thinking, request: Request, out: Outgoing) -> Thinking | None:
+def _effort(wanted: Thinking, request: Request, out: EncodingContext) -> Thinking | None:
     path = _path(request)
     if out.native and wanted.effort is None:
         return wanted
@@ -212,7 +212,7 @@ def _effort(wanted: Thinking, request: Request, out: Outgoing) -> Thinking | Non
     return None if fitted == Thinking() else fitted
 
 
-def _least(path: str, out: Outgoing) -> Effort | None:
+def _least(path: str, out: EncodingContext) -> Effort | None:
     """Return the least effort of a model that cannot be told not to reason.
 
     Only for models that are known to reason anyway: any other would begin to, or refuse a field that nobody asked for.
@@ -223,7 +223,7 @@ def _least(path: str, out: Outgoing) -> Effort | None:
     return out.profile.efforts[0] if out.profile.reasons == "always" and out.profile.efforts else None
 
 
-def _shown(wanted: Thinking, request: Request, out: Outgoing) -> Thinking:
+def _shown(wanted: Thinking, request: Request, out: EncodingContext) -> Thinking:
     """Return settings of Responses with a summary that the model gives.
 
     A Messages client that lets a model think wants to see what it thinks.
@@ -238,7 +238,7 @@ def _shown(wanted: Thinking, request: Request, out: Outgoing) -> Thinking:
     return replace(wanted, visibility="auto" if "auto" in offered else None)
 
 
-def _level(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
+def _level(thinking: Thinking, path: str, out: EncodingContext) -> Effort | None:
     """Return the effort that these settings mean; None for the model's default."""
     if thinking.effort is not None:
         lose_beside_effort(thinking, path, out.ledger)
@@ -250,7 +250,7 @@ def _level(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
     return Effort.NONE if thinking.mode in (ThinkingMode.BETWEEN_TOOLS, ThinkingMode.DISABLED) else None
 
 
-def _beside_tools(request: Request, out: Outgoing, target: Protocol) -> Request:
+def _beside_tools(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Switch reasoning off where it rules out tools, or a forced choice of one."""
     profile = out.profile
     if not will_reason(request.thinking, profile, target):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from trilogue.jsontext.schema import CHILDREN, LISTS, NAMED, is_object, nodes
 from trilogue.model import FunctionTool, Json, Request, Tool
 from trilogue.profiles import Profile
-from trilogue.protocols.codec import Outgoing
+from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.openai.schema import fits_strict
 
 __all__ = ["close_objects", "fits_closed", "fits_strict", "is_plain_object", "plain_object", "strict_form"]
@@ -181,7 +181,7 @@ def _names(value: Json) -> list[str]:
     return [name for name in _list(value) if isinstance(name, str)]
 
 
-def fit_tools(request: Request, out: Outgoing) -> Request:
+def fit_tools(request: Request, out: EncodingContext) -> Request:
     """Return the request with tools and tool settings that the model takes."""
     if request.parallel_tools is not None and not out.profile.parallel_tools:
         if not request.parallel_tools:
@@ -196,7 +196,7 @@ def _same(one: Tool, other: Tool) -> bool:
     return one is other
 
 
-def _plain(tool: Tool, out: Outgoing) -> Tool:
+def _plain(tool: Tool, out: EncodingContext) -> Tool:
     if type(tool) is not FunctionTool or tool.parameters is None or not out.profile.plain_tool_schemas:
         return tool
     if is_plain_object(tool.parameters):
@@ -205,7 +205,7 @@ def _plain(tool: Tool, out: Outgoing) -> Tool:
     return replace(tool, parameters=plain_object(tool.parameters))
 
 
-def _strict(tools: tuple[Tool, ...], out: Outgoing) -> tuple[Tool, ...]:
+def _strict(tools: tuple[Tool, ...], out: EncodingContext) -> tuple[Tool, ...]:
     """Return the tools with no more strict ones than the model takes, the first ones, and only such as can be."""
     profile, fitted, count = out.profile, list(tools), 0
     for place, tool in enumerate(tools):

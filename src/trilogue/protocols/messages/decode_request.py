@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest
 from trilogue.model import Caching, Json, Native, OutputFormat, Request, Role, Text, Thinking, Tier, Tool, Turn
 from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fields.table import Settings
+from trilogue.protocols.fields.table import FieldTable
 from trilogue.protocols.messages.choice import decode_choice
 from trilogue.protocols.messages.controls import (
     SAMPLING_FIELDS,
@@ -99,7 +99,7 @@ def _stream(fields: Fields, _: object) -> bool:
     return fields.flag("stream") or False
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         ("tool_choice", "parallel_tools"): (decode_choice, ("tool_choice",)),
         ("thinking", "format"): (_how, ("output_config", "thinking", "output_format")),

@@ -44,7 +44,7 @@ from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
 from trilogue.protocols.openai import moderation as openai_moderation
-from trilogue.protocols.stream.encoder import State, StreamEncoder
+from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder
 from trilogue.protocols.stream.reply import Reply, declare_doubts
 from trilogue.sse import COMMENT, frame
 
@@ -92,7 +92,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def keepalive(self) -> bytes:
         """A ping, once there is a message that it can belong to."""
-        return COMMENT if self.state is State.IDLE else PING
+        return COMMENT if self.state is ResponsePhase.IDLE else PING
 
     def on_start(self, event: ResponseStart) -> None:
         """message_start, always empty."""

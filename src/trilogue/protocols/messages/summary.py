@@ -9,11 +9,11 @@ from msgspec import Raw, Struct
 
 from trilogue.jsontext.text import DECODE_ERRORS, Count, decode_whole
 from trilogue.model import Usage
-from trilogue.protocols.codec import Glance
+from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.messages.usage import decode_usage
 
 
-class _Usage(Struct):
+class _MessagesUsage(Struct):
     """As the official API writes it; other spellings take the longer way. Figures that cost nothing more are left."""
 
     input_tokens: Count
@@ -24,11 +24,11 @@ class _Usage(Struct):
     server_tool_use: None = None
 
 
-class _Part(Struct):
+class _MessagesPart(Struct):
     type: str = ""
 
 
-class _Answer(Struct):
+class _MessagesBody(Struct):
     """Whatever does not fit is looked at closely instead."""
 
     type: Literal["message"]
@@ -40,19 +40,19 @@ class _Answer(Struct):
     base_resp: None = None
 
 
-_decoder = msgspec.json.Decoder(_Answer)
-_part_decoder = msgspec.json.Decoder(_Part)
+_decoder = msgspec.json.Decoder(_MessagesBody)
+_part_decoder = msgspec.json.Decoder(_MessagesPart)
 _REASONING = frozenset({"thinking", "redacted_thinking"})
-_usage_decoder = msgspec.json.Decoder(_Usage)
+_usage_decoder = msgspec.json.Decoder(_MessagesUsage)
 
 
-def glance(body: bytes) -> Glance | None:
+def glance(body: bytes) -> ResponseSummary | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
     if answer is None:
         return None
     empty = all(_is_reasoning(block) for block in answer.content)
-    return Glance(answer.id or "", _usage(answer.usage), empty)
+    return ResponseSummary(answer.id or "", _usage(answer.usage), empty)
 
 
 def _is_reasoning(part: Raw) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest
 from trilogue.model import NO_SAMPLING, Block, Json, Request, Role, Text, ToolChoice, ToolResult, Turn
 from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fields.table import Settings, field
+from trilogue.protocols.fields.table import FieldTable, field
 from trilogue.protocols.responses.choice import decode_choice
 from trilogue.protocols.responses.controls import (
     CACHING_FIELDS,
@@ -91,7 +91,7 @@ def _stream_options(fields: Fields) -> bool | None:
     return obfuscation
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         ("format", "verbosity"): (decode_text, ("text",)),
         "thinking": (decode_thinking, ("reasoning",)),

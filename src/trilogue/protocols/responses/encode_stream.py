@@ -51,7 +51,7 @@ from trilogue.protocols.responses.output_reasoning import ReasoningItem
 from trilogue.protocols.responses.snapshot import echo, is_told, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
-from trilogue.protocols.stream.encoder import State, StreamEncoder
+from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder
 from trilogue.protocols.stream.reply import Reply
 
 MOST_OUTPUT = 32 * 1024 * 1024
@@ -165,7 +165,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def on_block_start(self, event: BlockStart) -> None:
         """The block goes into the open item if it belongs there; else that is done and another begins."""
-        if self._room < 0 and self.state is not State.DONE:
+        if self._room < 0 and self.state is not ResponsePhase.DONE:
             raise UpstreamProtocolError(f"the items of the answer have more than {MOST_OUTPUT} bytes")
         self._in_block = True
         block = self._spoken(event.block) if type(event.block) is Audio else event.block

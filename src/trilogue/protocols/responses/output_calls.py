@@ -23,14 +23,14 @@ from trilogue.model import (
 )
 from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unsaid, encode_hosted
 from trilogue.protocols.responses.items import call_type, encode_call, of_kind
-from trilogue.protocols.responses.output_items import OutputItem, Stream, status_of
+from trilogue.protocols.responses.output_items import ItemEvents, OutputItem, status_of
 from trilogue.protocols.responses.wire import BLANKS, PROGRESS
 
 
 class CallItem(OutputItem):
     """A tool call."""
 
-    def __init__(self, stream: Stream, block: ToolCall) -> None:
+    def __init__(self, stream: ItemEvents, block: ToolCall) -> None:
         super().__init__(stream, call_type(block.kind), block.item_id)
         self._call_id = stream.call_id(block.id)
         self._custom = block.kind is CallKind.CUSTOM
@@ -83,7 +83,7 @@ _NO_ACTION = {"type": "search", "query": "", "queries": []}
 class NativeItem(OutputItem):
     """An item of this protocol that goes out as it came: natives, and hosted calls with their native form."""
 
-    def __init__(self, stream: Stream, block: Block, native: dict[str, Json]) -> None:
+    def __init__(self, stream: ItemEvents, block: Block, native: dict[str, Json]) -> None:
         kind = native.get("type")
         given = native.get("id")
         super().__init__(stream, kind if isinstance(kind, str) else "", given if isinstance(given, str) else None)
@@ -122,7 +122,7 @@ class HostedItem(OutputItem):
 
     goes_on = True
 
-    def __init__(self, stream: Stream, block: HostedCall) -> None:
+    def __init__(self, stream: ItemEvents, block: HostedCall) -> None:
         super().__init__(stream, ITEM_TYPES[block.tool], None)
         self._call = block
         self._result: HostedResult | None = None
@@ -188,7 +188,7 @@ _INNER = {"code_interpreter_call": _tell_code, "mcp_call": _tell_arguments}
 class Unsaid(OutputItem):
     """A block that this protocol cannot say: declared, and its deltas are swallowed."""
 
-    def __init__(self, stream: Stream, block: Block) -> None:
+    def __init__(self, stream: ItemEvents, block: Block) -> None:
         code, detail = "native.dropped", type(block).__name__
         if isinstance(block, HostedResult):
             code, detail = "hosted.result_dropped", block.tool.value

@@ -9,28 +9,28 @@ from msgspec import Raw, Struct
 
 from trilogue.jsontext.text import DECODE_ERRORS, Count, decode_whole
 from trilogue.model import Usage
-from trilogue.protocols.codec import Glance
+from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.responses.usage import decode_usage
 
 
-class _InputDetails(Struct, forbid_unknown_fields=True):
+class _ResponsesInputDetails(Struct, forbid_unknown_fields=True):
     cached_tokens: Count = 0
     cache_write_tokens: Count | None = None
 
 
-class _Usage(Struct):
+class _ResponsesUsage(Struct):
     """As the official API writes it; other spellings take the longer way. Figures that cost nothing more are left."""
 
     input_tokens: Count
     output_tokens: Count
-    input_tokens_details: _InputDetails | None = None
+    input_tokens_details: _ResponsesInputDetails | None = None
 
 
-class _Part(Struct):
+class _ResponsesPart(Struct):
     type: str = ""
 
 
-class _Answer(Struct):
+class _ResponsesBody(Struct):
     """Whatever does not fit is looked at closely instead."""
 
     status: Literal["completed", "incomplete"]
@@ -42,19 +42,19 @@ class _Answer(Struct):
     base_resp: None = None
 
 
-_decoder = msgspec.json.Decoder(_Answer)
-_part_decoder = msgspec.json.Decoder(_Part)
+_decoder = msgspec.json.Decoder(_ResponsesBody)
+_part_decoder = msgspec.json.Decoder(_ResponsesPart)
 _REASONING = frozenset({"reasoning"})
-_usage_decoder = msgspec.json.Decoder(_Usage)
+_usage_decoder = msgspec.json.Decoder(_ResponsesUsage)
 
 
-def glance(body: bytes) -> Glance | None:
+def glance(body: bytes) -> ResponseSummary | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
     if answer is None:
         return None
     empty = all(_is_reasoning(item) for item in answer.output)
-    return Glance(answer.id or "", _usage(answer.usage, answer.tool_usage), empty)
+    return ResponseSummary(answer.id or "", _usage(answer.usage, answer.tool_usage), empty)
 
 
 def _is_reasoning(part: Raw) -> bool:

@@ -35,7 +35,7 @@ from trilogue.model import (
     Protocol,
     ReasoningDelta,
 )
-from trilogue.protocols.stream.repeated import Shape, learn
+from trilogue.protocols.stream.repeated import RepeatedEvent, learn
 from trilogue.sse import SseEvent, SseParser
 
 _LESSONS = 3
@@ -67,7 +67,7 @@ class StreamDecoder:
         self._out: list[Event] = []
         self._blocks = 0
         self._beside: dict[str, dict[str, Json]] = {}
-        self.shape: Shape | None = None
+        self.shape: RepeatedEvent | None = None
         """what an event looks like that does nothing but add to the block that the last one added to, if that is known
 
         Who has found a text with it must not feed the event; who goes by what is decoded must say what has `passed`.
@@ -116,7 +116,7 @@ class StreamDecoder:
             self._missed += 1
             self.shape = self._shape_of(data, event) or self.shape
 
-    def _shape_of(self, data: bytes, event: Delta | ReasoningDelta) -> Shape | None:
+    def _shape_of(self, data: bytes, event: Delta | ReasoningDelta) -> RepeatedEvent | None:
         return learn(data, event.text) if self.flows(event) else None
 
     def more(self, text: str) -> Event:

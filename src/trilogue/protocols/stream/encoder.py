@@ -29,7 +29,7 @@ from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import COMMENT
 
 
-class State(IntEnum):
+class ResponsePhase(IntEnum):
     """Where in an answer the encoder is."""
 
     IDLE = auto()
@@ -39,18 +39,18 @@ class State(IntEnum):
     DONE = auto()
 
 
-LIFECYCLE: dict[State, dict[type[Event], State]] = {
-    State.IDLE: {ResponseStart: State.OPEN, Failed: State.DONE},
-    State.OPEN: {BlockStart: State.BLOCK, Finish: State.DONE, Failed: State.DONE},
-    State.BLOCK: {
-        Delta: State.BLOCK,
-        ReasoningDelta: State.BLOCK,
-        CitationDelta: State.BLOCK,
-        LogprobsDelta: State.BLOCK,
-        BlockStop: State.OPEN,
-        Failed: State.DONE,
+LIFECYCLE: dict[ResponsePhase, dict[type[Event], ResponsePhase]] = {
+    ResponsePhase.IDLE: {ResponseStart: ResponsePhase.OPEN, Failed: ResponsePhase.DONE},
+    ResponsePhase.OPEN: {BlockStart: ResponsePhase.BLOCK, Finish: ResponsePhase.DONE, Failed: ResponsePhase.DONE},
+    ResponsePhase.BLOCK: {
+        Delta: ResponsePhase.BLOCK,
+        ReasoningDelta: ResponsePhase.BLOCK,
+        CitationDelta: ResponsePhase.BLOCK,
+        LogprobsDelta: ResponsePhase.BLOCK,
+        BlockStop: ResponsePhase.OPEN,
+        Failed: ResponsePhase.DONE,
     },
-    State.DONE: {},
+    ResponsePhase.DONE: {},
 }
 
 
@@ -81,7 +81,7 @@ class StreamEncoder:
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
-        self.state = State.IDLE
+        self.state = ResponsePhase.IDLE
         self._allowed = LIFECYCLE[self.state]
         self.out: list[bytes] = []
         self.snapshot: dict[str, Json] = {}

@@ -34,7 +34,7 @@ _Gap = tuple[bytes, _Legal]
 """the fixed bytes beside something that varies, and what that may be"""
 
 
-class Shape:
+class RepeatedEvent:
     """Made by `learn`."""
 
     __slots__ = ("_after", "_before", "_begin", "_end", "_start", "_stop")
@@ -70,7 +70,7 @@ class Shape:
             return ""
 
 
-def learn(data: bytes, text: str) -> Shape | None:
+def learn(data: bytes, text: str) -> RepeatedEvent | None:
     """The shape of an event with this text; None if its place is not certain."""
     quoted = b'"%b"' % text.encode("utf-8", "replace")
     if data.count(quoted) != 1 or data.count(b"\n\n") != 1 or not data.endswith(b"\n\n"):
@@ -82,7 +82,7 @@ def learn(data: bytes, text: str) -> Shape | None:
     before = list(zip(marks, varies, strict=True))
     (*marks, end), varies = _split(other)
     after = list(zip(marks, varies, strict=True))
-    return Shape(start, before, after[::-1], end)
+    return RepeatedEvent(start, before, after[::-1], end)
 
 
 def _split(half: bytes) -> tuple[list[bytes], list[_Legal]]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.model import Block, Ledger, Request, Role, Text, Turn
-from trilogue.translate.content.foreign import Foreign
+from trilogue.translate.foreign import Foreign
 from trilogue.translate.reasoning.provenance import Opener
 from trilogue.translate.tools.names import Namer
 

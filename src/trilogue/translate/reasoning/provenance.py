@@ -40,9 +40,9 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.codec import Target
-from trilogue.protocols.fields.policy import Fates
+from trilogue.protocols.fields.policy import FieldPolicies
 from trilogue.protocols.stream.decoder import failure_of
-from trilogue.translate.content.foreign import META, declare_citation, declare_end, declare_extras
+from trilogue.translate.foreign import META, declare_citation, declare_end, declare_extras
 from trilogue.translate.reasoning.seal import Sealed, Sealer
 
 # claude-sonnet-4-5-20250929, claude-sonnet-4-5@20250929 and claude-sonnet-4-5-latest are one family.
@@ -189,7 +189,7 @@ class Closer(Struct, frozen=True):
 class SealStage:
     """Seals opaque values and declares the fields that only the source knows."""
 
-    def __init__(self, closer: Closer, fates: Fates, ledger: Ledger) -> None:
+    def __init__(self, closer: Closer, fates: FieldPolicies, ledger: Ledger) -> None:
         self._closer = closer
         self._fates = fates
         self._ledger = ledger

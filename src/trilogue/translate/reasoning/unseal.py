@@ -17,7 +17,7 @@ from trilogue.protocols.content.ids import is_minted
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
 from trilogue.protocols.messages.wire import SERVER_RESULTS
-from trilogue.translate.content.foreign import HISTORY_AS_TEXT, note
+from trilogue.translate.foreign import HISTORY_AS_TEXT, note
 from trilogue.translate.reasoning.seal import Sealer
 
 _Wire = dict[str, Json]

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool.choice.account import Ask, Lease
+from trilogue.pool.choice.account import AccountRequest, Lease
 from trilogue.pool.choice.conversation import response_key
 from trilogue.pool.decision.record import ADJUSTED, STRIPPED, Attempt, Decision
 from trilogue.pool.decision.retry_budget import Budget
 from trilogue.pool.health.classify import INSUFFICIENT, Action, Scope, Verdict, as_failure, classify
 from trilogue.pool.pool import Pool, Survey
-from trilogue.pool.settings import Rule
+from trilogue.pool.settings import RetryRule
 
 FAULTS_PER_TARGET = 2
 """faults of a provider within one request after which its fallback comes first"""
@@ -44,12 +44,12 @@ class Rulebook(Interface):
     rng: Random
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[RetryRule, ...]:
         """The user's rules."""
         ...
 
 
-class Leg(Ask, kw_only=True, eq=False):
+class PlannedTarget(AccountRequest, kw_only=True, eq=False):
     """A target within one request: what is asked of whom, and what came of it."""
 
     pool: Pool
@@ -61,13 +61,13 @@ class Leg(Ask, kw_only=True, eq=False):
     """proxies tried, by account"""
 
 
-class Journey(Struct, eq=False):
+class AttemptPlan(Struct, eq=False):
     """One request. Made by `Pools.begin`."""
 
     decision: Decision
     _book: Rulebook
-    _legs: list[Leg]
-    _leg: Leg
+    _legs: list[PlannedTarget]
+    _leg: PlannedTarget
     """the one under way"""
     _lease: Lease | None = None
     _verdict: Verdict | None = None
@@ -115,7 +115,7 @@ class Journey(Struct, eq=False):
         """The next attempt is the same again, without the reasoning that was refused."""
         return self._verdict is not None and self._verdict.action is Action.STRIP and not self._stripped
 
-    def _in_order(self) -> list[Leg]:
+    def _in_order(self) -> list[PlannedTarget]:
         """Who has had too many faults comes last."""
         return sorted(self._legs, key=lambda leg: leg.faults >= FAULTS_PER_TARGET)
 
@@ -150,7 +150,7 @@ class Journey(Struct, eq=False):
             leg.tried = {name for name in leg.tried if not leg.pool.rests(name, now, leg)}
         return wait
 
-    def _go(self, leg: Leg, lease: Lease, now: float) -> Attempt:
+    def _go(self, leg: PlannedTarget, lease: Lease, now: float) -> Attempt:
         account, decision = lease.account, self.decision
         self._leg = leg
         looked = leg.pool.considered()

@@ -13,8 +13,8 @@ import pytest
 
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, pools, provider
 from trilogue.model import Failure, Usage
-from trilogue.pool import AccountSpec, Limits, Pools, Price, ProviderSpec, response_key
-from trilogue.state import Keeper, load_into, write_now
+from trilogue.pool import AccountLimits, AccountSpec, Pools, Price, ProviderSpec, response_key
+from trilogue.state import StateSync, load_into, write_now
 from trilogue.state.records import BASE
 
 START = 1_800_000_000.0
@@ -25,7 +25,7 @@ def book() -> Pools:
     return pools(provider("a", "b", "c"))
 
 
-def attempt(keeper: Keeper, now: float, failure: Failure | None, sticky: str = "", model: str = "m") -> str | None:
+def attempt(keeper: StateSync, now: float, failure: Failure | None, sticky: str = "", model: str = "m") -> str | None:
     """One request with one attempt."""
     keeper.sync(now)
     journey = keeper.pools.begin(now, f"r{now}", [("p", model)], sticky=sticky)
@@ -40,19 +40,19 @@ def attempt(keeper: Keeper, now: float, failure: Failure | None, sticky: str = "
     return step.account
 
 
-def restarted(keeper: Keeper, path: Path, now: float) -> Keeper:
+def restarted(keeper: StateSync, path: Path, now: float) -> StateSync:
     keeper.close(now)
-    return Keeper(book(), path, now)
+    return StateSync(book(), path, now)
 
 
-def states(keeper: Keeper, now: float) -> dict[str, str]:
+def states(keeper: StateSync, now: float) -> dict[str, str]:
     return {line["account"]: line["state"] for line in keeper.pools.overview(now)}
 
 
 def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     """Cooling, disabled keys, missing models, conversations, the last error, counts."""
     path = tmp_path / "state" / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     assert attempt(keeper, START, BAD_KEY) == "b"
     assert attempt(keeper, START, None, sticky="x") == "c"
@@ -69,14 +69,14 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     keeper.close(START + 60)
 
 
-def answered(keeper: Keeper) -> None:
+def answered(keeper: StateSync) -> None:
     """A response of the only account."""
     journey = keeper.pools.begin(START, "r", [("p", "m")])
     journey.next(START)
     journey.finished(START, response_id="resp_1")
 
 
-def continued(keeper: Keeper) -> str | None:
+def continued(keeper: StateSync) -> str | None:
     """Who is asked to go on."""
     return attempt(keeper, START + 1, None, sticky=response_key("resp_1"))
 
@@ -84,11 +84,11 @@ def continued(keeper: Keeper) -> str | None:
 def test_an_account_that_was_alone_keeps_its_responses_over_a_restart(tmp_path: Path) -> None:
     """They are written at the end, as nobody needs to know them before there is a second account."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(pools(provider("a")), path, START)
+    keeper = StateSync(pools(provider("a")), path, START)
     answered(keeper)
     assert not keeper.pools.changes
     keeper.close(START)
-    keeper = Keeper(pools(provider("b", "a")), path, START)
+    keeper = StateSync(pools(provider("b", "a")), path, START)
     assert continued(keeper) == "a"
     keeper.close(START)
 
@@ -96,7 +96,7 @@ def test_an_account_that_was_alone_keeps_its_responses_over_a_restart(tmp_path: 
 def test_an_account_that_was_alone_keeps_its_responses_over_a_reload(tmp_path: Path) -> None:
     """Every worker knows all of them once there is a second account."""
     path = tmp_path / "pool.db"
-    one, other = (Keeper(pools(provider("a")), path, START) for _ in range(2))
+    one, other = (StateSync(pools(provider("a")), path, START) for _ in range(2))
     answered(one)
     for keeper in (one, other):
         keeper.replace(pools(provider("b", "a")), START)
@@ -109,7 +109,7 @@ def test_an_account_that_was_alone_keeps_its_responses_over_a_reload(tmp_path: P
 def test_an_answer_that_comes_after_the_reload_is_known_too(tmp_path: Path) -> None:
     """Whether there is a second account by then or only later."""
     for names in ("ba", "a"):
-        keeper = Keeper(pools(provider("a")), tmp_path / f"{names}.db", START)
+        keeper = StateSync(pools(provider("a")), tmp_path / f"{names}.db", START)
         journey = keeper.pools.begin(START, "r", [("p", "m")])
         journey.next(START)
         keeper.replace(pools(provider(*names)), START)
@@ -127,11 +127,11 @@ def test_a_new_key_is_not_blamed_for_the_old_one(tmp_path: Path) -> None:
     def with_key(credential: str) -> Pools:
         return pools(ProviderSpec(name="p", accounts=(AccountSpec(name="a", credential=credential),)))
 
-    keeper = Keeper(with_key("old"), path, START)
+    keeper = StateSync(with_key("old"), path, START)
     assert attempt(keeper, START, BAD_KEY) == "a"
     keeper.close(START)
     for credential, state in (("old", "disabled"), ("new", "ready")):
-        keeper = Keeper(with_key(credential), path, START + 1)
+        keeper = StateSync(with_key(credential), path, START + 1)
         assert states(keeper, START + 1) == {"a": state}
         keeper.close(START + 1)
 
@@ -139,7 +139,7 @@ def test_a_new_key_is_not_blamed_for_the_old_one(tmp_path: Path) -> None:
 def test_a_recovery_survives_too(tmp_path: Path) -> None:
     """Not only bad news."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     attempt(keeper, START, SERVER)
     keeper = restarted(keeper, path, START)
     assert states(keeper, START)["a"] == "failing"
@@ -149,7 +149,7 @@ def test_a_recovery_survives_too(tmp_path: Path) -> None:
     keeper.close(START)
 
 
-def agree(one: Keeper, other: Keeper, expected: dict[str, str], now: float) -> float:
+def agree(one: StateSync, other: StateSync, expected: dict[str, str], now: float) -> float:
     """How long it takes until the other one knows."""
     began = time.perf_counter()
     while states(other, now) != expected:
@@ -163,7 +163,7 @@ def agree(one: Keeper, other: Keeper, expected: dict[str, str], now: float) -> f
 def test_two_workers_agree(tmp_path: Path) -> None:
     """Each decides from its memory and hears of the other at once."""
     path = tmp_path / "pool.db"
-    one, other = Keeper(book(), path, START), Keeper(book(), path, START)
+    one, other = StateSync(book(), path, START), StateSync(book(), path, START)
     assert attempt(one, START, RATE_LIMITED) == "a"
     agree(one, other, {"a": "cooling", "b": "ready", "c": "ready"}, START)
     assert attempt(other, START + 0.2, BAD_KEY) == "b"
@@ -176,7 +176,7 @@ def test_two_workers_agree(tmp_path: Path) -> None:
 def test_conversations_are_shared(tmp_path: Path) -> None:
     """The next turn may come to another worker."""
     path = tmp_path / "pool.db"
-    one, other = Keeper(book(), path, START), Keeper(book(), path, START)
+    one, other = StateSync(book(), path, START), StateSync(book(), path, START)
     attempt(one, START, None)
     placed = attempt(one, START, None, sticky="x")
     assert placed == "b"
@@ -194,7 +194,7 @@ def priced() -> Pools:
     return pools(ProviderSpec(name="p", accounts=accounts, prices={"m": Price(input=1.0)}))
 
 
-def spend(keeper: Keeper, now: float) -> None:
+def spend(keeper: StateSync, now: float) -> None:
     journey = keeper.pools.begin(now, "r", [("p", "m")])
     journey.next(now)
     journey.finished(now, Usage(fresh=1_000_000))
@@ -205,7 +205,7 @@ def test_balances_add_up_over_workers_and_restarts(tmp_path: Path) -> None:
     path = tmp_path / "pool.db"
     for start in range(3):
         now = START + 10 * start
-        keepers = [Keeper(priced(), path, now) for _ in range(2)]
+        keepers = [StateSync(priced(), path, now) for _ in range(2)]
         for keeper in keepers:
             spend(keeper, now)
         for keeper in keepers:
@@ -213,7 +213,7 @@ def test_balances_add_up_over_workers_and_restarts(tmp_path: Path) -> None:
     last = priced()
     load_into(last, path, START)
     assert last.pools["p"].accounts[0].balance == pytest.approx(4.0)
-    keeper = Keeper(priced(), path, START)
+    keeper = StateSync(priced(), path, START)
     assert keeper.pools.pools["p"].accounts[0].balance == pytest.approx(4.0)
     keeper.pools.set_balance(keeper.pools.find("a")[0], 50.0)
     spend(keeper, START)
@@ -228,10 +228,10 @@ def test_counts_of_processes_that_have_gone_are_merged(tmp_path: Path, monkeypat
     path = tmp_path / "pool.db"
     monkeypatch.setattr("trilogue.state.records.is_running", lambda worker: False)
     for start in range(20):
-        keeper = Keeper(book(), path, START + start)
+        keeper = StateSync(book(), path, START + start)
         attempt(keeper, START + start, None)
         keeper.close(START + start)
-    keeper = Keeper(book(), path, START + 30)
+    keeper = StateSync(book(), path, START + 30)
     assert sum(line["requests"] for line in keeper.pools.overview(START + 30)) == 20
     reader = keeper._reader
     assert reader is not None
@@ -243,7 +243,7 @@ def test_counts_of_processes_that_have_gone_are_merged(tmp_path: Path, monkeypat
 
 def test_a_reload_keeps_what_is_known(tmp_path: Path) -> None:
     """Also what requests of the old configuration still find out."""
-    keeper = Keeper(book(), tmp_path / "pool.db", START)
+    keeper = StateSync(book(), tmp_path / "pool.db", START)
     attempt(keeper, START, RATE_LIMITED)
     running = keeper.pools.begin(START, "r", [("p", "m")])
     step = running.next(START)
@@ -261,8 +261,8 @@ def test_requests_that_outlive_a_reload_are_counted(tmp_path: Path) -> None:
     """They hold their account's place until they end, whichever configuration they began with, and then what they have
     cost is taken off."""
     price = {"*": Price(output=1_000_000.0)}
-    limited = AccountSpec(name="a", limits=Limits(concurrency=2), balance=10)
-    keeper = Keeper(pools(ProviderSpec(name="p", accounts=(limited,), prices=price)), tmp_path / "pool.db", START)
+    limited = AccountSpec(name="a", limits=AccountLimits(concurrency=2), balance=10)
+    keeper = StateSync(pools(ProviderSpec(name="p", accounts=(limited,), prices=price)), tmp_path / "pool.db", START)
     running = []
     for number in range(2):
         running.append(keeper.pools.begin(START, f"r{number}", [("p", "m")]))
@@ -279,7 +279,7 @@ def test_requests_that_outlive_a_reload_are_counted(tmp_path: Path) -> None:
     keeper.close(START + 3)
 
 
-def line(keeper: Keeper) -> dict[str, float]:
+def line(keeper: StateSync) -> dict[str, float]:
     """What is shown of the only account."""
     (shown,) = keeper.pools.overview(START + 2)
     return {name: shown[name] for name in ("in_flight", "requests", "balance")}
@@ -288,7 +288,7 @@ def line(keeper: Keeper) -> dict[str, float]:
 def test_commands_reach_a_running_worker(tmp_path: Path) -> None:
     """`trilogue accounts disable` writes to the file; the worker hears it before its next choice."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     hand = book()
     load_into(hand, path, START)
     hand.disable(hand.find("p/a")[0], START)
@@ -303,7 +303,7 @@ def test_commands_reach_a_running_worker(tmp_path: Path) -> None:
 def test_what_is_under_way_is_known_while_the_process_runs(tmp_path: Path) -> None:
     """For `trilogue accounts`; a worker that was killed has nothing under way."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     keeper.pools.begin(START, "r", [("p", "m")]).next(START)
     keeper.sync(START + 2)
     began = time.perf_counter()
@@ -321,7 +321,7 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     """It tells who talks with whom."""
     path = tmp_path / "folder" / "pool.db"
     os.umask(0o022)
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     attempt(keeper, START, RATE_LIMITED, sticky="x")
     time.sleep(0.1)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
@@ -332,7 +332,7 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
 
 def test_a_look_is_cheap(tmp_path: Path) -> None:
     """It comes before every choice."""
-    keeper = Keeper(book(), tmp_path / "pool.db", START)
+    keeper = StateSync(book(), tmp_path / "pool.db", START)
     began = time.process_time()
     for number in range(10_000):
         keeper.sync(START + number * 0.001)
@@ -343,7 +343,7 @@ def test_a_look_is_cheap(tmp_path: Path) -> None:
 def test_a_quiet_file_is_hardly_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look goes by the log's time and size; SQLite is asked when they change, and once a second in any case."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     asked: list[str] = []
     keeper.sync(START + 0.01)
     assert keeper._reader is not None
@@ -371,14 +371,14 @@ def test_no_file_is_no_error_and_none_is_made(tmp_path: Path) -> None:
 def test_a_file_with_a_write_ahead_log_is_taken_over(tmp_path: Path) -> None:
     """As earlier versions have made it."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     attempt(keeper, START, RATE_LIMITED)
     keeper.close(START)
     with closing(sqlite3.connect(path)) as earlier:
         assert earlier.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
         earlier.execute("UPDATE note SET at = at")
         earlier.commit()
-    keeper = Keeper(book(), path, START + 0.1)
+    keeper = StateSync(book(), path, START + 0.1)
     assert states(keeper, START + 0.1)["a"] == "cooling"
     attempt(keeper, START + 0.1, BAD_KEY)
     keeper.close(START + 0.2)

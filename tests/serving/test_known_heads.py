@@ -15,8 +15,8 @@ from trilogue.serving import (
     BodyTooLarge,
     ClientGone,
     Headers,
+    HttpRequest,
     Listener,
-    Request,
     Responder,
 )
 from trilogue.serving.known_heads import MAX_KEPT_BYTES, MOST, Head, KnownHeads, split
@@ -68,7 +68,7 @@ def refusal(problem: Problem, path: str) -> tuple[Headers, bytes]:
     return [], f"{problem[2]} {path}".encode()
 
 
-async def tell(request: Request, responder: Responder) -> None:
+async def tell(request: HttpRequest, responder: Responder) -> None:
     """Everything that can be known of the request."""
     headers = {name: value for name, value in request.headers.items() if name != "content-length"}
     seen = [request.method, request.path, request.query.decode(), headers]
@@ -136,7 +136,7 @@ def test_notes_are_found_again() -> None:
     """With the same head, whatever the length; and with no other."""
     notes: list[object] = []
 
-    async def note(request: Request, responder: Responder) -> None:
+    async def note(request: HttpRequest, responder: Responder) -> None:
         notes.append(request.head.note)
         request.head.note = request.headers["authorization"]
         responder.reply(200, [], b"")

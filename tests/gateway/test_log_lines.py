@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from trilogue.gateway.log.lines import JOURNAL_LINES, JOURNAL_SECONDS, MAX_TEXT, PIPE_BYTES, Journal, Line, sane
+from trilogue.gateway.log.lines import JOURNAL_LINES, JOURNAL_SECONDS, MAX_TEXT, PIPE_BYTES, Journal, LogLine, sane
 
 
-class Named(Line, kw_only=True):
+class Named(LogLine, kw_only=True):
     event: str = "request"
     name: str
     number: int = 0

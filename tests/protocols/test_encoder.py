@@ -27,7 +27,7 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.encoder import LIFECYCLE, State, StreamEncoder
+from trilogue.protocols.stream.encoder import LIFECYCLE, ResponsePhase, StreamEncoder
 from trilogue.protocols.stream.reply import Reply
 
 SAMPLES: dict[type[Event], Event] = {
@@ -42,16 +42,16 @@ SAMPLES: dict[type[Event], Event] = {
     Failed: Failed(Failure(kind=FailureKind.SERVER, message="x")),
 }
 
-WAY: dict[State, list[type[Event]]] = {
-    State.IDLE: [],
-    State.OPEN: [ResponseStart],
-    State.BLOCK: [ResponseStart, BlockStart],
-    State.DONE: [ResponseStart, Finish],
+WAY: dict[ResponsePhase, list[type[Event]]] = {
+    ResponsePhase.IDLE: [],
+    ResponsePhase.OPEN: [ResponseStart],
+    ResponsePhase.BLOCK: [ResponseStart, BlockStart],
+    ResponsePhase.DONE: [ResponseStart, Finish],
 }
 """how to get into each state"""
 
 EVENTS = tuple(StreamEncoder.HANDLERS)
-CELLS = [(state, event) for state in State for event in EVENTS]
+CELLS = [(state, event) for state in ResponsePhase for event in EVENTS]
 
 
 def test_every_event_has_a_column_and_a_sample() -> None:
@@ -62,7 +62,7 @@ def test_every_event_has_a_column_and_a_sample() -> None:
 
 @pytest.mark.parametrize("protocol", list(Protocol), ids=lambda protocol: protocol.short)
 @each(("state", "event"), CELLS, ids=[f"{s.name}-{e.__name__}" for s, e in CELLS])
-def test_cell(protocol: Protocol, state: State, event: type[Event]) -> None:
+def test_cell(protocol: Protocol, state: ResponsePhase, event: type[Event]) -> None:
     """A row in the table leads on; a missing one is the caller's bug, whatever the protocol."""
     encoder = CODECS[protocol].encoder(Reply())
     encoder.encode(SAMPLES[kind] for kind in WAY[state])

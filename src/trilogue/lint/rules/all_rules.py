@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from trilogue.lint.rule import Group, Rule, table
-from trilogue.lint.rules_chat import CHAT
-from trilogue.lint.rules_messages import MESSAGES
-from trilogue.lint.rules_request import REQUEST
-from trilogue.lint.rules_responses import RESPONSES
+from trilogue.lint.rules.chat import CHAT
+from trilogue.lint.rules.messages import MESSAGES
+from trilogue.lint.rules.request import REQUEST
+from trilogue.lint.rules.responses import RESPONSES
+from trilogue.lint.rules.rule import Group, Rule, table
 
 _SHARED = (
     Group(

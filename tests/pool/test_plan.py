@@ -20,16 +20,16 @@ from tests.pool.making import (
 )
 from trilogue.errors import UpstreamConnect, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool import AccountSpec, Journey, Pools, ProviderSpec, RetryBudget, Rule, response_key
+from trilogue.pool import AccountSpec, AttemptPlan, Pools, ProviderSpec, RetryBudget, RetryRule, response_key
 
 PLENTY = RetryBudget(ratio=10, floor=1_000)
 
 
-def begin(book: Pools, *targets: tuple[str, str], sticky: str = "", number: int = 1) -> Journey:
+def begin(book: Pools, *targets: tuple[str, str], sticky: str = "", number: int = 1) -> AttemptPlan:
     return book.begin(START, f"req_{number}", targets or [("p", "m")], sticky=sticky)
 
 
-def walk(journey: Journey, *failures: Failure | UpstreamConnect, now: float = START) -> list[str]:
+def walk(journey: AttemptPlan, *failures: Failure | UpstreamConnect, now: float = START) -> list[str]:
     """Fail like this, step by step; gives the accounts that were tried."""
     tried = []
     for failure in failures:
@@ -331,7 +331,7 @@ def test_retries_after_faults_wait_a_little() -> None:
 
 def test_the_users_rules_are_followed() -> None:
     """They come before everything that is built in."""
-    rule = Rule(status=500, action="client")
+    rule = RetryRule(status=500, action="client")
     assert walk(begin(pools(provider("a", "b"), rules=(rule,))), SERVER, SERVER) == ["a"]
 
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pytest
 from structlog.testing import capture_logs
 
-from trilogue.gateway.log.output import MOST_BYTES, Sink
+from trilogue.gateway.log.output import MOST_BYTES, LogOutput
 
 Ends = tuple[int, BinaryIO]
 
@@ -46,7 +46,7 @@ def lines(first: int, last: int) -> list[bytes]:
 def test_what_finds_no_room_comes_later(ends: Ends) -> None:
     """In order, and nothing is lost while there is not too much of it."""
     out, file = ends
-    sink, said = Sink(file), lines(0, 600)
+    sink, said = LogOutput(file), lines(0, 600)
     for line in said:
         sink.put(line)
     found = b""
@@ -59,7 +59,7 @@ def test_what_finds_no_room_comes_later(ends: Ends) -> None:
 def test_too_much_is_lost_and_told(ends: Ends) -> None:
     """Whole lines, the newest ones; as soon as there is room the log says how many."""
     out, file = ends
-    sink, said = Sink(file), lines(0, 3 * MOST_BYTES // 1000)
+    sink, said = LogOutput(file), lines(0, 3 * MOST_BYTES // 1000)
     for line in said:
         sink.put(line)
     found = b""
@@ -77,7 +77,7 @@ def test_too_much_is_lost_and_told(ends: Ends) -> None:
 def test_the_last_lines_are_waited_for_only_so_long(ends: Ends) -> None:
     """Nobody reads: it gives up."""
     _, file = ends
-    sink = Sink(file)
+    sink = LogOutput(file)
     for line in lines(0, 600):
         sink.put(line)
     sink.finish(0.05)

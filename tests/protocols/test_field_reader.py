@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields.reader import Count, Fields, Kept, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, NonNegative, sort_fields
 
 READERS = ["text", "flag", "integer", "number", "items", "mapping", "fields"]
 RIGHT = {"text": "x", "flag": True, "integer": 1, "number": 1.5, "items": [], "mapping": {}, "fields": {}}
@@ -90,7 +90,7 @@ def test_values_are_sorted_in_the_order_asked_for() -> None:
 
 def test_counts_are_not_negative() -> None:
     """A count that is not there is not known."""
-    kinds: Kinds = dict.fromkeys("abcdef", Count)
+    kinds: Kinds = dict.fromkeys("abcdef", NonNegative)
     known, rest = sort_fields({"a": -1, "b": 7, "c": "x", "e": 3.0, "f": -3.0}, kinds)
     assert known == {"a": 0, "b": 7, "c": None, "d": None, "e": 3, "f": 0}
     assert rest == {"c": "x"}

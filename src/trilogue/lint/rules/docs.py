@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trilogue.lint.rule import Rule
-from trilogue.lint.rules import NOT_VISIBLE, REQUEST_RULES, RULES
+from trilogue.lint.rules.all_rules import NOT_VISIBLE, REQUEST_RULES, RULES
+from trilogue.lint.rules.rule import Rule
 
 _SECTIONS = (
     ("A", "All protocols"),

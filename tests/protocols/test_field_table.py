@@ -6,7 +6,7 @@ import pytest
 
 from trilogue.errors import BadRequest
 from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fields.table import Settings, field
+from trilogue.protocols.fields.table import FieldTable, field
 
 
 def both(fields: Fields, note: list[str]) -> tuple[str | None, bool | None]:
@@ -19,7 +19,7 @@ def nothing(fields: Fields, note: list[str]) -> tuple[()]:
     return ()
 
 
-SETTINGS = Settings(
+SETTINGS = FieldTable(
     {
         "heat": field(Fields.number, "temperature"),
         ("name", "switch"): (both, ("name", "on")),

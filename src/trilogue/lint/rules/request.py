@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.lint.rule import Group
+from trilogue.lint.rules.rule import Group
 
 REQUEST = (
     Group(

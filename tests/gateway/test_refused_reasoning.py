@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from trilogue.gateway.setup.refused_reasoning import Rejected
+from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.translate.reasoning.removal import strip_reasoning
 
@@ -28,7 +28,7 @@ def refused(place: str) -> Failure:
 
 def test_two_foreign_blocks_are_found_one_after_the_other() -> None:
     """The second error counts the blocks of a request that went without the first."""
-    rejected, sent = Rejected(), body(FIRST, OWN, SECOND)
+    rejected, sent = RefusedReasoning(), body(FIRST, OWN, SECOND)
     rejected.learn("p", "a", sent, Protocol.MESSAGES, refused("messages.1.content.0"))
     assert len(rejected.within("p", "a", sent)) == 1
     # messages.5 is still the third turn of the assistant: its text stays where the thinking went.
@@ -46,7 +46,7 @@ def test_what_openai_shows_of_a_value() -> None:
         for n, v in ((1, OWN), (2, "x" * 90 + "QzT9w="))
     ]
     sent = json.dumps({"model": "m", "input": [*items, {"role": "user", "content": "Hi"}]}).encode()
-    rejected = Rejected()
+    rejected = RefusedReasoning()
     text = "The encrypted content ...QzT9w= could not be verified."
     failure = Failure(kind=FailureKind.INVALID_REQUEST, message=text, status=400)
     rejected.learn("p", "a", sent, Protocol.RESPONSES, failure)
@@ -55,7 +55,7 @@ def test_what_openai_shows_of_a_value() -> None:
 
 def test_many_foreign_blocks_are_all_remembered() -> None:
     """A long conversation that has moved here is not refused for ever."""
-    rejected, sent = Rejected(), body(*(f"{number:04}-" * 20 for number in range(80)))
+    rejected, sent = RefusedReasoning(), body(*(f"{number:04}-" * 20 for number in range(80)))
     failure = Failure(kind=FailureKind.INVALID_REQUEST, message="Invalid signature", status=400)
     rejected.learn("p", "a", sent, Protocol.MESSAGES, failure)
     assert len(rejected.within("p", "a", sent)) == 80
