@@ -25,8 +25,7 @@ from trilogue.config import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.response.pass_through import PassThrough
-from trilogue.gateway.setup.pools import WorkerPools
-from trilogue.gateway.setup.services import Services
+from trilogue.gateway.setup.services import Services, WorkerPools
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving.connection import ClientConnection
 from trilogue.serving.known_heads import KnownHeads

@@ -13,7 +13,7 @@ import trilogue
 from trilogue.gateway.request.failures import LOOP, error_reply
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool.plan import CREDENTIAL, QUOTA
-from trilogue.protocols.failure.agents import FINAL_CODES
+from trilogue.protocols.failure.codes import FINAL_CODES
 from trilogue.protocols.openai.errors import _REPLIES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"

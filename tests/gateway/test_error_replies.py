@@ -11,7 +11,7 @@ from trilogue.lint import lint_error
 from trilogue.model import Protocol
 from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.failure.agents import FINAL_CODES
+from trilogue.protocols.failure.codes import FINAL_CODES
 from trilogue.protocols.registry import codec
 
 EVERY_CLIENT = pytest.mark.parametrize("client", Protocol, ids=lambda protocol: f"to-{protocol.short}")

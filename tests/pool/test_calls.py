@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.test_cost import REQUESTS, calls, check
-from trilogue.gateway.setup.pools import WorkerPools
+from trilogue.gateway.setup.services import WorkerPools
 from trilogue.model import Usage
 from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
 from trilogue.state import StateSync, steady_time

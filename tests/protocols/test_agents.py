@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trilogue.model import Failed, Failure, FailureKind, Protocol
-from trilogue.protocols.failure.agents import FINAL_CODES, TOO_LONG
+from trilogue.protocols.failure.codes import FINAL_CODES, TOO_LONG
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
 

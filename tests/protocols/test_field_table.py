@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fields.table import FieldTable, field
+from trilogue.protocols.fields.reader import Fields, FieldTable, field
 
 
 def both(fields: Fields, note: list[str]) -> tuple[str | None, bool | None]:

@@ -20,7 +20,7 @@ from trilogue.serving import (
     Responder,
 )
 from trilogue.serving.known_heads import MAX_KEPT_BYTES, MOST, Head, KnownHeads, split
-from trilogue.serving.problems import Problem
+from trilogue.serving.request import Problem
 
 HEAD = (
     b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: localhost:1\r\nAuthorization: Bearer one\r\n"

@@ -10,7 +10,7 @@ import pytest
 
 from trilogue.errors import InternalError
 from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, HttpRequest, Listener, Responder, connection
-from trilogue.serving.problems import Problem
+from trilogue.serving.request import Problem
 from trilogue.serving.responder import response_head
 
 Answer = Callable[[HttpRequest, Responder], Awaitable[None]]

@@ -32,7 +32,7 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.fields.policy import SILENT, FieldPolicy
+from trilogue.protocols.fields.extras import SILENT, FieldPolicy
 from trilogue.translate.foreign import declare_answer
 from trilogue.translate.reasoning.provenance import Closer, SealStage
 from trilogue.translate.reasoning.seal import Sealer

@@ -16,8 +16,8 @@ from trilogue.model import (
     Text,
 )
 from trilogue.translate.reasoning.provenance import Closer
-from trilogue.translate.reasoning.raw_as_summary import SummaryStage
 from trilogue.translate.reasoning.seal import Sealer
+from trilogue.translate.reasoning.stages import SummaryStage
 
 SEALER = Sealer([b"k" * 32])
 

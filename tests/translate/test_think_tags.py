@@ -23,7 +23,7 @@ from trilogue.model import (
     StopReason,
     Text,
 )
-from trilogue.translate.reasoning.think_tags import ThinkStage
+from trilogue.translate.reasoning.stages import ThinkStage
 
 
 def collected(deltas: Sequence[Event]) -> Response:

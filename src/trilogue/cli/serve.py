@@ -29,9 +29,8 @@ from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
-from trilogue.gateway.setup.pools import WorkerPools
 from trilogue.gateway.setup.provider import TransportFor
-from trilogue.gateway.setup.services import Services
+from trilogue.gateway.setup.services import Services, WorkerPools
 from trilogue.state import FILE_NAME
 from trilogue.upstream import HttpTransport, Transport
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from trilogue.config.names import NAME, NAME_RULE
 from trilogue.config.network import OFFICIAL, is_loopback, proxy_fault, url_fault
+from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.config.secret import Secret
 from trilogue.config.types import AdminSettings, Config, ProviderSettings
 from trilogue.errors import ClientError

@@ -38,8 +38,8 @@ retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balanc
 
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.pool.choice.account import Account, AccountRequest, Lease
-from trilogue.pool.choice.conversation import response_key, sticky_key
 from trilogue.pool.choice.ready import Skipped
+from trilogue.pool.choice.sticky import response_key, sticky_key
 from trilogue.pool.decision.record import Attempt, Considered, Decision, Recent
 from trilogue.pool.decision.retry_budget import Budget
 from trilogue.pool.health.classify import ROWS, Action, Scope, Verdict, classify

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.pool.choice.account import AccountRequest, Lease
-from trilogue.pool.choice.conversation import response_key
+from trilogue.pool.choice.sticky import response_key
 from trilogue.pool.decision.record import ADJUSTED, STRIPPED, Attempt, Decision
 from trilogue.pool.decision.retry_budget import Budget
 from trilogue.pool.health.classify import INSUFFICIENT, Action, Scope, Verdict, as_failure, classify

@@ -18,8 +18,7 @@ from trilogue.pool.choice.account import Account, AccountRequest, Lease, rank_by
 from trilogue.pool.choice.proxies import ProxyRing
 from trilogue.pool.choice.ready import ReadyAccounts
 from trilogue.pool.choice.sticky import Stickiness
-from trilogue.pool.decision.cost import cost, price_of
-from trilogue.pool.decision.record import Considered
+from trilogue.pool.decision.record import Considered, cost, price_of
 from trilogue.pool.health.classify import Verdict
 from trilogue.pool.health.health import Health
 from trilogue.pool.health.learned import Lessons

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels, tiers_but
-from trilogue.profiles.profile import FIRST_VERSION
+from trilogue.profiles.profile import FIRST_VERSION, levels, tiers_but
 from trilogue.profiles.row import ProfileRow
 
 _NO_THINKING = r"claude-(2|instant|3-(opus|sonnet|haiku)|3-5)"

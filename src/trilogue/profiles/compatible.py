@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels
+from trilogue.profiles.profile import levels
 from trilogue.profiles.row import ProfileRow
 
 _ALL = ""

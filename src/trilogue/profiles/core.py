@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trilogue.model import Tier
-from trilogue.profiles.levels import levels
-from trilogue.profiles.profile import FIRST_VERSION
+from trilogue.profiles.profile import FIRST_VERSION, levels
 from trilogue.profiles.row import ANY_VENDOR, ProfileRow
 
 _ALL = ""

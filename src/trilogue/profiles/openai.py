@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels, tiers_but
+from trilogue.profiles.profile import levels, tiers_but
 from trilogue.profiles.row import ProfileRow
 
 _BOTH = "openai azure"

@@ -22,7 +22,7 @@ from trilogue.model import (
     protocol_of,
 )
 from trilogue.profiles import Profile, profile_for, vendor_named
-from trilogue.protocols.fields.policy import FieldPolicies
+from trilogue.protocols.fields.extras import FieldPolicies
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trilogue.model import Protocol
-from trilogue.routing.defaults import FAMILIES, RoutableProvider
 from trilogue.routing.errors import NoRoute, check_model_name
-from trilogue.routing.routes import CompiledRoute, Route, find_problems
+from trilogue.routing.routes import FAMILIES, CompiledRoute, RoutableProvider, Route, find_problems
 
 
 class Upstream(NamedTuple):

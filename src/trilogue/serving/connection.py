@@ -18,8 +18,17 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from trilogue.headers import header_name, is_framed, size_of
 from trilogue.serving.known_heads import Head, Key, KnownHeads, split
-from trilogue.serving.problems import BAD, BAD_HOST, MAX_HEAD_BYTES, MAX_HEADERS, TOO_LARGE, TOO_SLOW, Problem
-from trilogue.serving.request import HttpRequest, path_and_query
+from trilogue.serving.request import (
+    BAD,
+    BAD_HOST,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    TOO_LARGE,
+    TOO_SLOW,
+    HttpRequest,
+    Problem,
+    path_and_query,
+)
 from trilogue.serving.responder import Responder, response_head
 from trilogue.serving.silent_client import TOLD, SilentClient, has_reset
 from trilogue.serving.upload import Upload

@@ -6,6 +6,11 @@ never a request.
 
 Pools of one configuration after those of another: they know what the old ones knew, and hear what the requests that
 the old ones have begun still learn and cost.
+
+The time that pools go by: the wall clock, but steady within a process.
+
+Workers and restarts must mean the same by "until then", so it starts as the wall clock; when someone sets that clock
+while a process runs, nothing here jumps.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +29,13 @@ from trilogue.pool import Change, Pools, Tally
 from trilogue.state.file import FAILURES, StateFile, newest, primary_code, read_since
 from trilogue.state.records import Counters, merge, to_change, to_notes, worker_of
 from trilogue.state.writer import Writer, put_aside
+
+_OFFSET = time.time() - time.monotonic()
+
+
+def steady_time() -> float:
+    """Seconds since the epoch."""
+    return _OFFSET + time.monotonic()
 
 
 class PoolSuccessor:

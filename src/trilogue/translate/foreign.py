@@ -38,7 +38,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.fields.policy import DROP, SILENT, FieldPolicies, FieldPolicy
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy
 
 META = FieldPolicy(loss="resp.meta")
 """of a field of an answer that has no fate of its own"""

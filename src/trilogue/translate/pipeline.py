@@ -30,13 +30,11 @@ from trilogue.translate.content.images import ImageStage
 from trilogue.translate.content.stop_sequences import StopStage
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.reasoning.provenance import Closer, SealStage
-from trilogue.translate.reasoning.raw_as_summary import SummaryStage
-from trilogue.translate.reasoning.think_tags import ThinkStage
-from trilogue.translate.tools.call_ids import FreshIdStage
+from trilogue.translate.reasoning.stages import SummaryStage, ThinkStage
+from trilogue.translate.tools.calls import FreshIdStage, ParallelStage
 from trilogue.translate.tools.client_tools import NO_BUILTINS, BuiltinStage
 from trilogue.translate.tools.hosted import HostedStage
 from trilogue.translate.tools.names import NO_NAMES, NameStage
-from trilogue.translate.tools.parallel import ParallelStage
 
 Stage = Callable[[list[Event]], list[Event]]
 

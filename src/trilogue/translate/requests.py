@@ -27,7 +27,7 @@ from trilogue.translate.foreign import Foreign
 from trilogue.translate.reasoning.provenance import Opener
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.unseal import without_sealed
-from trilogue.translate.tools.call_ids import tell_apart
+from trilogue.translate.tools.calls import tell_apart
 from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins, offer_builtins
 from trilogue.translate.tools.deferred import offer_found
 from trilogue.translate.tools.names import NO_NAMES, Namer, ToolNames

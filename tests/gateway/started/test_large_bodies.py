@@ -18,7 +18,7 @@ from trilogue.model import Protocol
 SLOW_SECONDS = 1.0
 SLOWED = f"""
 import time
-import trilogue.gateway.request.call as call, trilogue.gateway.request.routing as watch
+import trilogue.gateway.request.call as call, trilogue.gateway.request.context as watch
 import trilogue.gateway.request.outbound as outbound, trilogue.gateway.response.relay as relay
 import trilogue.gateway.endpoints.generate as complete, trilogue.gateway.endpoints.count_tokens as tokens
 

@@ -15,7 +15,7 @@ import structlog
 
 from trilogue.errors import TrilogueError
 from trilogue.gateway.endpoints import count_tokens, generate, models
-from trilogue.gateway.endpoints.active import DRAINING, ActiveRequests
+from trilogue.gateway.endpoints.generate import DRAINING, ActiveRequests
 from trilogue.gateway.log.record import Record
 from trilogue.gateway.request.admission import Admission, Handler, admit
 from trilogue.gateway.request.context import RequestContext

@@ -14,11 +14,10 @@ from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
 from trilogue.gateway.request.call import read_asked, with_model
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import error_headers
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
 from trilogue.gateway.request.outbound import own_body
-from trilogue.gateway.request.routing import read_large, targets_of, watching
 from trilogue.gateway.response.relay import JSON_HEADERS, MAX_ERROR_BYTES, error_body, loss_header
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider

@@ -1,6 +1,8 @@
 """The three endpoints that answer with a model's words.
 
 Route, then let the attempts begin, and watch the client and the clocks meanwhile.
+
+The requests that are being answered, so that a shutdown can wait for them or tell them that it will not.
 """
 
 from __future__ import annotations
@@ -9,17 +11,39 @@ import asyncio
 from functools import partial
 
 from trilogue.errors import UpstreamError, UpstreamFailure
-from trilogue.gateway.endpoints.active import DRAINING
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.call import Call, ReadBody, read_asked
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.context import GONE, RequestContext, read_large, targets_of
 from trilogue.gateway.request.failures import failure_from, plain_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
-from trilogue.gateway.request.routing import GONE, read_large, targets_of
 from trilogue.gateway.response.attempts import first_that_answers
 from trilogue.gateway.response.relay import Relay
 from trilogue.gateway.response.timing import LATE, KeepAlive, TimeLimits
 from trilogue.serving import ClientGone
+
+DRAINING = "draining"
+
+
+class ActiveRequests:
+    """All running requests of one process, each with what it uses."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[asyncio.Task[None], object] = {}
+        """what uses what"""
+        self.leaving = False
+        """told to stop: not ready for more, though what comes is still answered"""
+        self.draining = False
+        """out of time: what still comes on open connections is refused"""
+
+    def using(self, resource: object) -> bool:
+        """Whether any running request still needs this."""
+        return any(used is resource for used in self.tasks.values())
+
+    def stop_all(self) -> None:
+        """Out of time: every request still running is told to end with an error of its own, and no more are taken."""
+        self.draining = True
+        for task in list(self.tasks):
+            task.cancel(DRAINING)
 
 
 async def handle(visit: RequestContext) -> None:

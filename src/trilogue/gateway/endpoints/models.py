@@ -9,9 +9,8 @@ import asyncio
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.context import RequestContext, watching
 from trilogue.gateway.request.failures import plain_failure
-from trilogue.gateway.request.routing import watching
 from trilogue.gateway.setup.catalog import PATIENCE_SECONDS, Model
 from trilogue.gateway.setup.headers import hops_of
 from trilogue.gateway.setup.services import Services

@@ -19,8 +19,7 @@ from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.process import resources
 from trilogue.gateway.process.resources import Descriptors
-from trilogue.gateway.setup.pools import WorkerPools
-from trilogue.gateway.setup.services import Services
+from trilogue.gateway.setup.services import Services, WorkerPools
 from trilogue.serving import Listener
 
 log = structlog.get_logger("trilogue.server")

@@ -13,7 +13,7 @@ from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool.health.classify import LOOP_TEXT
 from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.failure.agents import FINAL_CODES
+from trilogue.protocols.failure.codes import FINAL_CODES
 from trilogue.protocols.failure.retry import http_date
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.decoder import failure_of

@@ -23,8 +23,7 @@ from trilogue.gateway.request.failures import error_headers, upstream_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
 from trilogue.gateway.request.outbound import Outbound
 from trilogue.gateway.response.beginning import ResponseBeginning, is_stream
-from trilogue.gateway.response.pass_through import PassThrough, StreamPath
-from trilogue.gateway.response.renaming import RenamingPassThrough, renamed
+from trilogue.gateway.response.pass_through import PassThrough, RenamingPassThrough, StreamPath, renamed
 from trilogue.gateway.response.timing import ProgressLimit
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request, parse_upstream

@@ -1,4 +1,6 @@
-"""The closed list of rules: what the linter can report, and what it cannot see and why.
+"""The rule tables as Markdown, for the documentation page.
+
+The closed list of rules: what the linter can report, and what it cannot see and why.
 
 Section A holds for all three protocols and is here; B (Chat), C (Messages) and D (Responses) have a file each, and so
 have the rules for requests (Q). The documentation is generated from these tables.
@@ -6,7 +8,7 @@ have the rules for requests (Q). The documentation is generated from these table
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from trilogue.lint.rules.chat import CHAT
@@ -112,3 +114,30 @@ NOT_VISIBLE: Mapping[str, str] = MappingProxyType(
     }
 )
 """Invariants that no body or stream shows, with the reason."""
+
+
+_SECTIONS = (
+    ("A", "All protocols"),
+    ("B", "Chat Completions"),
+    ("C", "Messages"),
+    ("D", "Responses"),
+    ("Q", "Requests"),
+)
+
+
+def rules_table() -> str:
+    """All rules by section, then those that cannot be seen."""
+    rules = [*RULES.values(), *REQUEST_RULES.values()]
+    sections = [_section(title, (rule for rule in rules if rule.id[0] == letter)) for letter, title in _SECTIONS]
+    hidden = "\n".join(f"| {rule} | {reason} |" for rule, reason in NOT_VISIBLE.items())
+    return "\n\n".join([*sections, f"### Not visible\n\n| rule | why |\n|---|---|\n{hidden}"]) + "\n"
+
+
+def _section(title: str, rules: Iterable[Rule]) -> str:
+    rows = "\n".join(f"| {rule.id} | {rule.meaning} | {_kind(rule)} | {rule.breaks} |" for rule in rules)
+    return f"### {title}\n\n| rule | must hold | kind | otherwise |\n|---|---|---|---|\n{rows}"
+
+
+def _kind(rule: Rule) -> str:
+    marks = [name for name, is_set in (("gateway", rule.own), ("request", rule.asks)) if is_set]
+    return ", ".join([*marks, *(["note"] if rule.severity == "note" else [])])

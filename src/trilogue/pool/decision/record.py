@@ -1,18 +1,49 @@
 """Why a request went where it went: a record per request as plain data, and the recent ones.
 
 Names, counts and times only: no keys, no prompts, no text of upstreams.
+
+What an answer has cost: usage times the prices of the configuration.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from trilogue.model import Usage
 from trilogue.pool.choice.ready import Skipped
+from trilogue.pool.settings import Price
+
+MILLION = 1_000_000
+
+
+def price_of(prices: Mapping[str, Price], model: str) -> Price | None:
+    """The price of a model: by its name, else the first pattern such as `gpt-*` that fits."""
+    exact = prices.get(model)
+    if exact is not None:
+        return exact
+    return next((price for pattern, price in prices.items() if "*" in pattern and fnmatchcase(model, pattern)), None)
+
+
+def cost(usage: Usage, price: Price | None) -> float:
+    """In the unit of the prices."""
+    if price is None:
+        return 0.0
+    cached = price.input if price.cached is None else price.cached
+    written = price.input if price.cache_write is None else price.cache_write
+    return (
+        usage.fresh * price.input
+        + (usage.cache_read or 0) * cached
+        + (usage.cache_write or 0) * written
+        + usage.output * price.output
+    ) / MILLION
+
 
 STRIPPED = "stripped"
 ADJUSTED = "adjusted"

@@ -36,7 +36,7 @@ from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, deta
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import is_minted, safe_call_id
-from trilogue.protocols.content.wording import tool_error
+from trilogue.protocols.content.parts import tool_error
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 

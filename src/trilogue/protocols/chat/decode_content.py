@@ -24,7 +24,7 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.chat.wire import CACHE_CONTROL_TTLS, REASONING_PART
-from trilogue.protocols.content.media import data_source, sniffed_type
+from trilogue.protocols.content.parts import data_source, sniffed_type
 from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.openai.cache import read_breakpoint
 

@@ -46,8 +46,7 @@ from trilogue.protocols.chat.reasoning import read_reasoning
 from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.content.ids import mint
-from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fields.table import FieldTable, field
+from trilogue.protocols.fields.reader import Fields, FieldTable, field
 
 _PLAIN_MESSAGE = {"role", "content"}
 _PLAIN_ASSISTANT = {"role", "content", "tool_calls"}

@@ -27,8 +27,7 @@ from trilogue.model import (
 from trilogue.protocols.chat.decode_content import PLAIN_TEXT
 from trilogue.protocols.chat.wire import REASONING_PART
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.media import PDF, data_url
-from trilogue.protocols.content.wording import document_head, native_part, search_result_text
+from trilogue.protocols.content.parts import PDF, data_url, document_head, native_part, search_result_text
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 from trilogue.protocols.openai.cache import write_breakpoint

@@ -46,7 +46,7 @@ from trilogue.protocols.chat.errors import encode_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import PROTOCOL
-from trilogue.protocols.failure.agents import in_stream
+from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.fields.extras import add_extras, restore_extras
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.encoder import StreamEncoder

@@ -9,7 +9,7 @@ from trilogue.model import ChoiceMode, CustomTool, FunctionTool, HostedKind, Hos
 from trilogue.protocols.chat.choice import encode_choice
 from trilogue.protocols.chat.wire import WEB_SEARCH
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.location import write_location
+from trilogue.protocols.content.parts import write_location
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.openai.schema import fits_strict, parameters_of
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from trilogue.model import Failure
-from trilogue.protocols.failure.agents import may_pass
+from trilogue.protocols.failure.codes import may_pass
 
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)"
 _DATES = (

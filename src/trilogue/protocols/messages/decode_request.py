@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.model import Caching, Json, Native, OutputFormat, Request, Role, Text, Thinking, Tier, Tool, Turn
-from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fields.table import FieldTable
+from trilogue.protocols.fields.reader import Fields, FieldTable
 from trilogue.protocols.messages.choice import decode_choice
 from trilogue.protocols.messages.controls import (
     SAMPLING_FIELDS,

@@ -39,8 +39,7 @@ from trilogue.model import (
     ToolResult,
 )
 from trilogue.protocols.content.ids import safe_call_id
-from trilogue.protocols.content.media import PDF, image_type, sniffed_type
-from trilogue.protocols.content.wording import native_part
+from trilogue.protocols.content.parts import PDF, image_type, native_part, sniffed_type
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES, Wire

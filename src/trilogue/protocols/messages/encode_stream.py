@@ -37,7 +37,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.failure.agents import in_stream
+from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.fields.extras import add_extras
 from trilogue.protocols.messages.encode_response import AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure

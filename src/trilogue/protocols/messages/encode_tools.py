@@ -11,7 +11,7 @@ from typing import Any
 from trilogue.errors import InternalError, Unsupported
 from trilogue.model import ChoiceMode, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.location import write_location
+from trilogue.protocols.content.parts import write_location
 from trilogue.protocols.messages.choice import encode_choice
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import MCP_SERVER

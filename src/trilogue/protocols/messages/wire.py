@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from trilogue.model import Effort, HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
-from trilogue.protocols.fields.policy import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
 
 Wire = dict[str, Json]
 """a JSON object as it is sent"""

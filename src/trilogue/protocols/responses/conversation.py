@@ -31,7 +31,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import mint, safe_call_id
-from trilogue.protocols.content.wording import TOOL_ERROR, tool_error
+from trilogue.protocols.content.parts import TOOL_ERROR, tool_error
 from trilogue.protocols.responses.encode_content import PartWriter
 from trilogue.protocols.responses.encode_tools import ToolWriter
 from trilogue.protocols.responses.hosted import declare_unsaid, encode_hosted, results_by_call

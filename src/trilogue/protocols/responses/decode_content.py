@@ -22,7 +22,7 @@ from trilogue.model import (
     SourceKind,
     Text,
 )
-from trilogue.protocols.content.media import data_source
+from trilogue.protocols.content.parts import data_source
 from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.openai.cache import read_breakpoint
 

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.model import NO_SAMPLING, Block, Json, Request, Role, Text, ToolChoice, ToolResult, Turn
-from trilogue.protocols.fields.reader import Fields
-from trilogue.protocols.fields.table import FieldTable, field
+from trilogue.protocols.fields.reader import Fields, FieldTable, field
 from trilogue.protocols.responses.choice import decode_choice
 from trilogue.protocols.responses.controls import (
     CACHING_FIELDS,

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Tool
-from trilogue.protocols.content.location import read_location
+from trilogue.protocols.content.parts import read_location
 from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 

@@ -30,8 +30,7 @@ from trilogue.model import (
     Text,
     ToolResult,
 )
-from trilogue.protocols.content.media import data_url
-from trilogue.protocols.content.wording import document_head, native_part, search_result_text
+from trilogue.protocols.content.parts import data_url, document_head, native_part, search_result_text
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 from trilogue.protocols.openai.cache import write_breakpoint
 

@@ -40,7 +40,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.content.ids import mint, safe_call_id
-from trilogue.protocols.failure.agents import in_stream, responses_code
+from trilogue.protocols.failure.codes import in_stream, responses_code
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.responses.errors import encode_failure
 from trilogue.protocols.responses.hosted import ITEM_TYPES

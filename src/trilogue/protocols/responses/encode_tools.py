@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from trilogue.errors import InternalError
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Tool
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.location import write_location
+from trilogue.protocols.content.parts import write_location
 from trilogue.protocols.openai.schema import fits_strict, parameters_of
 from trilogue.protocols.responses.choice import encode_choice
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trilogue.model import Effort, HostedKind, Json, Protocol, Tier
-from trilogue.protocols.fields.policy import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
 from trilogue.protocols.fields.reader import Kinds
 
 PROTOCOL = Protocol.RESPONSES

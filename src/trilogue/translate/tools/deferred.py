@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from trilogue.model import FunctionTool, Json, Ledger, Native, Request, Tool, ToolResult
-from trilogue.protocols.content.wording import TOOL_NAME, TOOL_REFERENCE
+from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
 
 _ADDITION = "tool_addition"
 

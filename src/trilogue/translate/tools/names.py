@@ -32,7 +32,7 @@ from trilogue.model import (
     ToolResult,
 )
 from trilogue.protocols.content.ids import digest
-from trilogue.protocols.content.wording import TOOL_NAME, TOOL_REFERENCE
+from trilogue.protocols.content.parts import TOOL_NAME, TOOL_REFERENCE
 from trilogue.translate.tools.free_text import INPUT, InputUnwrapper
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
