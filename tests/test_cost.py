@@ -25,7 +25,8 @@ from trilogue.config import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.response.pass_through import PassThrough
-from trilogue.gateway.setup.services import Services, WorkerPools
+from trilogue.gateway.setup.services import Services
+from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving.connection import ClientConnection
 from trilogue.serving.known_heads import KnownHeads
@@ -282,7 +283,7 @@ def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]
 
     async def main() -> float:
         services = Services(
-            config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), WorkerPools(tmp_path / "pool.db")
+            config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), WorkerState(tmp_path / "pool.db")
         )
         wire = Wire()
         client = ClientConnection(Gateway(services), not_http, set(), KnownHeads(), asyncio.get_running_loop())

@@ -24,7 +24,7 @@ from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.config.load import parse
-from trilogue.gateway.setup.services import WorkerPools
+from trilogue.gateway.setup.worker_state import WorkerPools
 from trilogue.model import Failure, FailureKind, Protocol, Usage
 from trilogue.state import steady_time
 from trilogue.state.sync import LOOK_SECONDS

@@ -13,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -21,9 +22,9 @@ import pytest
 from tests.pool.making import NO_MODEL, RATE_LIMITED
 from tests.state.test_sync import START, attempt, book, states
 from tests.timing import check_within
-from trilogue.state import StateError, StateSync, load_into, write_now
-from trilogue.state.file import KEPT
-from trilogue.state.writer import PRUNE_NOTES
+from trilogue.state import FileStore, StateError, StateSync, load_into, write_now
+from trilogue.state.records import MODEL_COOLDOWN, RETENTION
+from trilogue.state.writer import PRUNE_RECORDS
 
 WAIT = 10.0
 
@@ -48,11 +49,11 @@ def test_a_broken_file_is_put_aside(kind: str, tmp_path: Path) -> None:
     """A new one is begun beside it, and it works."""
     path = tmp_path / "pool.db"
     path.write_bytes(GARBAGE[kind])
-    keeper = StateSync(book(), path, START)
+    keeper = StateSync(book(), FileStore(path), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     keeper.close(START)
     assert [file.read_bytes() for file in tmp_path.glob("pool.db.broken-*")] == [GARBAGE[kind]]
-    keeper = StateSync(book(), path, START + 0.1)
+    keeper = StateSync(book(), FileStore(path), START + 0.1)
     assert states(keeper, START + 0.1)["a"] == "cooling"
     keeper.close(START + 0.1)
 
@@ -60,7 +61,7 @@ def test_a_broken_file_is_put_aside(kind: str, tmp_path: Path) -> None:
 def test_a_file_that_breaks_while_it_is_used(tmp_path: Path) -> None:
     """What is known in memory goes into the new one."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), path, START)
+    keeper = StateSync(book(), FileStore(path), START)
     attempt(keeper, START, RATE_LIMITED)
     until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     for file in tmp_path.glob("pool.db*"):
@@ -72,7 +73,7 @@ def test_a_file_that_breaks_while_it_is_used(tmp_path: Path) -> None:
     until(lambda: not keeper._writer.failing)
     keeper.close(START + 200)
     fresh = book()
-    load_into(fresh, path, START + 200)
+    load_into(fresh, FileStore(path), START + 200)
     assert sum(line["requests"] for line in fresh.overview(START + 200)) > 0
 
 
@@ -90,7 +91,7 @@ STRANGE = {
 def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path) -> None:
     """A database in good order with values of the wrong kind, found at the start or later: it is put aside too."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), path, START)
+    keeper = StateSync(book(), FileStore(path), START)
     attempt(keeper, START, RATE_LIMITED)
     until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     if not running:
@@ -100,14 +101,20 @@ def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path)
         row = ("Tally", note_id, data, 0.0, "1-other", revision)
         other.execute("INSERT INTO note (kind, id, data, at, worker, rev) VALUES (?, ?, ?, ?, ?, ?)", row)
     if not running:
-        keeper = StateSync(book(), path, START)
+        keeper = StateSync(book(), FileStore(path), START)
     assert attempt(keeper, START + 2, None) is not None
-    until(lambda: len(list(tmp_path.glob("pool.db.broken-*"))) == 1)
+    looks = count(1)
+
+    def replaced() -> bool:
+        keeper.sync(START + 2 + next(looks) * 0.001)  # a look finds nothing while the file is being written
+        return len(list(tmp_path.glob("pool.db.broken-*"))) == 1
+
+    until(replaced)
     until(lambda: not keeper._writer.failing and keeper._writer._queue.empty() and not keeper._writer._pending)
     assert attempt(keeper, START + 4, RATE_LIMITED) is not None
     keeper.close(START + 4)
     fresh = book()
-    load_into(fresh, path, START + 4)
+    load_into(fresh, FileStore(path), START + 4)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 4)]
 
 
@@ -120,7 +127,7 @@ def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
     lock = os.open(tmp_path / "pool.db.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     began = time.perf_counter()
-    keeper = StateSync(book(), path, START)
+    keeper = StateSync(book(), FileStore(path), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     assert attempt(keeper, START + 1.1, None) == "b"
     check_within(time.perf_counter() - began, 3.0)
@@ -130,14 +137,14 @@ def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
     assert attempt(keeper, START + 3, RATE_LIMITED) is not None
     keeper.close(START + 3)
     fresh = book()
-    load_into(fresh, path, START + 3)
+    load_into(fresh, FileStore(path), START + 3)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 3)]
 
 
 def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
     """People clean up."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), path, START)
+    keeper = StateSync(book(), FileStore(path), START)
     attempt(keeper, START, None)
     for file in tmp_path.iterdir():
         file.unlink()
@@ -145,14 +152,14 @@ def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
     keeper.sync(START + 4)
     keeper.close(START + 4)
     fresh = book()
-    load_into(fresh, path, START + 2)
+    load_into(fresh, FileStore(path), START + 2)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 2)]
 
 
 def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
     """Someone else writes for ages: requests go on, and it is written afterwards."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), path, START)
+    keeper = StateSync(book(), FileStore(path), START)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     began = time.perf_counter()
@@ -165,7 +172,7 @@ def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
     until(lambda: not keeper._writer.failing)
     keeper.close(START + 1)
     fresh = book()
-    load_into(fresh, path, START + 0.2)
+    load_into(fresh, FileStore(path), START + 0.2)
     assert [line["state"] for line in fresh.overview(START + 0.2)] == ["cooling", "ready", "ready"]
     path.unlink()
     check_within(took, 1.0)
@@ -175,7 +182,7 @@ def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """A file stands where the folder should be: everything works, in memory."""
     (tmp_path / "state").write_text("not a folder")
-    keeper = StateSync(book(), tmp_path / "state" / "pool.db", START)
+    keeper = StateSync(book(), FileStore(tmp_path / "state" / "pool.db"), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     assert attempt(keeper, START + 0.1, None) == "b"
     assert states(keeper, START + 0.2)["a"] == "cooling"
@@ -187,9 +194,9 @@ FULL_DISK = """
     from pathlib import Path
     from tests.pool.making import NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
-    from trilogue.state import StateSync
+    from trilogue.state import FileStore, StateSync
 
-    keeper = StateSync(book(), Path(sys.argv[1]), START)
+    keeper = StateSync(book(), FileStore(Path(sys.argv[1])), START)
     attempt(keeper, START, None)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
@@ -226,7 +233,7 @@ def flipped(content: bytes, rng: Random) -> Iterator[bytes]:
 def test_one_flipped_bit(tmp_path: Path) -> None:
     """Wherever it is, the gateway starts, answers and keeps what it learns; a file that it breaks is put aside."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), path, START)
+    keeper = StateSync(book(), FileStore(path), START)
     for number in range(8):
         attempt(keeper, START + number, RATE_LIMITED if number % 3 else None, sticky=f"k{number}")
     keeper.close(START + 10)
@@ -235,14 +242,14 @@ def test_one_flipped_bit(tmp_path: Path) -> None:
         folder = tmp_path / f"{number}"
         folder.mkdir()
         (folder / "pool.db").write_bytes(content)
-        keeper = StateSync(book(), folder / "pool.db", START + 500)
+        keeper = StateSync(book(), FileStore(folder / "pool.db"), START + 500)
         assert attempt(keeper, START + 501, RATE_LIMITED) is not None
         keeper.close(START + 502)
         assert not keeper._writer.failing
         assert not keeper._writer._pending
         aside += len(list(folder.glob("pool.db.broken-*")))
         fresh = book()
-        load_into(fresh, folder / "pool.db", START + 501)
+        load_into(fresh, FileStore(folder / "pool.db"), START + 501)
         assert "cooling" in [line["state"] for line in fresh.overview(START + 501)]
     assert aside > 10
 
@@ -252,10 +259,10 @@ TRUNCATED = """
     from pathlib import Path
     from tests.pool.making import NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
-    from trilogue.state import StateSync
+    from trilogue.state import FileStore, StateSync
 
     path = Path(sys.argv[1])
-    keeper, other = StateSync(book(), path, START), StateSync(book(), path, START)
+    keeper, other = StateSync(book(), FileStore(path), START), StateSync(book(), FileStore(path), START)
     for number in range(20):
         now = START + number * 2
         assert attempt(keeper, now, RATE_LIMITED if number % 5 == 0 else None, sticky=f"k{number}")
@@ -282,14 +289,14 @@ def test_files_that_are_truncated_while_they_are_used(which: str, tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "done False"
     fresh = book()
-    load_into(fresh, path, START + 100)
+    load_into(fresh, FileStore(path), START + 100)
     assert "cooling" in [line["state"] for line in fresh.overview(START + 100)]
 
 
 def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) -> None:
     """Each is a 404 of the upstream, and each would be a note for a week."""
     path = tmp_path / "pool.db"
-    keeper = StateSync(book(), path, START)
+    keeper = StateSync(book(), FileStore(path), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     for batch in range(6):
         for number in range(1_000):
@@ -297,10 +304,12 @@ def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) ->
         until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     with closing(sqlite3.connect(path)) as other:
         kinds = dict(other.execute("SELECT kind, COUNT(*) FROM note GROUP BY kind").fetchall())
-    assert kinds["CooledModel"] <= KEPT["CooledModel"] + PRUNE_NOTES + 1_000, "those of the last batch may be too many"
+    most = RETENTION[MODEL_COOLDOWN].records
+    assert most is not None
+    assert kinds[MODEL_COOLDOWN] <= most + PRUNE_RECORDS + 1_000, "those of the last batch may be too many"
     keeper.close(START + 1)
     fresh = book()
-    load_into(fresh, path, START + 0.7)
+    load_into(fresh, FileStore(path), START + 0.7)
     assert fresh.pools["p"].accounts[0].cooled_until > START + 0.7, "what matters is still there"
 
 
@@ -309,6 +318,6 @@ def test_commands_say_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "pool.db"
     path.write_bytes(GARBAGE["text"])
     with pytest.raises(StateError, match="cannot read"):
-        load_into(book(), path, START)
+        load_into(book(), FileStore(path), START)
     with pytest.raises(StateError, match="cannot write"):
-        write_now(path, [], START)
+        write_now(FileStore(path), [], START)

@@ -16,7 +16,7 @@ import click
 
 from trilogue.config import ConfigError, Vault, find, load, state_directory
 from trilogue.pool import Account, Pool, Pools
-from trilogue.state import FILE_NAME, load_into, write_now
+from trilogue.state import FILE_NAME, FileStore, load_into, write_now
 
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
 
@@ -146,8 +146,8 @@ def _span(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _state_file() -> Path:
-    return state_directory(os.environ) / FILE_NAME
+def _store() -> FileStore:
+    return FileStore(state_directory(os.environ) / FILE_NAME)
 
 
 def _known(path: str | None, now: float) -> Pools:
@@ -160,7 +160,7 @@ def _known(path: str | None, now: float) -> Pools:
     if not config.pool.persist:
         raise click.UsageError(NOT_KEPT)
     pools = config.pools(SystemRandom())
-    load_into(pools, _state_file(), now)
+    load_into(pools, _store(), now)
     return pools
 
 
@@ -169,7 +169,7 @@ def _change(path: str | None, name: str, action: Action, done: str) -> None:
     pools = _known(path, now)
     one = _only(pools, name)
     action(pools, one, now)
-    write_now(_state_file(), pools.drain(), now)
+    write_now(_store(), pools.drain(), now)
     click.echo(f"{one[0].name}/{one[1].name} {done}")
 
 

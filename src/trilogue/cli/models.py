@@ -34,7 +34,7 @@ from trilogue.profiles import (
     vendor_for,
     vendor_named,
 )
-from trilogue.state import FILE_NAME, load_into, write_now
+from trilogue.state import FILE_NAME, FileStore, load_into, write_now
 from trilogue.translate.learning.remedies import Remedy
 
 
@@ -176,7 +176,7 @@ class _Known(Struct):
         if not config.pool.persist:
             return cls(config, None)
         pools = config.pools(SystemRandom())
-        load_into(pools, _state_file(), time.time())
+        load_into(pools, _store(), time.time())
         return cls(config, pools)
 
     def overview(self) -> Iterator[str]:
@@ -218,7 +218,7 @@ class _Known(Struct):
             raise click.UsageError(str(error)) from None
         if self.pools is None or not self.pools.pools[target.provider].lessons.forget(target.model):
             raise click.UsageError(f"nothing was learned about {target.provider}/{target.model}")
-        write_now(_state_file(), self.pools.drain(), time.time())
+        write_now(_store(), self.pools.drain(), time.time())
         return f"{target.provider}/{target.model} starts anew"
 
 
@@ -256,5 +256,5 @@ def shown(value: Any) -> str:
             return str(other) or "none"
 
 
-def _state_file() -> Path:
-    return state_directory(os.environ) / FILE_NAME
+def _store() -> FileStore:
+    return FileStore(state_directory(os.environ) / FILE_NAME)

@@ -30,7 +30,8 @@ from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
 from trilogue.gateway.setup.provider import TransportFor
-from trilogue.gateway.setup.services import Services, WorkerPools
+from trilogue.gateway.setup.services import Services
+from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
 from trilogue.upstream import HttpTransport, Transport
 
@@ -127,12 +128,12 @@ _Run = Callable[[socket.socket, int | None], None]
 
 def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
     def run(sock: socket.socket, parent: int | None) -> None:
-        accounts = WorkerPools(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
+        state = WorkerState(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
 
         def build(new: Config) -> Services:
-            return Services(new, _transports(), sealer, accounts)
+            return Services(new, _transports(), sealer, state)
 
-        worker = Worker(settings.config, settings.load, build, accounts, parent)
+        worker = Worker(settings.config, settings.load, build, state, parent)
         worker.admin_socket, worker.shared_folder = admin, shared
         uvloop.run(worker.serve(sock))
 

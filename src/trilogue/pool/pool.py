@@ -162,11 +162,11 @@ class Pool:
             account.rank = rank_by_balance(account)
 
     def bind(self, key: str, account: Account, now: float) -> None:
-        """A conversation belongs to this account from now on. An account that is alone is chosen anyway: `tell`."""
+        """Assign a conversation to an account. The only account is chosen anyway: see `unwritten`."""
         if self.sticky.bind(key, account.name) and not self._quiet:
             self.changes.append(Bound(self.name, key, account.name, now))
 
-    def tell(self, now: float) -> list[Change]:
+    def unwritten(self, now: float) -> list[Change]:
         """The conversations of an account that was alone, which nobody needed to know; later ones are written at once.
 
         Writing down every answer of a Responses upstream took up to a quarter of what a request costs.

@@ -90,10 +90,10 @@ class Pools:
         """Everything that a successor should know: for a reload."""
         return [change for pool in self.pools.values() for change in pool.snapshot(now)]
 
-    def tell(self, now: float, heirs: Pools | None = None) -> list[Change]:
+    def unwritten(self, now: float, heirs: Pools | None = None) -> list[Change]:
         """What only a file needs to know, when these pools end. `heirs` that are given know it from the snapshot."""
         known = {name for name, heir in heirs.pools.items() if len(heir.accounts) == 1} if heirs else set()
-        told = [(pool.name, pool.tell(now)) for pool in self.pools.values()]
+        told = [(pool.name, pool.unwritten(now)) for pool in self.pools.values()]
         return [change for name, changes in told if name not in known for change in changes]
 
     def apply(self, changes: Iterable[Change], now: float) -> None:
@@ -103,7 +103,7 @@ class Pools:
             if pool is not None:
                 _apply(pool, change, now)
 
-    def elsewhere(self, tallies: Iterable[Tally]) -> None:
+    def set_elsewhere(self, tallies: Iterable[Tally]) -> None:
         """What other processes have counted, each account's sum."""
         for tally in tallies:
             pool = self.pools.get(tally.provider)

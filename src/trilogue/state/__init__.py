@@ -1,15 +1,49 @@
-"""What survives a restart and what workers share: one SQLite file in the state folder, readable by its owner only.
+"""State that survives a restart and that workers share: the `Store` interface, its implementations, and the pools' use.
 
-    keeper = StateSync(pools, state_directory(os.environ) / FILE_NAME, steady_time())   # in the worker, after the fork
-    keeper.sync(steady_time())          # before `pools.begin` and before each `journey.next`: microseconds
-    keeper.replace(new_pools, now)      # on reload
-    keeper.close(now)                   # at the end
+    sync = StateSync(pools, FileStore(folder / FILE_NAME), steady_time())   # in the worker, after the fork
+    sync.sync(steady_time())          # before `pools.begin` and before each `plan.next`: microseconds
+    sync.replace(new_pools, now)      # on reload
+    sync.close(now)                   # at the end
 
-Nothing of this raises or waits for a disk: a file that is locked, full, broken or missing costs its memory, with one
-warning in the log, and never a request. `load_into` and `write_now` are for commands beside a running gateway.
+None of this raises or waits for a disk: a store that is locked, full, damaged or missing costs what it remembers, with
+one warning in the log, and never a request. `load_into` and `write_now` are for commands.
 """
 
+from trilogue.state.clock import steady_time
+from trilogue.state.file import FileStore
+from trilogue.state.memory import MemoryStore
 from trilogue.state.offline import StateError, load_into, write_now
-from trilogue.state.sync import FILE_NAME, PoolSuccessor, StateSync, steady_time
+from trilogue.state.store import (
+    Record,
+    Retention,
+    Session,
+    Store,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+    Transaction,
+)
+from trilogue.state.sync import StateSync
 
-__all__ = ["FILE_NAME", "PoolSuccessor", "StateError", "StateSync", "load_into", "steady_time", "write_now"]
+FILE_NAME = "pool.db"
+
+__all__ = [
+    "FILE_NAME",
+    "FileStore",
+    "MemoryStore",
+    "Record",
+    "Retention",
+    "Session",
+    "StateError",
+    "StateSync",
+    "Store",
+    "StoreBusy",
+    "StoreDamaged",
+    "StoreError",
+    "StoreUnavailable",
+    "Transaction",
+    "load_into",
+    "steady_time",
+    "write_now",
+]

@@ -1,11 +1,10 @@
-"""The state file: one SQLite database with one table of notes, readable by its owner only.
+"""The store in one SQLite file that only its owner can read, for the processes of one machine.
 
-A note is the newest word on one thing: its kind and id, the change as JSON, who wrote it, and a revision that grows
-with every transaction, so that readers ask for what is new and nothing else. A file that is broken is put aside and a
-new one begun.
+The table is as earlier versions made it: one row per record with its kind, id (the key), data (the value), time, worker
+(the writer) and revision. A damaged file is renamed and a new one started.
 
-SQLite keeps a rollback journal and no write-ahead log: the index of such a log is mapped into memory, and whoever
-truncates it ends every process that uses it (SIGBUS). So a reader may find the file locked for the length of a commit.
+SQLite keeps a rollback journal and not a write-ahead log: the index of such a log is mapped into memory, and truncating
+that file ends every process that uses it (SIGBUS). So readers may find the file locked for the length of a commit.
 """
 
 from __future__ import annotations
@@ -15,13 +14,24 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+
+from trilogue.state.store import (
+    Record,
+    Retention,
+    Session,
+    Store,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+    Transaction,
+)
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS note (
@@ -30,37 +40,31 @@ CREATE TABLE IF NOT EXISTS note (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS note_rev ON note (rev);
 """
-MODEL_REST = "CooledModel"
-"""kind of the notes on accounts that rest for one model: clients make up names of models"""
-KEPT = {"Bound": 10_000, "Learned": 1_000, MODEL_REST: 1_000}
-"""how many notes of a kind are kept, the newest"""
-KEPT_SECONDS = 7 * 86_400
-LESSON_SECONDS = 30 * 86_400
-"""how long it is remembered what a model has refused: vendors change their models"""
 LOCK_SECONDS = 0.05
 LAST_REVISION = 2**62
-"""more than all gateways of the world will write"""
+"""A larger revision is damage: no gateway writes this often."""
 
 _WRITE = (
     "INSERT INTO note (kind, id, data, at, worker, rev) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, id) DO UPDATE "
     "SET data = excluded.data, at = excluded.at, worker = excluded.worker, rev = excluded.rev"
 )
-_OLD = "DELETE FROM note WHERE kind IN ('Bound', 'Cooled', 'CooledModel') AND at < ?"
-_OLD_LESSONS = "DELETE FROM note WHERE kind = 'Learned' AND at < ?"
+_READ = "SELECT kind, id, data, at FROM note "
+_DELETE = "DELETE FROM note WHERE kind = ? AND id = ?"
+_TOO_OLD = "DELETE FROM note WHERE kind = ? AND at < ?"
 _TOO_MANY = (
-    "DELETE FROM note WHERE kind = ?1 AND rev < (SELECT MIN(rev) FROM "
-    "(SELECT rev FROM note WHERE kind = ?1 ORDER BY rev DESC LIMIT ?2))"
+    "DELETE FROM note WHERE kind = ?1 AND rev < COALESCE((SELECT MIN(rev) FROM "
+    "(SELECT rev FROM note WHERE kind = ?1 ORDER BY rev DESC LIMIT ?2)), ?3)"
 )
-_STRANGE = (
+_WRONG_TYPES = (
     "SELECT COUNT(*) FROM note WHERE typeof(id) <> 'text' OR typeof(data) NOT IN ('blob', 'text') "
     "OR typeof(rev) <> 'integer' OR rev > ?"
 )
-"""SQLite keeps whatever it is given: these are notes that nobody here has written"""
+"""SQLite stores values of any type in any column, so that damage and other programs can leave what we never write."""
 _DATA = "SELECT data FROM note WHERE kind <> 'Meta'"
 
 FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
-"""what using the file may raise; the last where SQLite quotes a broken text in the message of an error"""
-_ELSEWHERE = frozenset(
+"""What using the file may raise; the last where SQLite quotes a damaged text in an error message."""
+_NOT_THE_CONTENT = frozenset(
     {
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
@@ -73,48 +77,46 @@ _ELSEWHERE = frozenset(
         sqlite3.SQLITE_INTERRUPT,
     }
 )
-"""errors that say nothing about what is in the file; all others do, since our statements are correct"""
+"""Errors that say nothing about the content of the file. All others do, since our statements are correct."""
 
 
-class Note(Struct, frozen=True):
-    """One row to write."""
-
-    kind: str
-    id: str
-    data: bytes
-    at: float
-
-
-class StateFile:
-    """Where the notes are. Every method opens what it needs; connections belong to who asked for them."""
+class FileStore(Store):
+    """The records in one file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._real = os.path.realpath(path)
 
-    def connect(self, timeout: float) -> sqlite3.Connection:
-        """A connection to the file, which is made if needed. Raises sqlite3.Error or OSError."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self.inode() is None:
-            # Who comes first makes it whole, so that nobody sees it half made.
-            with self._locked(timeout):
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-                self._open(timeout).close()
-        return self._open(timeout)
+    @property
+    def name(self) -> str:
+        """The path of the file."""
+        return str(self.path)
+
+    def open(self, timeout: float) -> FileSession:
+        """Open a session for one thread, and create the file if needed."""
+        try:
+            connection = self._connect(timeout)
+            return FileSession(self, connection, self.inode())
+        except FAILURES as error:
+            raise self.failure(error) from error
+
+    def exists(self) -> bool:
+        """Return whether there is a file, without creating it."""
+        return self.path.exists()
 
     def inode(self) -> int | None:
-        """Tells one file of this name from another; None if there is none."""
+        """Return what tells one file of this name from another; None if there is no file."""
         try:
             return self.path.stat().st_ino
         except FileNotFoundError:
             return None
 
     def written(self) -> tuple[int, int]:
-        """Changes when someone writes: the time and the size of the file. Two writes within a tick of an old kernel's
-        clock may look like one.
+        """Return the time and the size of the file, which change with every write.
 
-        Looking from outside costs a twentieth of asking SQLite. To open the file for a look would be a mistake: closing
-        it again would take away the locks that SQLite holds on it in this process.
+        Two writes within a tick of an old kernel's clock may look like one. Asking SQLite instead costs twenty times
+        as much. Opening the file to look would be a mistake: closing it drops the locks that SQLite holds on it in
+        this process.
         """
         try:
             seen = os.stat(self._real)
@@ -122,7 +124,37 @@ class StateFile:
             return 0, 0
         return seen.st_mtime_ns, seen.st_size
 
-    def _open(self, timeout: float) -> sqlite3.Connection:
+    def replace_damaged(self) -> bool:
+        """Check the file; rename it if it is damaged, so that a new one can be started. Return whether it did."""
+        if not self.exists():
+            return False
+        try:
+            with self._locked(LOCK_SECONDS):
+                if self._is_sound():
+                    return False
+                self.path.rename(self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}"))
+                for suffix in ("-journal", "-wal", "-shm"):
+                    self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+                return True
+        except OSError as error:
+            raise StoreUnavailable(str(error)) from error
+
+    def failure(self, error: Exception) -> StoreError:
+        """Return the error of the interface for an error of SQLite or of the system."""
+        if self._blames_content(error):
+            return StoreDamaged(str(error))
+        return StoreBusy(str(error)) if _primary_code(error) == sqlite3.SQLITE_BUSY else StoreUnavailable(str(error))
+
+    def _connect(self, timeout: float) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.inode() is None:
+            # The first process creates the file with its schema under the lock, so that no other sees it without.
+            with self._locked(timeout):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+                self._connect_existing(timeout).close()
+        return self._connect_existing(timeout)
+
+    def _connect_existing(self, timeout: float) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
@@ -133,49 +165,38 @@ class StateFile:
             raise
         return connection
 
-    def put_aside(self) -> bool:
-        """Rename the file if it is broken, so that a new one can be begun; False if it is not."""
-        with self._locked(LOCK_SECONDS):
-            if self._is_sound():
-                return False
-            aside = self.path.with_name(f"{self.path.name}.broken-{time.time_ns()}")
-            self.path.rename(aside)
-            for suffix in ("-journal", "-wal", "-shm"):
-                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-            return True
-
     def _is_sound(self) -> bool:
         if not self.path.exists():
             return True
         if not self.path.stat().st_size:
-            return False  # someone has emptied it
+            return False  # another program has truncated it
         try:
-            with closing(self._open(1.0)) as connection:
+            with closing(self._connect_existing(1.0)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                connection.execute("PRAGMA user_version = 1")  # can it be written? Closing it takes that back.
+                connection.execute("PRAGMA user_version = 1")  # fails if it cannot be written; closing takes it back
                 if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
                     return False
-                if connection.execute(_STRANGE, (LAST_REVISION,)).fetchone() != (0,):
+                if connection.execute(_WRONG_TYPES, (LAST_REVISION,)).fetchone() != (0,):
                     return False
                 return all(_is_json(data) for (data,) in connection.execute(_DATA))
         except FAILURES as error:
-            return not self.is_to_blame(error)
+            return not self._blames_content(error)
 
-    def is_to_blame(self, error: Exception) -> bool:
-        """Tell whether the file itself is bad, as opposed to locked, full or out of reach."""
+    def _blames_content(self, error: Exception) -> bool:
+        """Return whether an error means that the file is damaged, as opposed to locked, full or out of reach."""
         if isinstance(error, UnicodeDecodeError):
             return True
-        code = primary_code(error)
+        code = _primary_code(error)
         if code == sqlite3.SQLITE_READONLY:
-            # The system lets us write and SQLite does not: by its header it is of a newer format that nobody has made.
+            # If the system lets us write and SQLite doesn't, the header names a newer format, which we never write.
             return os.access(self.path, os.W_OK)
-        return isinstance(error, sqlite3.DatabaseError) and code not in _ELSEWHERE
+        return isinstance(error, sqlite3.DatabaseError) and code not in _NOT_THE_CONTENT
 
     @contextmanager
     def _locked(self, seconds: float) -> Iterator[None]:
-        """One process at a time: two that both find the file broken must not put the new one aside.
+        """Let one process at a time create or rename: of two that find damage, one would rename the other's new file.
 
-        Raises BlockingIOError if another one takes longer: it may have been stopped, and requests wait here.
+        Raises BlockingIOError if another process holds the lock for longer: it may be stopped, and requests wait here.
         """
         descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -183,6 +204,160 @@ class StateFile:
             yield
         finally:
             os.close(descriptor)
+
+
+class FileSession(Session):
+    """One connection to the file."""
+
+    def __init__(self, store: FileStore, connection: sqlite3.Connection, inode: int | None) -> None:
+        self.connection = connection
+        self._store = store
+        self._inode = inode
+        self._written = (0, 0)
+        """time and size of the file at the last look"""
+        self._settled = False
+        """the look before had found the same, so that no commit can still be under way"""
+        self._version = self._read_version = -1
+        """SQLite's number of the last change of others: at the last look, and at the last complete reading"""
+
+    def changed(self, *, thorough: bool = False) -> bool:
+        """Return False if nothing was written since the last `read_since`, as far as time and size of the file tell.
+
+        With `thorough`, SQLite is asked in any case.
+        """
+        try:
+            written = self._store.written()
+            same = written == self._written
+            if same and self._settled and not thorough:
+                return False
+            self._written, self._settled = written, same
+            self._version = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        except FAILURES as error:
+            raise self._failure(error) from error
+        return self._version != self._read_version
+
+    def is_current(self) -> bool:
+        """Return False if the file was deleted or renamed since it was opened."""
+        try:
+            return self._store.inode() == self._inode
+        except OSError:
+            return False
+
+    def read(self, kind: str, key: str) -> Record | None:
+        """Return one record, or None."""
+        found = self.select("WHERE kind = ? AND id = ? AND kind <> 'Meta'", (kind, key))
+        return found[0] if found else None
+
+    def read_kind(self, kind: str) -> list[Record]:
+        """Return all records of a kind in the order of their keys."""
+        return self.select("WHERE kind = ? AND kind <> 'Meta' ORDER BY id", (kind,))
+
+    def read_since(self, revision: int, *, without: str = "") -> tuple[int, list[Record]]:
+        """Return the newest revision and the records written after `revision`, except those of the writer `without`."""
+        newest = self.newest()
+        # The second query may see a later commit than the first: its upper end leaves that for the next call.
+        where = "WHERE rev > ? AND rev <= ? AND worker <> ? AND kind <> 'Meta' ORDER BY rev, kind, id"
+        found = self.select(where, (revision, newest, without))
+        self._read_version = self._version
+        return newest, found
+
+    @contextmanager
+    def transaction(self, writer: str) -> Iterator[Transaction]:
+        """Return a transaction that commits at the end of a `with` block, or leaves no trace if the block raises."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield FileTransaction(self, writer)
+            self.execute("COMMIT")
+        except BaseException:
+            with suppress(*FAILURES):
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+            raise
+
+    def prune(self, now: float, retention: Mapping[str, Retention]) -> None:
+        """Remove records that are older than their kind allows, then the oldest beyond its number."""
+        for kind, limits in retention.items():
+            if limits.seconds is not None:
+                self.execute(_TOO_OLD, (kind, now - limits.seconds))
+            if limits.records is not None:
+                self.execute(_TOO_MANY, (kind, limits.records, LAST_REVISION + 1))
+
+    def set_timeout(self, seconds: float) -> None:
+        """Wait at most this long for other writers from now on; then raise StoreBusy."""
+        self.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def newest(self) -> int:
+        """Return the newest revision; 0 if nothing was ever written."""
+        found = self.execute("SELECT MAX(rev) FROM note")[0][0] or 0
+        if not isinstance(found, int) or found > LAST_REVISION:
+            raise StoreDamaged("a revision is not a number")
+        return found
+
+    def select(self, where: str, values: tuple[Any, ...]) -> list[Record]:
+        """Return the records of a query. Raises StoreDamaged if a row is not of the types that are written."""
+        return [_record(row) for row in self.execute(_READ + where, values)]
+
+    def execute(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Run a statement and return its rows."""
+        try:
+            return self.connection.execute(statement, values).fetchall()
+        except FAILURES as error:
+            raise self._failure(error) from error
+
+    def execute_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Run a statement for each of the rows."""
+        try:
+            self.connection.executemany(statement, rows)
+        except FAILURES as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> StoreError:
+        if isinstance(error, sqlite3.ProgrammingError):
+            return StoreUnavailable(str(error))  # the connection is closed
+        failure = self._store.failure(error)
+        if isinstance(failure, StoreBusy):
+            self._settled = False  # another process is writing: the next look must ask SQLite again
+        return failure
+
+
+class FileTransaction(Transaction):
+    """SQLite's own transaction, of which there is one at a time in all processes."""
+
+    def __init__(self, session: FileSession, writer: str) -> None:
+        self._session = session
+        self._writer = writer
+        self._revision = 0
+
+    def read(self, kind: str, key: str) -> Record | None:
+        """Return one record as this transaction would leave it, or None."""
+        return self._session.read(kind, key)
+
+    def read_kind(self, kind: str) -> list[Record]:
+        """Return all records of a kind as this transaction would leave them, in the order of their keys."""
+        return self._session.read_kind(kind)
+
+    def put(self, records: Iterable[Record]) -> None:
+        """Write records over earlier ones of the same kind and key."""
+        revision = self._revision = self._revision or self._session.newest() + 1
+        rows = [(one.kind, one.key, one.value, one.at, self._writer, revision) for one in records]
+        # One row always stays, so that revisions never start again when all records are deleted.
+        rows.append(("Meta", "revision", b"", 0.0, self._writer, revision))
+        self._session.execute_many(_WRITE, rows)
+
+    def delete(self, kind: str, keys: Iterable[str]) -> None:
+        """Remove records if they exist."""
+        self._session.execute_many(_DELETE, [(kind, key) for key in keys])
+
+
+def _record(row: tuple[Any, Any, Any, Any]) -> Record:
+    kind, key, data, at = row
+    if not isinstance(key, str) or not isinstance(data, bytes | str):
+        raise StoreDamaged("a record is not what was written")
+    return Record(kind, key, data.encode() if isinstance(data, str) else data, at)
 
 
 def _lock(descriptor: int, until: float) -> None:
@@ -197,66 +372,8 @@ def _lock(descriptor: int, until: float) -> None:
             return
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """The only writer for a moment."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except FAILURES:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def write(connection: sqlite3.Connection, worker: str, notes: list[Note]) -> None:
-    """Write notes in one transaction, with one new revision."""
-    with transaction(connection):
-        insert(connection, worker, notes)
-
-
-def insert(connection: sqlite3.Connection, worker: str, notes: list[Note]) -> None:
-    """As `write`, inside a transaction."""
-    revision = newest(connection) + 1
-    rows = [(note.kind, note.id, note.data, note.at, worker, revision) for note in notes]
-    # One note is always there, so that revisions never start again.
-    rows.append(("Meta", "revision", b"", 0.0, worker, revision))
-    connection.executemany(_WRITE, rows)
-
-
-def newest(connection: sqlite3.Connection) -> int:
-    """The newest revision."""
-    found = connection.execute("SELECT MAX(rev) FROM note").fetchone()[0] or 0
-    if not isinstance(found, int) or found > LAST_REVISION:
-        raise sqlite3.DatabaseError("a revision is no number")
-    return found
-
-
-def read_since(connection: sqlite3.Connection, after: int, until: int, worker: str) -> list[tuple[str, str, bytes]]:
-    """What others have written in between, as (kind, id, data), oldest first."""
-    query = "SELECT kind, id, data FROM note WHERE rev > ? AND rev <= ? AND worker <> ? AND kind <> 'Meta' ORDER BY rev"
-    return checked(connection.execute(query, (after, until, worker)).fetchall())
-
-
-def checked(notes: list[tuple[Any, Any, Any]]) -> list[tuple[str, str, bytes]]:
-    """Notes as they were read, if they are what was written."""
-    for _, note_id, data in notes:
-        if not isinstance(note_id, str) or not isinstance(data, bytes | str):
-            raise sqlite3.DatabaseError("a note is not what was written")
-    return notes
-
-
-def prune(connection: sqlite3.Connection, now: float) -> None:
-    """Forget conversations that are long over, and what models refused long ago."""
-    connection.execute(_OLD, (now - KEPT_SECONDS,))
-    connection.execute(_OLD_LESSONS, (now - LESSON_SECONDS,))
-    for kind, most in KEPT.items():
-        connection.execute(_TOO_MANY, (kind, most))
-
-
-def primary_code(error: Exception) -> int | None:
-    """SQLite's code of an error, without what is special about it; None if it was found by Python or by us."""
+def _primary_code(error: Exception) -> int | None:
+    """Return SQLite's primary code of an error, or None if SQLite has not raised it."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
 

@@ -1,49 +1,42 @@
-"""The state file without a running gateway: for commands that look at accounts or change them."""
+"""The pool's state without a gateway: for commands that show accounts or change them, also while a gateway runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
-from pathlib import Path
 
 from trilogue.errors import TrilogueError
-from trilogue.pool import Change, Pools, Tally
-from trilogue.state.file import FAILURES, StateFile, newest, read_since, write
-from trilogue.state.records import Counters, to_change, to_notes, worker_of
+from trilogue.pool import Change, Pools
+from trilogue.state.counters import Counters
+from trilogue.state.records import split, to_records
+from trilogue.state.store import Store, StoreError
 
 COMMAND = "command"
-"""the worker name of whoever is no worker: every worker listens to it"""
+"""The worker name that commands write under: every worker reads what it wrote."""
 TIMEOUT = 5.0
 
 
 class StateError(TrilogueError):
-    """The state file cannot be used."""
+    """State that a command cannot read or write. The message is one line for a terminal."""
 
 
-def load_into(pools: Pools, path: Path, now: float) -> None:
-    """Everything that the file knows. No file: nothing is known, and none is made."""
-    if not path.exists():
+def load_into(pools: Pools, store: Store, now: float) -> None:
+    """Give pools everything that the store knows. A store that doesn't exist is not created. Raises StateError."""
+    if not store.exists():
         return
-    changes: list[Change] = []
-    tallies: list[tuple[str, Tally]] = []
     try:
-        with closing(StateFile(path).connect(TIMEOUT)) as connection:
-            for _, note_id, data in read_since(connection, 0, newest(connection), ""):
-                change = to_change(data)
-                if isinstance(change, Tally):
-                    tallies.append((worker_of(note_id), change))
-                elif change is not None:
-                    changes.append(change)
-    except FAILURES as error:
-        raise StateError(f"cannot read {path}: {error}") from None
+        with closing(store.open(TIMEOUT)) as session:
+            changes, tallies = split(session.read_since(0)[1])
+    except StoreError as error:
+        raise StateError(f"cannot read {store.name}: {error}") from None
     pools.apply(changes, now)
-    pools.elsewhere(Counters().update(tallies))
+    pools.set_elsewhere(Counters().update(tallies))
 
 
-def write_now(path: Path, changes: Iterable[Change], now: float) -> None:
-    """Write changes; running workers take them over before their next choice."""
+def write_now(store: Store, changes: Iterable[Change], now: float) -> None:
+    """Write changes; running workers read them before their next choice. Raises StateError."""
     try:
-        with closing(StateFile(path).connect(TIMEOUT)) as connection:
-            write(connection, COMMAND, list(to_notes(changes, COMMAND, now)))
-    except FAILURES as error:
-        raise StateError(f"cannot write {path}: {error}") from None
+        with closing(store.open(TIMEOUT)) as session:
+            session.write(COMMAND, to_records(changes, COMMAND, now))
+    except StoreError as error:
+        raise StateError(f"cannot write {store.name}: {error}") from None

@@ -1,20 +1,20 @@
-"""Writes notes in a thread of its own, so that no request waits for a disk.
+"""Writes records in a thread, so that no request waits for a disk.
 
-Whatever the disk does, `put` returns at once and never raises. While the file cannot be written the newest note on each
-thing is kept, up to a limit, and written when it can be again.
+Whatever the store does, `put` returns at once and never raises. While the store cannot be written, the newest record of
+each key is kept in memory, up to a limit, and written when that works again.
 """
 
 from __future__ import annotations
 
 import queue
-import sqlite3
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 import structlog
 
-from trilogue.state.file import FAILURES, Note, StateFile, prune, write
+from trilogue.state.store import Record, Retention, Session, Store, StoreDamaged, StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.state")
 
@@ -23,41 +23,41 @@ MAX_PENDING = 50_000
 RETRY_SECONDS = 0.5
 BUSY_SECONDS = 1.0
 PRUNE_SECONDS = 600.0
-PRUNE_NOTES = 1_000
-"""notes after which the file is pruned, however little time has passed"""
+PRUNE_RECORDS = 1_000
+"""Records after which the store is pruned, however little time has passed."""
 
 
 class Writer:
-    """The writing side of one process."""
+    """The writing side of one process. `worker`: the name that it writes under."""
 
-    def __init__(self, file: StateFile, worker: str) -> None:
-        self._file = file
+    def __init__(self, store: Store, worker: str, retention: Mapping[str, Retention]) -> None:
+        self._store = store
         self._worker = worker
-        self._queue: queue.Queue[Note | None] = queue.Queue(MAX_QUEUED)
-        self._pending: dict[tuple[str, str], Note] = {}
-        self._connection: sqlite3.Connection | None = None
-        self._inode: int | None = None
+        self._retention = retention
+        self._queue: queue.Queue[Record | None] = queue.Queue(MAX_QUEUED)
+        self._pending: dict[tuple[str, str], Record] = {}
+        self._session: Session | None = None
         self._closing = False
         self._pruned_at = 0.0
-        self._unpruned = 0
-        """notes written since then"""
+        self._written_since = 0
+        """records written since the store was last pruned"""
         self._thread = threading.Thread(target=self._run, name="trilogue-state", daemon=True)
         self.failing = False
         self.dropped = 0
-        """notes that were lost because too many were waiting"""
-        self.begun_anew = False
-        """the file was put aside: the new one is empty"""
+        """records that were lost because too many were waiting"""
+        self.replaced = False
+        """the store was damaged and an empty one was started: everything has to be written again"""
         self._thread.start()
 
-    def put(self, note: Note) -> None:
-        """Write it soon."""
+    def put(self, record: Record) -> None:
+        """Write a record soon."""
         try:
-            self._queue.put_nowait(note)
+            self._queue.put_nowait(record)
         except queue.Full:
             self.dropped += 1
 
     def close(self, timeout: float = 2.0) -> None:
-        """Write what is left, within a time."""
+        """Write what is left, for at most this many seconds."""
         self._closing = True
         with suppress(queue.Full):
             self._queue.put_nowait(None)
@@ -68,82 +68,78 @@ class Writer:
             self._collect()
             if self._pending and not self._write():
                 if self._closing:
-                    self._write()  # a file that was found broken just now is a new one by now
+                    self._write()  # if the store was found damaged just now, there is a new one
                     break
                 time.sleep(RETRY_SECONDS)
-        if self._connection is not None:
-            self._connection.close()
+        self._close_session()
 
     def _collect(self) -> None:
-        """Wait for a note, unless some are waiting, and take all that are there."""
+        """Wait for a record, unless some are pending already, and take all that are queued."""
         try:
-            note = self._queue.get(timeout=RETRY_SECONDS if self._pending else 60.0)
+            record = self._queue.get(timeout=RETRY_SECONDS if self._pending else 60.0)
             while True:
-                if note is not None:
-                    self._keep(note)
-                note = self._queue.get_nowait()
+                if record is not None:
+                    self._keep(record)
+                record = self._queue.get_nowait()
         except queue.Empty:
             pass
 
-    def _keep(self, note: Note) -> None:
-        key = (note.kind, note.id)
+    def _keep(self, record: Record) -> None:
+        key = (record.kind, record.key)
         if len(self._pending) >= MAX_PENDING and key not in self._pending:
             self.dropped += 1
         else:
-            self._pending[key] = note
+            self._pending[key] = record
 
     def _write(self) -> bool:
         try:
-            self._follow()
-            if self._connection is None:
-                self._connection = self._file.connect(BUSY_SECONDS)
-                self._inode = self._file.inode()
-            write(self._connection, self._worker, list(self._pending.values()))
-            self._prune(self._connection)
-        except FAILURES as error:
-            self._trouble(error)
+            if self._session is not None and not self._session.is_current():
+                self._close_session()  # nobody reads the old one any more
+            if self._session is None:
+                self._session = self._store.open(BUSY_SECONDS)
+            self._session.write(self._worker, list(self._pending.values()))
+            self._prune(self._session)
+        except StoreError as error:
+            self._handle(error)
             return False
         self._pending.clear()
         if self.failing:
             self.failing = False
-            log.info("the state file is written again", path=str(self._file.path))
+            log.info("the state file is written again", path=self._store.name)
         return True
 
-    def _follow(self) -> None:
-        """Someone has put the file aside: nobody reads the old one any more."""
-        if self._connection is not None and self._file.inode() != self._inode:
-            self._connection.close()
-            self._connection = None
-
-    def _prune(self, connection: sqlite3.Connection) -> None:
+    def _prune(self, session: Session) -> None:
         now = time.time()
-        self._unpruned += len(self._pending)
-        if now - self._pruned_at > PRUNE_SECONDS or self._unpruned >= PRUNE_NOTES:
-            self._pruned_at, self._unpruned = now, 0
-            prune(connection, now)
+        self._written_since += len(self._pending)
+        if now - self._pruned_at > PRUNE_SECONDS or self._written_since >= PRUNE_RECORDS:
+            self._pruned_at, self._written_since = now, 0
+            session.prune(now, self._retention)
 
-    def _trouble(self, error: Exception) -> None:
-        """Warn once per trouble, and begin a new file if this one is broken."""
+    def _handle(self, error: StoreError) -> None:
+        """Warn at the first of several failures in a row, and start a new store if this one is damaged."""
         if not self.failing:
             self.failing = True
             log.warning(
                 "the state file cannot be written: cooling and stickiness are kept in memory only",
-                path=str(self._file.path),
+                path=self._store.name,
                 error=str(error),
             )
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if self._file.is_to_blame(error) and put_aside(self._file):
-            self.begun_anew = True
+        self._close_session()
+        if isinstance(error, StoreDamaged) and replace_damaged(self._store):
+            self.replaced = True
+
+    def _close_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
 
-def put_aside(file: StateFile) -> bool:
-    """Put a broken file aside; whether that was done."""
+def replace_damaged(store: Store) -> bool:
+    """Start a new store if this one is damaged; return whether that was done."""
     try:
-        done = file.put_aside()
-    except OSError:
+        done = store.replace_damaged()
+    except StoreUnavailable:
         return False
     if done:
-        log.warning("the state file was broken: it was put aside and a new one begun", path=str(file.path))
+        log.warning("the state file was broken: it was put aside and a new one begun", path=store.name)
     return done

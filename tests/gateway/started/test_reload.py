@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.gateway.process import QUICK, Started, started, until
 from tests.gateway.running import CLIENT_KEY
-from tests.gateway.wire import exchange, outcome, payload, post, reached, request
+from tests.gateway.wire import Answer, exchange, outcome, payload, post, reached, request
 from tests.scripted.ask import PATHS
 from tests.scripted.server import ScriptedUpstream
 from trilogue.model import Protocol
@@ -197,3 +199,27 @@ def test_the_format_of_the_log(tmp_path: Path, up: ScriptedUpstream, workers: st
         after = gateway.log.splitlines()[before:]
         assert len(after) >= 8
         assert not any(line.startswith("{") for line in after)
+
+
+def output(gateway: Started, model: str, items: Any) -> Answer:
+    """The response to a Responses request."""
+    body = json.dumps({"model": model, "input": items}).encode()
+    data = post(PATHS[Protocol.RESPONSES], body, {"connection": "close"}, key=CLIENT_KEY)
+    return asyncio.run(exchange(gateway.url, data))
+
+
+def test_items_can_still_be_referred_to(tmp_path: Path, up: ScriptedUpstream) -> None:
+    """SDKs that rely on the provider's memory go on after a reload, as long as their key is the same."""
+    with started(tmp_path, QUICK, up.url) as gateway:
+        first = json.loads(output(gateway, "chat/text", "Hello").body)
+        item = next(item for item in first["output"] if item["type"] == "message")
+        history = [{"type": "item_reference", "id": item["id"]}, {"role": "user", "content": "And?"}]
+        rewrite(gateway, QUICK + "aliases: {fast: messages/text}\n", up)
+        until(lambda: gateway.log.count('"reloaded"') == 1)
+        up.requests.clear()
+        assert output(gateway, "chat/text", history).status == 200
+        assert item["content"][0]["text"] in up.requests[-1].body.decode()
+        other = QUICK.replace("keys: [env:TRILOGUE_KEY]", "keys: [another-client-key, env:TRILOGUE_KEY]")
+        rewrite(gateway, other, up)
+        until(lambda: gateway.log.count('"reloaded"') == 2)
+        assert output(gateway, "chat/text", history).status == 400, "its name now belongs to another key"

@@ -19,7 +19,8 @@ from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.process import resources
 from trilogue.gateway.process.resources import Descriptors
-from trilogue.gateway.setup.services import Services, WorkerPools
+from trilogue.gateway.setup.services import Services
+from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.serving import Listener
 
 log = structlog.get_logger("trilogue.server")
@@ -44,12 +45,10 @@ Build = Callable[[Config], Services]
 class Worker:
     """Serves until it is told to stop. `parent`: the process without which this one must not live."""
 
-    def __init__(
-        self, config: Config, load: Load, build: Build, accounts: WorkerPools, parent: int | None = None
-    ) -> None:
+    def __init__(self, config: Config, load: Load, build: Build, state: WorkerState, parent: int | None = None) -> None:
         resources.keep_free()  # before there is any thread
         self._load = load
-        self._accounts = accounts
+        self._state = state
         self._build = build
         self._parent = parent
         self._retiring: set[asyncio.Task[None]] = set()
@@ -118,7 +117,7 @@ class Worker:
         if self._parent is not None and os.getppid() != self._parent:
             self.stop(signal.SIGTERM)
         # Also without requests: counts are to be seen elsewhere, and what a hand has done is to be heard of.
-        self._accounts.sync()
+        self._state.sync()
         journal.catch_up()
         self._descriptors.look()
         self._tidy()
@@ -149,7 +148,7 @@ class Worker:
         if self._siblings is not None:
             self._siblings.close()
         await self.gateway.services.aclose()
-        self._accounts.close()
+        self._state.close()
         journal.finish()
 
     async def _retire(self, services: Services) -> None:

@@ -1,13 +1,13 @@
-"""The models that upstreams offer, asked for once and kept for a while.
+"""The models that upstreams offer: each list is asked for once and kept for a while.
 
-An upstream that does not answer offers what it last did: the list is a help, not a promise.
+While an upstream does not respond, its last list is used: a list is a help and not a promise.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from msgspec import Struct
 
@@ -20,18 +20,18 @@ from trilogue.upstream import UpstreamRequest, UpstreamTimeouts
 
 TTL_SECONDS = 300.0
 RETRY_SECONDS = 15.0
-"""when to ask an upstream again that did not answer"""
+"""When to ask an upstream again that did not respond."""
 MAX_LIST_BYTES = 4 * 1024 * 1024
 LIST_SECONDS = 10.0
-"""what a list may take as a whole: requests for models that no route knows wait for it"""
-_CLOCKS = UpstreamTimeouts(connect=3.0, first_byte=5.0, between=5.0)
-"""who asks for the list is waiting for it"""
+"""Time limit for a whole list: requests for models that no route knows wait for it."""
+_TIMEOUTS = UpstreamTimeouts(connect=3.0, first_byte=5.0, between=5.0)
+"""Short, because a client waits for the list."""
 PATIENCE_SECONDS = 1.0
-"""how long a gateway waits while another asks: in a circle the one who asks waits for it, too"""
+"""How long a gateway waits while another request asks. In a circle of gateways, that request waits for this one."""
 
 
 class Model(Struct, frozen=True):
-    """One model as it is listed. `native`: what the upstream says about it, in the shape of its protocol."""
+    """One entry of a list. `native`: what the upstream says about the model, in the shape of its protocol."""
 
     id: str
     owner: str
@@ -39,45 +39,55 @@ class Model(Struct, frozen=True):
     native: dict[str, Json] = {}
 
 
-class _CachedModels:
-    """What is known of one provider."""
+class CachedModels:
+    """The last list of one provider, and a lock so that only one request asks for the next."""
 
     def __init__(self) -> None:
         self.models: list[Model] = []
-        self.until = 0.0
+        self.expires_at = 0.0
         self.asking = asyncio.Lock()
 
 
 class Catalog:
-    """The upstreams' lists, kept for a while."""
+    """The lists of all upstreams, kept for a while."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _CachedModels] = {}
+        self._cached: dict[str, CachedModels] = {}
+
+    def cached(self, provider: str) -> CachedModels:
+        """Return the cached list of a provider; empty and expired at first."""
+        return self._cached.setdefault(provider, CachedModels())
+
+    def without_providers(self, changed: Set[str]) -> Catalog:
+        """Return the lists for a configuration in which these providers are gone or configured differently."""
+        kept = Catalog()
+        kept._cached = {name: cached for name, cached in self._cached.items() if name not in changed}
+        return kept
 
     async def models(self, provider: UpstreamProvider, patience: float | None = None) -> list[Model]:
-        """A provider's models: those of the configuration if it names any, else what the provider says.
+        """Return a provider's models: those of the configuration if it names any, else the provider's list.
 
-        `patience`: how long to wait for another who is asking already; then what was known before counts.
+        `patience`: how long to wait for another request that is already asking; then the last list is returned.
         """
         if provider.models:
             return [Model(name, provider.name) for name in provider.models]
-        kept = self._kept.setdefault(provider.name, _CachedModels())
-        if time.monotonic() < kept.until:
-            return kept.models
+        cached = self.cached(provider.name)
+        if time.monotonic() < cached.expires_at:
+            return cached.models
         try:
             async with asyncio.timeout(patience):
-                await kept.asking.acquire()
+                await cached.asking.acquire()
         except TimeoutError:
-            return kept.models
+            return cached.models
         try:
-            if time.monotonic() >= kept.until:
-                await _refresh(provider, kept)
+            if time.monotonic() >= cached.expires_at:
+                await _refresh(provider, cached)
         finally:
-            kept.asking.release()
-        return kept.models
+            cached.asking.release()
+        return cached.models
 
     async def offering(self, model: str, providers: Iterable[UpstreamProvider]) -> list[UpstreamProvider]:
-        """Those of the providers that list this model."""
+        """Return the providers that list this model."""
         asked = list(providers)
         lists = await asyncio.gather(*map(self.models, asked))
         return [
@@ -87,13 +97,13 @@ class Catalog:
         ]
 
 
-async def _refresh(provider: UpstreamProvider, kept: _CachedModels) -> None:
+async def _refresh(provider: UpstreamProvider, cached: CachedModels) -> None:
     try:
         async with asyncio.timeout(LIST_SECONDS):
-            kept.models = await _ask(provider)
-        kept.until = time.monotonic() + TTL_SECONDS
+            cached.models = await _ask(provider)
+        cached.expires_at = time.monotonic() + TTL_SECONDS
     except (TrilogueError, TimeoutError):
-        kept.until = time.monotonic() + RETRY_SECONDS
+        cached.expires_at = time.monotonic() + RETRY_SECONDS
 
 
 async def _ask(provider: UpstreamProvider) -> list[Model]:
@@ -121,4 +131,4 @@ def _request(provider: UpstreamProvider, account: UpstreamAccount) -> UpstreamRe
     if provider.protocol is Protocol.MESSAGES:
         headers["anthropic-version"] = provider.profile("", provider.protocol).version
         url += ("&" if "?" in url else "?") + "limit=1000"
-    return UpstreamRequest(method="GET", url=url, headers=tuple(headers.items()), body=b"", timeouts=_CLOCKS)
+    return UpstreamRequest(method="GET", url=url, headers=tuple(headers.items()), body=b"", timeouts=_TIMEOUTS)

@@ -7,33 +7,34 @@ every later request an attempt, and with it the reasoning that the upstream does
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Set
 
 from trilogue.jsontext.text import dump
 from trilogue.model import Failure, Protocol
 from trilogue.translate.reasoning.removal import reasoning_values, strip_reasoning
 
 _START = 48
-"""characters of a value that are kept, which tell it from all others"""
-_MOST = 1_024
-"""values per account; those that were refused first are forgotten first"""
+"""Characters of a value that are kept: enough to tell it from all others."""
+_MAX_VALUES = 1_024
+"""Values per account; the oldest are dropped first."""
 _END = 6
-"""characters at the end of a value that an error shows at the least"""
+"""The fewest characters of the end of a value that an error shows."""
 
 
 class RefusedReasoning:
-    """The values that each account has refused, by how they begin. Lives as long as the process."""
+    """The values that each account has refused, by how they begin."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, str], OrderedDict[str, None]] = {}
-        """by provider and account; most gateways never have any"""
+        """by provider and account; empty in most gateways"""
 
     def within(self, provider: str, account: str, body: bytes) -> list[str]:
-        """Those of an account that a request holds."""
+        """Return the values in a request that this account has refused."""
         known = self.known.get((provider, account))
         return [start for start in known if body.find(start.encode()) >= 0] if known else []
 
     def learn(self, provider: str, account: str, body: bytes, protocol: Protocol, failure: Failure) -> None:
-        """Remember what was refused: the value that the error names, or all if it names none."""
+        """Remember what was refused: the value that the error names, or all of them if it names none."""
         if left_out := self.within(provider, account, body):
             # The error counts the blocks of the request that was sent.
             body = dump(strip_reasoning(body, protocol=protocol, only=left_out)[0])
@@ -43,10 +44,21 @@ class RefusedReasoning:
         known = self.known.setdefault((provider, account), OrderedDict())
         for value in named:
             known[value[:_START]] = None
-        while len(known) > _MOST:
+        while len(known) > _MAX_VALUES:
             known.popitem(last=False)
+
+    def without_accounts(self, changed: Set[tuple[str, str]]) -> RefusedReasoning:
+        """Return what is still true for a configuration in which these accounts are gone or have another key.
+
+        It is this very object if there are none, so that running requests of the old configuration still add to it.
+        """
+        if not changed:
+            return self
+        kept = RefusedReasoning()
+        kept.known = {account: values for account, values in self.known.items() if account not in changed}
+        return kept
 
 
 def _is_named(place: str, value: str, message: str) -> bool:
-    """Whether an error means this value: by its place, or by its last characters, as OpenAI shows them."""
+    """Return whether an error means this value: by its place, or by its last characters, as OpenAI shows them."""
     return place in message or value[-_END:] in message

@@ -1,0 +1,131 @@
+"""What outlives the configuration: everything that a worker keeps over a reload, and how each part is carried over.
+
+- Accounts (cooldowns, disabled keys, conversations, balances, counts, what models refused): all of it, by the names of
+  provider and account. Running requests of the old configuration still report to it. Only this survives a restart too.
+- Items that `item_reference` may name: those of client keys that are still the same.
+- Reasoning that accounts have refused: that of accounts whose address, headers and key are still the same.
+- Lists of models: those of providers whose settings are still the same.
+
+Everything else belongs to `Services` and is made anew. Made inside the worker process, after the fork.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import SystemRandom
+from typing import NamedTuple, TypeVar
+
+from trilogue.config import Config, Secret
+from trilogue.config import ProviderSettings as ProviderConfig
+from trilogue.config.types import ClientKeySettings
+from trilogue.gateway.setup.catalog import Catalog
+from trilogue.gateway.setup.items import ItemStore
+from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
+from trilogue.pool import Pools
+from trilogue.state import FileStore, MemoryStore, StateSync, steady_time
+
+Name = TypeVar("Name")
+
+
+class CarriedOver(NamedTuple):
+    """What a configuration gets from the one before it."""
+
+    pools: Pools
+    items: ItemStore
+    refused_reasoning: RefusedReasoning
+    catalog: Catalog
+
+
+class WorkerState:
+    """Everything in one worker that outlives its configuration. For the two files see `WorkerPools`."""
+
+    def __init__(self, file: Path, shared_file: Path | None = None) -> None:
+        self.pools = WorkerPools(file, shared_file)
+        self.sync = self.pools.sync
+        self.close = self.pools.close
+        self._config: Config | None = None
+        self._items = ItemStore()
+        self._refused_reasoning = RefusedReasoning()
+        self._catalog = Catalog()
+
+    def take(self, config: Config) -> CarriedOver:
+        """Make a configuration the one in use and return what it takes over from the one before it."""
+        old, self._config = self._config, config
+        if old is not None:
+            changed = _changed(_accounts(old), _accounts(config))
+            self._refused_reasoning = self._refused_reasoning.without_accounts(changed)
+            self._items = self._items.without_owners(_changed(_owners(old), _owners(config)))
+            self._catalog = self._catalog.without_providers(_changed(old.providers, config.providers))
+        return CarriedOver(self.pools.take(config), self._items, self._refused_reasoning, self._catalog)
+
+
+class WorkerPools:
+    """The account pools of one worker, and the store that keeps their state.
+
+    `file`: where it is kept if the configuration wants that. `shared_file`: a file that goes with the gateway, by which
+    several workers agree where nothing is kept; a single worker needs none.
+    """
+
+    def __init__(self, file: Path, shared_file: Path | None = None) -> None:
+        self._file = file
+        self._shared_file = shared_file
+        self._open: Path | None = None
+        self._sync: StateSync | None = None
+
+    def take(self, config: Config) -> Pools:
+        """Return pools for this configuration, which know what those of the last one knew."""
+        now = steady_time()
+        pools = config.pools(SystemRandom())
+        if self._sync is not None:
+            self._sync.replace(pools, now)
+        wanted = self._file if config.pool.persist else self._shared_file
+        if wanted != self._open:
+            self.close()
+        if self._sync is None:
+            self._open = wanted
+            self._sync = StateSync(pools, MemoryStore() if wanted is None else FileStore(wanted), now)
+        return pools
+
+    def sync(self, now: float | None = None) -> None:
+        """Write what happened here, read what happened elsewhere. `now`: the steady time, if the caller has it."""
+        if self._sync is not None:
+            self._sync.sync(steady_time() if now is None else now)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._sync is not None:
+            self._sync.close(steady_time())
+            self._open = self._sync = None
+
+
+def client_keys(config: Config) -> dict[str, ClientKeySettings]:
+    """Return the client keys by name: key-1, key-2, … for those without one, so that a reload may change what it means.
+
+    The configuration has checked that no name is there twice.
+    """
+    return {key.name or f"key-{number}": key for number, key in enumerate(config.keys, 1)}
+
+
+def _owners(config: Config) -> dict[str, Secret | None]:
+    """Return who can own items: the client keys, or everyone together (an empty name) if there are none."""
+    return {name: key.key for name, key in client_keys(config).items()} or {"": None}
+
+
+def _accounts(config: Config) -> dict[tuple[str, str], object]:
+    """Return what makes an upstream accept or refuse reasoning, by provider and account."""
+    return {
+        (name, account): (provider.base_url, provider.headers, key)
+        for name, provider in config.providers.items()
+        for account, key in _credentials(name, provider)
+    }
+
+
+def _credentials(name: str, provider: ProviderConfig) -> list[tuple[str, Secret | None]]:
+    """Return the names and keys of a provider's accounts; one that needs none is an account of the same name."""
+    return [(account.name, account.key) for account in provider.accounts] or [(name, None)]
+
+
+def _changed(old: Mapping[Name, object], new: Mapping[Name, object]) -> frozenset[Name]:
+    """Return the names that are gone or no longer mean the same."""
+    return frozenset(name for name, value in old.items() if name not in new or new[name] != value)

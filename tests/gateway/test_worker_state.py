@@ -1,0 +1,93 @@
+"""What a new configuration takes over from the one before it, and what it must not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from trilogue.config import Config
+from trilogue.config.load import parse
+from trilogue.gateway.setup.worker_state import CarriedOver, WorkerState
+from trilogue.model import Failure, FailureKind, Protocol
+
+BASE: dict[str, Any] = {
+    "pool": {"persist": False},
+    "keys": [{"name": "ada", "key": "key-of-ada"}, {"name": "bob", "key": "key-of-bob"}],
+    "providers": {
+        "p": {"protocol": "anthropic_messages", "base_url": "http://127.0.0.1:9", "accounts": ["first-key", "second"]},
+        "q": {"protocol": "anthropic_messages", "base_url": "http://127.0.0.1:8"},
+    },
+}
+ITEM: Any = {"id": "msg_1", "type": "message"}
+FAILURE = Failure(kind=FailureKind.INVALID_REQUEST, message="Invalid signature", status=400)
+BLOCK = {"type": "thinking", "thinking": "hm", "signature": "s" * 60}
+BODY = json.dumps({"messages": [{"role": "assistant", "content": [BLOCK]}]}).encode()
+
+
+def configured(folder: Path, **changes: Any) -> Config:
+    return parse(json.dumps(BASE | changes).encode(), {}, folder)
+
+
+def used(carried: CarriedOver) -> None:
+    """Every memory has something of everyone."""
+    for owner in ("ada", "bob", ""):
+        carried.items.put(owner, [ITEM], 0.0)
+    for provider, account in (("p", "p-1"), ("p", "p-2"), ("q", "q")):
+        carried.refused_reasoning.learn(provider, account, BODY, Protocol.MESSAGES, FAILURE)
+
+
+def owners(carried: CarriedOver) -> list[str]:
+    return [owner for owner in ("ada", "bob", "") if carried.items.get(owner, "msg_1", 0.0)]
+
+
+def test_nothing_is_forgotten_if_nothing_has_changed(tmp_path: Path) -> None:
+    """What running requests add later is known too: the memories are the same objects."""
+    state = WorkerState(tmp_path / "pool.db")
+    first = state.take(configured(tmp_path))
+    second = state.take(configured(tmp_path, aliases={"fast": "p/text"}))
+    used(first)
+    assert owners(second) == ["ada", "bob", ""]
+    assert second.refused_reasoning.known.keys() == {("p", "p-1"), ("p", "p-2"), ("q", "q")}
+    assert second.pools is not first.pools
+    state.close()
+
+
+def test_a_key_that_has_changed_finds_nothing(tmp_path: Path) -> None:
+    """Not even what a running request of the old key adds later under the same name."""
+    state = WorkerState(tmp_path / "pool.db")
+    first = state.take(configured(tmp_path))
+    used(first)
+    keys = [{"name": "ada", "key": "another-key"}, {"name": "bob", "key": "key-of-bob", "mode": "strict"}]
+    second = state.take(configured(tmp_path, keys=keys))
+    assert owners(second) == ["bob", ""]
+    used(first)
+    assert owners(second) == ["bob", ""]
+    third = state.take(configured(tmp_path, keys=[]))
+    assert "bob" not in owners(third)
+    state.close()
+
+
+def test_an_account_that_has_changed_has_refused_nothing(tmp_path: Path) -> None:
+    """Another key may belong to who made the reasoning."""
+    state = WorkerState(tmp_path / "pool.db")
+    used(state.take(configured(tmp_path)))
+    p, q = BASE["providers"]["p"], BASE["providers"]["q"]
+    changed = {"p": p | {"accounts": ["first-key", "third"]}, "q": q | {"pool": {"sticky": False}}}
+    second = state.take(configured(tmp_path, providers=changed))
+    assert second.refused_reasoning.known.keys() == {("p", "p-1"), ("q", "q")}
+    elsewhere = {"p": p | {"base_url": "http://127.0.0.1:7"}}
+    assert state.take(configured(tmp_path, providers=elsewhere)).refused_reasoning.known == {}
+    state.close()
+
+
+def test_lists_of_models(tmp_path: Path) -> None:
+    """A provider that has changed is asked again."""
+    state = WorkerState(tmp_path / "pool.db")
+    catalog = state.take(configured(tmp_path)).catalog
+    cached = {name: catalog.cached(name) for name in "pq"}
+    changed = BASE["providers"] | {"p": BASE["providers"]["p"] | {"accounts": ["another"]}}
+    second = state.take(configured(tmp_path, providers=changed)).catalog
+    assert second.cached("q") is cached["q"]
+    assert second.cached("p") is not cached["p"]
+    state.close()
