@@ -26,8 +26,8 @@ from trilogue.pool.settings import AccountSpec, PoolSettings, Strategy
 DECISIONS = 20_000
 CONVERSATIONS = 5_000
 LIMITS = AccountLimits(concurrency=1_000, requests_per_minute=10_000_000, tokens_per_minute=1_000_000_000)
-RATE_LIMITED = Verdict(action=Action.COOL, scope=Scope.ACCOUNT, delay=3_600.0, why="rate_limited")
-NO_MODEL = Verdict(action=Action.COOL, scope=Scope.ACCOUNT_MODEL, delay=3_600.0, why="model_not_found")
+RATE_LIMITED = Verdict(action=Action.COOLDOWN, scope=Scope.ACCOUNT, delay=3_600.0, why="rate_limited")
+NO_MODEL = Verdict(action=Action.COOLDOWN, scope=Scope.ACCOUNT_MODEL, delay=3_600.0, why="model_not_found")
 START = 1_000_000.0
 
 

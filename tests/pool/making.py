@@ -63,7 +63,7 @@ def use(pool: Pool, now: float, **ask: Any) -> str | None:
 
 def cool(delay: float | None = None, scope: Scope = Scope.ACCOUNT) -> Verdict:
     """A hard rest."""
-    return Verdict(action=Action.COOL, scope=scope, delay=delay, why="rate_limited", status=429)
+    return Verdict(action=Action.COOLDOWN, scope=scope, delay=delay, why="rate_limited", status=429)
 
 
 FAULT = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="server_error", status=500, fault=True)

@@ -223,9 +223,9 @@ def test_explanations_are_bounded() -> None:
     assert (name_of(choice), looked.candidates, looked.away, len(looked.skipped)) == ("a99", 100, 99, 8)
 
 
-@pytest.mark.parametrize("desperate", [False, True])
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 20])
-def test_the_order_survives_every_kind_of_event(size: int, desperate: bool) -> None:
+def test_the_order_survives_every_kind_of_event(size: int, last: bool) -> None:
     """Whatever happens in whatever order, nobody who is ready is forgotten and nobody who is away is used."""
     rng = Random(3)
     pool = pool_of(*(AccountSpec(name=f"a{number}", limits=AccountLimits(concurrency=2)) for number in range(size)))
@@ -233,10 +233,10 @@ def test_the_order_survives_every_kind_of_event(size: int, desperate: bool) -> N
     for _ in range(5_000):
         now += rng.random() * 6 / size
         ask = AccountRequest(model=rng.choice("mn"), tokens=1)
-        choice = pool.choose(now, ask, desperate=False) or pool.choose(now, ask, desperate=desperate)
+        choice = pool.choose(now, ask, include_failing=False) or pool.choose(now, ask, include_failing=last)
         if choice is None:
-            ill = now < pool.health.soft_until and not desperate
-            able = [one for one in pool.accounts if not pool.ready.obstacle(one, now, ask, desperate=desperate)]
+            ill = now < pool.health.failing_until and not last
+            able = [one for one in pool.accounts if not pool.ready.why_unavailable(one, now, ask, include_failing=last)]
             assert ill or not able
         else:
             assert choice.account.in_flight <= 2

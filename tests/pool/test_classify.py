@@ -41,8 +41,8 @@ def anthropic(message: str, kind: str = "invalid_request_error", code: str | Non
     return {"type": "error", "error": error, "request_id": "req_1"}
 
 
-CLIENT, NEXT, COOL, DISABLE, STRIP = Action.CLIENT, Action.NEXT, Action.COOL, Action.DISABLE, Action.STRIP
-ACCOUNT, MODEL, PROVIDER, NOBODY = Scope.ACCOUNT, Scope.ACCOUNT_MODEL, Scope.PROVIDER, Scope.NOBODY
+CLIENT, NEXT, COOL, DISABLE, STRIP = Action.CLIENT, Action.NEXT, Action.COOLDOWN, Action.DISABLE, Action.STRIP
+ACCOUNT, MODEL, PROVIDER, NOBODY = Scope.ACCOUNT, Scope.ACCOUNT_MODEL, Scope.PROVIDER, Scope.NONE
 
 COST = "The estimated cost of this request exceeds the limit."
 CIRCLE = IN_A_CIRCLE.format(10)
@@ -270,9 +270,9 @@ def test_every_row_is_tried() -> None:
     reached = set()
     for case in CASES.values():
         failure = failure_in(case)
-        reached.add(next((number for number, row in enumerate(ROWS) if row.fits(failure)), None))
+        reached.add(next((number for number, row in enumerate(ROWS) if row.matches(failure)), None))
     for error in OURS:
-        reached.add(next(number for number, row in enumerate(ROWS) if row.fits(as_failure(error))))
+        reached.add(next(number for number, row in enumerate(ROWS) if row.matches(as_failure(error))))
     missing = [ROWS[number].why for number in range(len(ROWS)) if number not in reached]
     assert missing == []
 
@@ -356,7 +356,7 @@ def test_a_missing_model_is_not_asked_for_again_soon() -> None:
 
 def test_what_is_out_of_money_rests_for_a_while_at_least() -> None:
     """Nobody tops up within a second."""
-    assert classify(failure_in(CASES["quota, chat"])).least >= 60
+    assert classify(failure_in(CASES["quota, chat"])).min_seconds >= 60
 
 
 RULES = (

@@ -42,11 +42,11 @@ def limited(protocol: Protocol, retry_after: float | None = None, message: str =
 
 def test_least_rests() -> None:
     """Of accounts without money, and after a 429 of the Messages API that names no time; of nothing else."""
-    assert classify(Failure(kind=FailureKind.QUOTA, message="", status=429)).least == 60.0
-    assert classify(Failure(kind=FailureKind.BILLING, message="", status=402)).least == 60.0
-    assert [limited(protocol).least for protocol in (CHAT, MESSAGES, RESPONSES)] == [0.0, 15.0, 0.0]
-    assert (limited(MESSAGES, 7.0).least, limited(MESSAGES, 7.0).delay) == (0.0, 7.0)
-    assert classify(Failure(kind=FailureKind.SERVER, message="", status=500)).least == 0.0
+    assert classify(Failure(kind=FailureKind.QUOTA, message="", status=429)).min_seconds == 60.0
+    assert classify(Failure(kind=FailureKind.BILLING, message="", status=402)).min_seconds == 60.0
+    assert [limited(protocol).min_seconds for protocol in (CHAT, MESSAGES, RESPONSES)] == [0.0, 15.0, 0.0]
+    assert (limited(MESSAGES, 7.0).min_seconds, limited(MESSAGES, 7.0).delay) == (0.0, 7.0)
+    assert classify(Failure(kind=FailureKind.SERVER, message="", status=500)).min_seconds == 0.0
     assert classify(Failure(kind=FailureKind.MODEL_NOT_FOUND, message="", status=404)).delay == 600.0
 
 

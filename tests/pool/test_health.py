@@ -17,7 +17,6 @@ from trilogue.pool import (
     Verdict,
     growing_delay,
     named_delay,
-    reset_delay,
 )
 
 NETWORK = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="network", fault=True)
@@ -40,53 +39,6 @@ def test_delays_grow_with_jitter_up_to_a_limit() -> None:
 def test_times_that_upstreams_name_are_made_sane(named: float, kept: float) -> None:
     """Nobody is sent away for years by a typing error."""
     assert named_delay(named, PoolSettings()) == kept
-
-
-@pytest.mark.parametrize(
-    ("headers", "wait"),
-    [
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "23m2.4s"}, 1_382.4),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6ms"}, 0.006),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1h2m"}, 3_720.0),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "17"}, 17.0),
-        (
-            {
-                "x-ratelimit-remaining-tokens": "0",
-                "x-ratelimit-reset-tokens": "2s",
-                "x-ratelimit-remaining-requests": "0",
-                "x-ratelimit-reset-requests": "9s",
-            },
-            9.0,
-        ),
-        (
-            {
-                "anthropic-ratelimit-input-tokens-remaining": "0",
-                "anthropic-ratelimit-input-tokens-reset": "2026-11-15T10:00:30Z",
-            },
-            30.0,
-        ),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1d2h"}, 93_600.0),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "0.5"}, 0.5),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "-7"}, 0.0),
-        (
-            {
-                "anthropic-ratelimit-tokens-remaining": "0",
-                "anthropic-ratelimit-tokens-reset": "2026-11-15T09:59:30Z",
-            },
-            0.0,
-        ),
-        ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "2s"}, None),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "whenever"}, None),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "nan"}, None),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1e400"}, None),
-        ({"x-ratelimit-remaining-tokens": "0"}, None),
-        ({}, None),
-    ],
-)
-def test_reset_headers(headers: dict[str, str], wait: float | None) -> None:
-    """OpenAI's spans and Anthropic's dates; only of limits that are used up."""
-    now = 1_794_736_800.0
-    assert reset_delay(headers, now) == (None if wait is None else pytest.approx(wait))
 
 
 def test_a_named_time_is_kept_and_a_growing_one_grows() -> None:
@@ -118,7 +70,7 @@ def test_failures_of_one_moment_count_once() -> None:
     for lease in leases:
         pool.failed(lease, START + 1, cool(), Random(1))
     assert pool.accounts[0].failures == 1
-    assert pool.accounts[0].cooled_until < START + 3
+    assert pool.accounts[0].cooldown_until < START + 3
 
 
 def test_an_old_success_does_not_end_a_rest() -> None:
@@ -140,7 +92,7 @@ def test_server_errors_put_an_account_last_but_not_out() -> None:
     assert [use(pool, START) for _ in range(3)] == ["b", "b", "b"]
     fail(pool, "b", START, cool(30.0))
     assert name_of(pool.choose(START, AccountRequest())) is None
-    choice = pool.choose(START, AccountRequest(), desperate=True)
+    choice = pool.choose(START, AccountRequest(), include_failing=True)
     assert choice is not None
     assert (name_of(choice), choice.how) == ("a", "last_resort")
 
@@ -149,7 +101,7 @@ def test_success_ends_being_last() -> None:
     """It works again: nothing is held against it."""
     pool = pool_of("a")
     fail(pool, "a", START, FAULT)
-    choice = pool.choose(START, AccountRequest(), desperate=True)
+    choice = pool.choose(START, AccountRequest(), include_failing=True)
     assert choice is not None
     pool.finished(choice, START + 0.1)
     assert use(pool, START + 0.2) == "a"
@@ -168,7 +120,7 @@ def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
     pool.failed(probe, START + 102, DISABLE, Random(1))
     assert use(pool, START + 102 + 199) == "b"
     assert use(pool, START + 102 + 201) == "a"
-    assert pool.accounts[0].by == ""
+    assert pool.accounts[0].disabled_by == ""
     assert [use(pool, START + 304) for _ in range(2)] == ["a", "a"]
 
 
@@ -194,7 +146,7 @@ def test_the_last_account_in_use_is_alone() -> None:
     assert [account.probe_at - START for account in pool.accounts] == [600.0, 2.0]
 
 
-VAGUE = Verdict(action=Action.COOL, scope=Scope.ACCOUNT, why="rate_limited", status=429, any_model=False)
+VAGUE = Verdict(action=Action.COOLDOWN, scope=Scope.ACCOUNT, why="rate_limited", status=429, any_model=False)
 
 
 def test_a_limit_that_names_no_model_leaves_the_others_of_an_account_that_is_alone() -> None:
@@ -215,11 +167,11 @@ def test_failures_of_one_moment_count_once_for_a_model_too() -> None:
     old, *leases = [pool.take(pool.accounts[0], START, AccountRequest(model="m")) for _ in range(21)]
     for lease in leases:
         pool.failed(lease, START + 1, VAGUE, Random(1))
-    assert pool.accounts[0].models["m"].failures == 1
+    assert pool.accounts[0].model_cooldowns["m"].failures == 1
     pool.finished(old, START + 1.5)
     assert use(pool, START + 1.6, model="m") is None
     assert use(pool, START + 3, model="m") == "a"
-    assert pool.accounts[0].models == {}
+    assert pool.accounts[0].model_cooldowns == {}
 
 
 def test_what_a_hand_disables_only_a_hand_enables() -> None:
@@ -261,7 +213,7 @@ def test_too_little_money_is_no_outage() -> None:
     pool = pool_of("a")
     for number in range(10):
         fail(pool, "a", START + number, FAULT if number < 4 else POOR)
-    assert pool.health.soft_until == 0.0
+    assert pool.health.failing_until == 0.0
 
 
 def test_a_disabled_account_that_answers_is_back() -> None:
@@ -269,7 +221,7 @@ def test_a_disabled_account_that_answers_is_back() -> None:
     pool = pool_of("a", "b")
     fail(pool, "a", START, DISABLE)
     fail(pool, "a", START + 601, POOR)
-    assert pool.accounts[0].by == ""
+    assert pool.accounts[0].disabled_by == ""
 
 
 def test_an_outage_puts_the_provider_last() -> None:
@@ -278,8 +230,8 @@ def test_an_outage_puts_the_provider_last() -> None:
     for number in range(5):
         fail(pool, "ab"[number % 2], START + number, NETWORK)
     assert use(pool, START + 4.5) is None
-    assert name_of(pool.choose(START + 4.5, AccountRequest(), desperate=True)) == "b"
-    choice = pool.choose(START + 4.5, AccountRequest(), desperate=True)
+    assert name_of(pool.choose(START + 4.5, AccountRequest(), include_failing=True)) == "b"
+    choice = pool.choose(START + 4.5, AccountRequest(), include_failing=True)
     assert choice is not None
     pool.finished(choice, START + 5)
     assert use(pool, START + 5) is not None
@@ -293,16 +245,16 @@ def test_a_failed_proxy_is_no_outage() -> None:
             pool,
             "a",
             START + number,
-            Verdict(action=Action.NEXT, scope=Scope.NOBODY, why="network", fault=True, blame_proxy=True),
+            Verdict(action=Action.NEXT, scope=Scope.NONE, why="network", fault=True, blame_proxy=True),
         )
     assert use(pool, START + 10) == "a"
 
 
 def test_a_rule_can_cool_the_provider() -> None:
-    """Then nobody is used, desperate or not."""
+    """Then no account is used, failing ones included."""
     pool = pool_of("a", "b")
     fail(pool, "a", START, cool(20.0, Scope.PROVIDER))
-    assert name_of(pool.choose(START + 1, AccountRequest(), desperate=True)) is None
+    assert name_of(pool.choose(START + 1, AccountRequest(), include_failing=True)) is None
     assert pool.survey(START + 1, AccountRequest()).retry_at == START + 20
     assert use(pool, START + 20) == "b"
 
@@ -326,7 +278,7 @@ def test_a_successor_knows_what_its_predecessor_knew() -> None:
     new = pool_of("a", "b", "c")
     for change in old.snapshot(START + 1):
         if isinstance(change, Cooled):
-            new.cooled(change, START + 1)
+            new.take_over(change, START + 1)
     assert use(new, START + 1, model="other") == "b"
     assert use(new, START + 1, model="m") == "c"
 
@@ -334,5 +286,5 @@ def test_a_successor_knows_what_its_predecessor_knew() -> None:
 def test_a_clock_that_was_set_back_cannot_lock_an_account_for_ever() -> None:
     """What was written with a clock years ahead is cut to the longest rest."""
     pool = pool_of("a")
-    pool.cooled(Cooled("p", "a", "", START + 1e9, False, "rate_limited", 1), START)
+    pool.take_over(Cooled("p", "a", "", START + 1e9, False, "rate_limited", 1), START)
     assert use(pool, START + 5_000) == "a"

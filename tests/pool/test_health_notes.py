@@ -20,15 +20,15 @@ def test_an_outage_is_told_and_its_end_too() -> None:
     """The first one is short; each further fault makes it longer."""
     pool = pool_of("a")
     outage(pool)
-    until = pool.health.soft_until
+    until = pool.health.failing_until
     assert 0.8 <= until - START <= 1.2
     assert Cooled("p", "", "", until, True, "server_error", 5) in pool.changes
     fail(pool, "a", START, FAULT)
-    assert 1.6 <= pool.health.soft_until - START <= 2.4
-    choice = pool.choose(START + 0.1, AccountRequest(), desperate=True)
+    assert 1.6 <= pool.health.failing_until - START <= 2.4
+    choice = pool.choose(START + 0.1, AccountRequest(), include_failing=True)
     assert choice is not None
     pool.finished(choice, START + 0.2)
-    assert pool.health.soft_until == 0.0
+    assert pool.health.failing_until == 0.0
     assert Cooled("p", "", "", 0.0, True, "", 0) in pool.changes
     assert Cooled("p", "a", "", 0.0, False, "", 0) in pool.changes
 
@@ -39,9 +39,9 @@ def test_a_success_starts_the_count_of_faults_anew() -> None:
     outage(pool, 4)
     pool.finished(pool.take(pool.accounts[0], START, AccountRequest()), START)
     outage(pool, 4)
-    assert pool.health.soft_until == 0.0
+    assert pool.health.failing_until == 0.0
     outage(pool, 1)
-    assert pool.health.soft_until > START
+    assert pool.health.failing_until > START
 
 
 def test_rests_of_a_provider_grow() -> None:
@@ -52,8 +52,8 @@ def test_rests_of_a_provider_grow() -> None:
         leases = [pool.take(pool.accounts[0], now, AccountRequest()) for _ in range(4)]
         for lease in leases:
             pool.failed(lease, now + 0.1, cool(scope=Scope.PROVIDER), Random(3))
-        rests.append(round(pool.health.until - now))
-        now = pool.health.until
+        rests.append(round(pool.health.cooldown_until - now))
+        now = pool.health.cooldown_until
     assert rests == [1, 2, 4]
 
 
@@ -61,12 +61,12 @@ def test_a_snapshot_holds_what_is_not_as_at_the_start() -> None:
     """And nothing about accounts to which nothing has happened."""
     pool = pool_of("a", "b", "c")
     outage(pool)
-    pool.accounts[1].adjust = 5.0
+    pool.accounts[1].adjustment = 5.0
     found = pool.health.snapshot(pool.accounts, START)
     account = pool.accounts[0]
     assert found == [
-        Cooled("p", "", "", pool.health.soft_until, True, "server_error", 5),
-        Cooled("p", "a", "", account.soft_until, True, "server_error", account.failures),
+        Cooled("p", "", "", pool.health.failing_until, True, "server_error", 5),
+        Cooled("p", "a", "", account.failing_until, True, "server_error", account.failures),
         Erred("p", "a", "server_error", 500, START),
         Adjusted("p", "b", 5.0),
     ]
@@ -76,8 +76,8 @@ def test_a_snapshot_holds_what_is_not_as_at_the_start() -> None:
 def test_a_rest_that_is_taken_over_is_bounded(until: float, kept: float) -> None:
     """Someone's clock may have been set back."""
     pool = pool_of("a")
-    pool.cooled(Cooled("p", "a", "", START + until if until else 0.0, False, "rate_limited", 1), START)
-    assert pool.accounts[0].cooled_until == START + kept
+    pool.take_over(Cooled("p", "a", "", START + until if until else 0.0, False, "rate_limited", 1), START)
+    assert pool.accounts[0].cooldown_until == START + kept
 
 
 def test_disabled_elsewhere() -> None:
@@ -85,12 +85,12 @@ def test_disabled_elsewhere() -> None:
     pool = pool_of(AccountSpec(name="a", credential="new"), AccountSpec(name="b", credential="b"))
     first, second = pool.accounts
     pool.health.switched(first, Switched("p", "a", "upstream", START + 50, 1, "bad_key", "old"), START)
-    assert first.by == ""
+    assert first.disabled_by == ""
     pool.health.switched(second, Switched("p", "b", "upstream", START + 50, 1, "bad_key", "b"), START)
-    assert (second.by, pool.ready.away[1].until) == ("upstream", START + 50)
+    assert (second.disabled_by, pool.ready.unavailable[1].until) == ("upstream", START + 50)
     assert [use(pool, START + 1) for _ in range(2)] == ["a", "a"]
     pool.health.switched(first, Switched("p", "a", "hand", credential="old"), START)
-    assert (first.by, pool.ready.away[0].until) == ("hand", START + LONGEST_PROBE)
+    assert (first.disabled_by, pool.ready.unavailable[0].until) == ("hand", START + LONGEST_PROBE)
     assert use(pool, START + 1) is None
     pool.health.switched(first, Switched("p", "a", ""), START + 2)
     assert use(pool, START + 2) == "a"
@@ -100,7 +100,7 @@ def test_disabled_by_hand_says_so() -> None:
     """Also without a reason."""
     pool = pool_of("a")
     pool.health.disable(pool.accounts[0], START, "hand")
-    assert [(one.why, one.until) for one in pool.ready.away.values()] == [("disabled", START + LONGEST_PROBE)]
+    assert [(one.why, one.until) for one in pool.ready.unavailable.values()] == [("disabled", START + LONGEST_PROBE)]
 
 
 def test_the_longest_time_between_probes() -> None:
@@ -118,7 +118,7 @@ def test_an_outage_lasts_a_minute_at_most() -> None:
     """Then the provider is asked again, however long it has been down."""
     pool = pool_of("a")
     outage(pool, 20)
-    assert pool.health.soft_until == START + 60.0
+    assert pool.health.failing_until == START + 60.0
 
 
 def test_now_means_in_a_second() -> None:
@@ -142,5 +142,5 @@ def test_a_probe_that_meets_a_fault_says_nothing_about_the_key() -> None:
     fail(pool, "a", START + 601, FAULT)
     fail(pool, "b", START + 601, FAULT)
     first, second = pool.accounts
-    assert (first.by, first.probe_at, first.probes) == ("upstream", START + 1_201, 1)
-    assert (second.by, second.probe_at) == ("", 0.0)
+    assert (first.disabled_by, first.probe_at, first.probes) == ("upstream", START + 1_201, 1)
+    assert (second.disabled_by, second.probe_at) == ("", 0.0)

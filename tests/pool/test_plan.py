@@ -78,7 +78,7 @@ def test_nothing_is_tried_again_once_the_client_has_something() -> None:
     journey = begin(book)
     journey.next(START)
     assert journey.failed(START, RATE_LIMITED, committed=True) is False
-    assert book.pools["p"].accounts[0].cooled_until > START
+    assert book.pools["p"].accounts[0].cooldown_until > START
 
 
 def test_most_attempts() -> None:

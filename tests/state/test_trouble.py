@@ -310,7 +310,7 @@ def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) ->
     keeper.close(START + 1)
     fresh = book()
     load_into(fresh, FileStore(path), START + 0.7)
-    assert fresh.pools["p"].accounts[0].cooled_until > START + 0.7, "what matters is still there"
+    assert fresh.pools["p"].accounts[0].cooldown_until > START + 0.7, "what matters is still there"
 
 
 def test_commands_say_what_is_wrong(tmp_path: Path) -> None:

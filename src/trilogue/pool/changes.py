@@ -1,32 +1,33 @@
-"""What happens to accounts, as data: the pool writes it down, a store keeps it and hands it to other processes.
+"""What happens to accounts, as data: the pool reports it, a store keeps it and passes it to other processes.
 
-Every change is absolute, so that it may be applied twice, late, or over a newer copy of itself without harm.
+Every change is absolute, so that it can be applied twice, late, or over a newer copy of itself without harm. Class and
+field names are part of what is stored: a renamed one keeps its stored name.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trilogue.translate.learning.remedies import Remedy
 
 
 class Cooled(Struct, frozen=True, tag=True):
-    """Something rests until a time (0 = no longer). `account` empty: the provider. `model` empty: all models.
+    """A cooldown until a time, or its end (0). `account` empty: of the provider. `model` empty: for all models.
 
-    `soft`: it is only put behind the others. `failures`: how many in a row.
+    `failing`: it is only used last. `failures`: how many in a row.
     """
 
     provider: str
     account: str
     model: str
     until: float
-    soft: bool
+    failing: bool = field(name="soft")
     why: str
     failures: int
 
 
 class Switched(Struct, frozen=True, tag=True):
-    """An account is out of use (`by` is "upstream" or "hand") or back (`by` is empty)."""
+    """An account that was disabled (`by` is "upstream" or "hand") or enabled (`by` is empty)."""
 
     provider: str
     account: str
@@ -35,11 +36,11 @@ class Switched(Struct, frozen=True, tag=True):
     probes: int = 0
     why: str = ""
     credential: str = ""
-    """which key an upstream refused: a mark on one says nothing about another"""
+    """which key an upstream refused: that says nothing about another key"""
 
 
 class Erred(Struct, frozen=True, tag=True):
-    """The last failure of an account, in names of our own."""
+    """The last failure of an account. `why`: one of our own names, never text of the upstream."""
 
     provider: str
     account: str
@@ -49,7 +50,7 @@ class Erred(Struct, frozen=True, tag=True):
 
 
 class Adjusted(Struct, frozen=True, tag=True):
-    """A balance was set by hand: this much is added to what the configuration says and usage leaves."""
+    """A balance that was set by hand. `adjust`: what is added to the configured balance less usage."""
 
     provider: str
     account: str
@@ -57,7 +58,7 @@ class Adjusted(Struct, frozen=True, tag=True):
 
 
 class Bound(Struct, frozen=True, tag=True):
-    """A conversation belongs to an account."""
+    """A conversation that belongs to an account."""
 
     provider: str
     key: str
@@ -66,7 +67,7 @@ class Bound(Struct, frozen=True, tag=True):
 
 
 class Learned(Struct, frozen=True, tag=True):
-    """What a provider has refused in requests to a model, and what is sent instead. Always all of it."""
+    """Everything that a model of a provider has refused so far, and what is sent instead."""
 
     provider: str
     model: str
@@ -74,7 +75,7 @@ class Learned(Struct, frozen=True, tag=True):
 
 
 class Tally(Struct, frozen=True, tag=True):
-    """What one process has counted for an account since it began, and what it has under way."""
+    """What one process has counted for an account since it started, and its requests in flight."""
 
     provider: str
     account: str

@@ -1,7 +1,7 @@
-"""The accounts of one provider: which one is next, and what becomes of one that failed.
+"""The accounts of one provider: which one is used next, and what happens to one that failed.
 
-In: the time, what a request asks for, verdicts. Out: choices, and changes for a store. No clock, no I/O; what happens
-is written to `changes` in the order in which it happened.
+In: the time, what a request needs, verdicts. Out: choices, and changes for a store. No clock and no I/O: what happens
+is added to `changes`, in order.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from trilogue.pool.choice.account import Account, AccountRequest, Lease, rank_by
 from trilogue.pool.choice.proxies import ProxyRing
 from trilogue.pool.choice.ready import ReadyAccounts
 from trilogue.pool.choice.sticky import Stickiness
-from trilogue.pool.decision.record import Considered, cost, price_of
+from trilogue.pool.decision.cost import cost, price_of
+from trilogue.pool.decision.record import Considered
 from trilogue.pool.health.classify import Verdict
 from trilogue.pool.health.health import Health
 from trilogue.pool.health.learned import Lessons
 from trilogue.pool.settings import ProviderSpec
 
 MOST_SKIPPED = 8
-"""names in one explanation; the rest are counted"""
+"""Accounts named in one explanation; the rest are counted."""
 MAX_CHANGES = 10_000
-"""changes that wait for a store; if nobody keeps them the oldest are forgotten"""
-DRY_SECONDS = 0.05
-"""how long the answer "nobody, until then" is good for"""
+"""Changes that wait for a store; without one the oldest are dropped."""
+SURVEY_SECONDS = 0.05
+"""How long a survey is used again: with no account available, every waiting request asks for one."""
 
 
 class AccountChoice(NamedTuple):
-    """An account that was found for a request, and why this one: see `Lease`."""
+    """An account that was found for a request, and why: see `Lease`."""
 
     account: Account
     how: str
@@ -41,20 +42,20 @@ class AccountChoice(NamedTuple):
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """Why nobody can be used: how many accounts have which obstacle, and when the first is back if that is known.
+    """Why no account is available: how many for which reason, and when the first one is available, if that is known.
 
-    `rested_at`: as `retry_at`, without disabled accounts, which are probed and not waited for.
+    `wait_until`: as `retry_at`, without disabled accounts: a request doesn't wait for their probes.
     """
 
     reasons: dict[str, int]
     retry_at: float | None
-    rested_at: float | None = None
+    wait_until: float | None = None
 
 
 class Pool:
     """The accounts of one provider. `share`: the part of every limit that this process may use.
 
-    `changes`: where to write what happens; several pools may write to the same place.
+    `changes`: where to report what happens; several pools may use the same queue.
     """
 
     def __init__(self, spec: ProviderSpec, *, share: float = 1.0, changes: deque[Change] | None = None) -> None:
@@ -71,12 +72,13 @@ class Pool:
         self.sticky = Stickiness()
         self.lessons = Lessons(self.name, self.changes)
         self._spec = spec
-        self._quiet = len(self.accounts) == 1
+        self._is_single = len(self.accounts) == 1
+        """conversations need not be shared: there is only one account to choose"""
         self._by_name = {account.name: account for account in self.accounts}
         self._uses = 0.0
         self._counted: dict[int, Account] = {}
-        self._dry: tuple[int, str, float, Survey] | None = None
-        self._complete = Considered(provider=self.name, candidates=len(self.accounts), away=0)
+        self._last_survey: tuple[int, str, float, Survey] | None = None
+        self._all_available = Considered(provider=self.name, candidates=len(self.accounts), away=0)
         self._by_balance = self.settings.strategy == "highest_balance"
         if self._by_balance:
             for account in self.accounts:
@@ -84,78 +86,82 @@ class Pool:
             self.ready.rebuild()
 
     def account(self, name: str) -> Account | None:
-        """One of its accounts."""
+        """Return an account by name, or None."""
         return self._by_name.get(name)
 
-    def choose(self, now: float, ask: AccountRequest, *, desperate: bool = False) -> Lease | None:
-        """Reserve an account, if there is one. `desperate`: also those that keep failing, if nobody else is there."""
-        choice = self.pick(now, ask, desperate=desperate)
-        return None if choice is None else self.reserve(choice, now, ask)
+    def choose(self, now: float, request: AccountRequest, *, include_failing: bool = False) -> Lease | None:
+        """Reserve the next account, or return None. `include_failing`: use a failing one if there is no other."""
+        choice = self.pick(now, request, include_failing=include_failing)
+        return None if choice is None else self.reserve(choice, now, request)
 
-    def pick(self, now: float, ask: AccountRequest, *, desperate: bool = False) -> AccountChoice | None:
-        """Find the account to use, as `choose` does, without reserving it: nothing counts as used yet."""
+    def pick(self, now: float, request: AccountRequest, *, include_failing: bool = False) -> AccountChoice | None:
+        """Return the account that `choose` would reserve, without reserving it."""
         ready, health = self.ready, self.health
-        if ready.short:
-            ready.short = {}
-        if now >= ready.alarm:
-            ready.release(now)
-        if now < health.until or (now < health.soft_until and not desperate):
+        if ready.over_tokens:
+            ready.over_tokens = {}
+        if now >= ready.next_return:
+            ready.bring_back(now)
+        if now < health.cooldown_until or (now < health.failing_until and not include_failing):
             return None
         account, how, broken = None, "sticky", ""
-        if ask.sticky and self.settings.sticky:
-            account, broken = self._stuck_to(now, ask, desperate=desperate)
+        if request.sticky and self.settings.sticky:
+            account, broken = self._sticky_account(now, request, include_failing=include_failing)
         if account is None:
-            how, account = "strategy", ready.first(now, ask, desperate=desperate)
+            how, account = "strategy", ready.first(now, request, include_failing=include_failing)
             if account is None:
                 return None
-        if now < account.soft_until:
+        if now < account.failing_until:
             how = "last_resort"
         return AccountChoice(account, how, broken)
 
-    def reserve(self, choice: AccountChoice, now: float, ask: AccountRequest) -> Lease:
-        """Reserve what `pick` has found; the conversation belongs to this account from now on."""
-        if ask.sticky and self.settings.sticky and choice.how != "sticky":
-            self.bind(ask.sticky, choice.account, now)
-        return self.take(choice.account, now, ask, choice.how, choice.broken)
+    def reserve(self, choice: AccountChoice, now: float, request: AccountRequest) -> Lease:
+        """Reserve what `pick` has found, and assign the conversation to it."""
+        if request.sticky and self.settings.sticky and choice.how != "sticky":
+            self.bind(request.sticky, choice.account, now)
+        return self.take(choice.account, now, request, choice.how, choice.broken)
 
     def considered(self) -> Considered:
-        """How many could be chosen from and who was away, for the record."""
+        """Return how many accounts there are and which are unavailable, for the record."""
         ready = self.ready
-        if not ready.away and not ready.short:
-            return self._complete
-        away, skipped = ready.skipped(MOST_SKIPPED)
-        return Considered(provider=self.name, candidates=len(self.accounts), away=away, skipped=skipped)
+        if not ready.unavailable and not ready.over_tokens:
+            return self._all_available
+        unavailable, skipped = ready.skipped(MOST_SKIPPED)
+        return Considered(provider=self.name, candidates=len(self.accounts), away=unavailable, skipped=skipped)
 
-    def _stuck_to(self, now: float, ask: AccountRequest, *, desperate: bool) -> tuple[Account | None, str]:
-        """The conversation's own account if it can be used, else why not."""
-        name = self.sticky.find(ask.sticky)
+    def _sticky_account(
+        self, now: float, request: AccountRequest, *, include_failing: bool
+    ) -> tuple[Account | None, str]:
+        """Return the account that the conversation belongs to if it is available; else the reason."""
+        name = self.sticky.find(request.sticky)
         if name is None:
             return None, ""
         account = self._by_name.get(name)
         if account is None:
             return None, "gone"
-        why = self.ready.obstacle(account, now, ask, desperate=desperate)
+        why = self.ready.why_unavailable(account, now, request, include_failing=include_failing)
         return (None, why) if why else (account, "")
 
-    def take(self, account: Account, now: float, ask: AccountRequest, how: str = "strategy", broken: str = "") -> Lease:
-        """Reserve this very account."""
+    def take(
+        self, account: Account, now: float, request: AccountRequest, how: str = "strategy", broken: str = ""
+    ) -> Lease:
+        """Reserve this account, whether it is available or not."""
         account.in_flight += 1
         if account.requests is not None:
             account.requests.take(now, 1)
         if account.tokens is not None:
-            account.tokens.take(now, ask.tokens)
+            account.tokens.take(now, request.tokens)
         self._counted[account.index] = account
         self._rank(account)
-        return Lease(account, ask.model, ask.tokens, now, how, broken)
+        return Lease(account, request.model, request.tokens, now, how, broken)
 
     def _rank(self, account: Account) -> None:
-        """Its place after a use. It never falls, so that what is queued with an old one is found in time."""
+        """Move an account back after a use. Ranks never fall: the queues rely on that."""
         strategy = self.settings.strategy
         if strategy == "lru":
             self._uses += 1
             account.rank = self._uses
         elif strategy == "weighted":
-            # A virtual time: who was away does not catch up.
+            # A virtual time: an account that was unavailable must not catch up on what it missed.
             self._uses = max(self._uses, account.rank)
             account.rank = self._uses + 1.0 / account.spec.weight
         else:
@@ -163,21 +169,21 @@ class Pool:
 
     def bind(self, key: str, account: Account, now: float) -> None:
         """Assign a conversation to an account. The only account is chosen anyway: see `unwritten`."""
-        if self.sticky.bind(key, account.name) and not self._quiet:
+        if self.sticky.bind(key, account.name) and not self._is_single:
             self.changes.append(Bound(self.name, key, account.name, now))
 
     def unwritten(self, now: float) -> list[Change]:
-        """The conversations of an account that was alone, which nobody needed to know; later ones are written at once.
+        """Return the conversations of a single account, which were not reported so far; later ones are, at once.
 
-        Writing down every answer of a Responses upstream took up to a quarter of what a request costs.
+        Reporting every response of a Responses upstream took up to a quarter of the cost of a request.
         """
-        if not self._quiet:
+        if not self._is_single:
             return []
-        self._quiet = False
-        return self._bound(now)
+        self._is_single = False
+        return self._conversations(now)
 
     def finished(self, lease: Lease, now: float, usage: Usage | None = None) -> None:
-        """The request was answered."""
+        """Count a success, its usage and its cost, and give the account back."""
         self.released(lease)
         account = lease.account
         account.ok += 1
@@ -188,77 +194,79 @@ class Pool:
                 account.spent += cost(usage, price_of(self._spec.prices, lease.model))
             if self._by_balance:
                 account.rank = rank_by_balance(account)
-        self.health.worked(lease, now)
+        self.health.succeeded(lease, now)
 
     def failed(self, lease: Lease, now: float, verdict: Verdict, rng: Random) -> float | None:
-        """The request failed. Gives until when someone rests, if so."""
+        """Apply a verdict and give the account back. Return until when a cooldown lasts, or None."""
         self.released(lease)
         return self.health.failed(lease, now, verdict, rng)
 
     def unsent(self, lease: Lease, now: float) -> None:
-        """Give back an account to which nothing was sent: its limits are as before."""
+        """Give back an account to which nothing was sent, and what was taken from its limits."""
         account = lease.account
         if account.requests is not None:
             account.requests.take(now, -1)
         if account.tokens is not None:
             account.tokens.take(now, -lease.tokens)
         self.released(lease)
-        self.ready.wake(account)
+        self.ready.make_available(account)
 
     def released(self, lease: Lease) -> None:
-        """The request ended without saying anything about the account: the client left."""
+        """Give an account back without a result: the client disconnected."""
         account = lease.account
         account.in_flight -= 1
         self._counted[account.index] = account
-        if account.concurrency is not None or account.by:
-            self.ready.wake(account)
+        if account.concurrency is not None or account.disabled_by:
+            self.ready.make_available(account)
 
-    def survey(self, now: float, ask: AccountRequest) -> Survey:
-        """Count why nobody can be used. The count is kept for a moment, since others will ask the same."""
-        kept = self._dry
-        if kept and kept[0] == self.ready.epoch and kept[1] == ask.model and 0 <= now - kept[2] < DRY_SECONDS:
+    def survey(self, now: float, request: AccountRequest) -> Survey:
+        """Return why no account is available. The result is used again for a moment: see `SURVEY_SECONDS`."""
+        kept = self._last_survey
+        if kept and kept[0] == self.ready.version and kept[1] == request.model and 0 <= now - kept[2] < SURVEY_SECONDS:
             return kept[3]
         reasons: Counter[str] = Counter()
-        times = [at for at in (self.health.until,) if at > now]
-        rested = times.copy()
+        times = [at for at in (self.health.cooldown_until,) if at > now]
+        worth_waiting = times.copy()
         for account in self.accounts:
-            why = self.ready.obstacle(account, now, ask, desperate=True)
+            why = self.ready.why_unavailable(account, now, request, include_failing=True)
             if why == "cooling":
                 why = account.why or why
             elif why == "model":
-                why = account.models[ask.model].why
+                why = account.model_cooldowns[request.model].why
             reasons[why or "provider_down"] += 1
-            free = account.free_at(now, ask.model, ask.tokens)
-            if free is not None and free > now:
-                times.append(free)
-                if not account.by:
-                    rested.append(free)
-        survey = Survey(reasons=dict(reasons), retry_at=min(times, default=None), rested_at=min(rested, default=None))
-        if not ask.tried:
-            self._dry = (self.ready.epoch, ask.model, now, survey)
+            available = account.available_at(now, request.model, request.tokens)
+            if available is not None and available > now:
+                times.append(available)
+                if not account.disabled_by:
+                    worth_waiting.append(available)
+        survey = Survey(
+            reasons=dict(reasons), retry_at=min(times, default=None), wait_until=min(worth_waiting, default=None)
+        )
+        if not request.tried:
+            self._last_survey = (self.ready.version, request.model, now, survey)
         return survey
 
-    def rests(self, name: str, now: float, ask: AccountRequest) -> bool:
-        """Tell whether an account is out of use for this request until a time that is known."""
+    def is_cooling_down(self, name: str, now: float, request: AccountRequest) -> bool:
+        """Return whether an account will be available for this request at a later time that is known."""
         account = self._by_name.get(name)
-        free = account.free_at(now, ask.model, ask.tokens) if account is not None else None
-        return free is not None and free > now
+        available = account.available_at(now, request.model, request.tokens) if account is not None else None
+        return available is not None and available > now
 
     def set_balance(self, account: Account, balance: float) -> float:
-        """By hand. Gives what is added to what the configuration and the usage say."""
-        account.adjust = balance - (account.spec.balance or 0.0) + account.spent + account.spent_elsewhere
-        self.rebalanced(account)
-        return account.adjust
+        """Set a balance by hand. Return what is added to the configured balance less usage."""
+        account.adjustment = balance - (account.spec.balance or 0.0) + account.spent + account.spent_elsewhere
+        self.balance_changed(account)
+        return account.adjustment
 
-    def rebalanced(self, account: Account) -> None:
-        """A balance has changed from outside."""
+    def balance_changed(self, account: Account) -> None:
+        """Look at an account again whose balance has changed from outside."""
         if self._by_balance:
             account.rank = rank_by_balance(account)
             self.ready.rebuild()
-        self.ready.wake(account)
+        self.ready.make_available(account)
 
     def tallies(self) -> list[Tally]:
-        """The counts that have changed since the last call."""
+        """Return the counts that have changed since the last call."""
         found = [
             Tally(self.name, one.name, one.ok, one.failed, one.spent, one.in_flight) for one in self._counted.values()
         ]
@@ -266,21 +274,21 @@ class Pool:
         return found
 
     def add(self, account: Account, tally: Tally) -> None:
-        """Counts of the pool before this one. What it has under way is under way here too."""
+        """Add counts of the pool before this one. Its requests in flight count here too."""
         account.ok += tally.ok
         account.failed += tally.failed
         account.spent += tally.spent
         account.in_flight += tally.in_flight
         self._counted[account.index] = account
-        self.rebalanced(account)
+        self.balance_changed(account)
 
     def snapshot(self, now: float) -> list[Change]:
-        """Everything that a successor of this pool should know."""
-        return [*self.health.snapshot(self.accounts, now), *self._bound(now), *self.lessons.snapshot()]
+        """Return everything that a successor of this pool needs to know, as changes."""
+        return [*self.health.snapshot(self.accounts, now), *self._conversations(now), *self.lessons.snapshot()]
 
-    def _bound(self, now: float) -> list[Change]:
+    def _conversations(self, now: float) -> list[Change]:
         return [Bound(self.name, key, account, now) for key, account in self.sticky.items()]
 
-    def cooled(self, change: Cooled, now: float) -> None:
-        """Take over what another process has found out."""
+    def take_over(self, change: Cooled, now: float) -> None:
+        """Apply a cooldown that another process has started."""
         self.health.take_over(self._by_name.get(change.account), change, now)

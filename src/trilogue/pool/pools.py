@@ -1,4 +1,4 @@
-"""All providers' pools with what they share: rules, the retry budget, the recent decisions."""
+"""The pools of all providers, and what they share: rules, the retry budget, the recent decisions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pools:
         self, specs: Iterable[ProviderSpec], settings: PoolsSettings, *, rng: Random, share: float = 1.0
     ) -> None:
         self.changes: deque[Change] = deque(maxlen=MAX_CHANGES)
-        """what has happened and was not drained yet"""
+        """what has happened since the last `drain`"""
         self.pools = {spec.name: Pool(spec, share=share, changes=self.changes) for spec in specs}
         self.settings = settings
         self.budget = Budget(settings.retry_budget)
@@ -32,25 +32,25 @@ class Pools:
 
     @property
     def rules(self) -> tuple[RetryRule, ...]:
-        """The user's rules."""
+        """The retry rules of the configuration."""
         return self.settings.rules
 
     def begin(
         self, now: float, request_id: str, targets: Sequence[tuple[str, str]], *, sticky: str = "", tokens: int = 0
     ) -> AttemptPlan:
-        """A client's request begins. `targets`: provider and upstream model, in order of preference."""
+        """Return the plan for a client's request. `targets`: providers and upstream models, in order of preference."""
         self.budget.request(now)
         decision = Decision(
             request_id=request_id, at=now, model=targets[0][1], sticky=bool(sticky), considered=[], attempts=[]
         )
         self.recent.add(decision)
-        legs = [
+        planned = [
             PlannedTarget(pool=self.pools[name], model=model, sticky=sticky, tokens=tokens) for name, model in targets
         ]
-        return AttemptPlan(decision, self, legs, legs[0])
+        return AttemptPlan(decision, self, planned, planned[0])
 
     def find(self, name: str) -> list[tuple[Pool, Account]]:
-        """Accounts by `account` or `provider/account`."""
+        """Return the accounts that `account` or `provider/account` names, with their pools."""
         provider, slash, rest = name.partition("/")
         wanted = rest if slash else name
         return [
@@ -60,51 +60,54 @@ class Pools:
         ]
 
     def enable(self, account: tuple[Pool, Account]) -> None:
-        """Back in use."""
+        """Enable an account."""
         account[0].health.enable(account[1])
 
     def disable(self, account: tuple[Pool, Account], now: float) -> None:
-        """Out of use until someone enables it."""
+        """Disable an account until a person enables it."""
         account[0].health.disable(account[1], now, "hand", "by_hand")
 
     def reset(self, account: tuple[Pool, Account]) -> None:
-        """As if nothing had happened: no rest, no failures, enabled."""
+        """Forget everything that went wrong with an account: no cooldown, no failures, enabled."""
         account[0].health.reset(account[1])
 
     def set_balance(self, account: tuple[Pool, Account], balance: float) -> None:
-        """By hand."""
+        """Set the balance of an account."""
         pool, one = account
         pool.changes.append(Adjusted(pool.name, one.name, pool.set_balance(one, balance)))
 
     def drain(self) -> list[Change]:
-        """What has happened since the last call, for a store."""
+        """Return what has happened since the last call, for a store."""
         found = list(self.changes)
         self.changes.clear()
         return found
 
     def tallies(self) -> list[Tally]:
-        """Counts that have changed since the last call, for a store."""
+        """Return the counts that have changed since the last call, for a store."""
         return [tally for pool in self.pools.values() for tally in pool.tallies()]
 
     def snapshot(self, now: float) -> list[Change]:
-        """Everything that a successor should know: for a reload."""
+        """Return everything that the pools of the next configuration need to know."""
         return [change for pool in self.pools.values() for change in pool.snapshot(now)]
 
-    def unwritten(self, now: float, heirs: Pools | None = None) -> list[Change]:
-        """What only a file needs to know, when these pools end. `heirs` that are given know it from the snapshot."""
-        known = {name for name, heir in heirs.pools.items() if len(heir.accounts) == 1} if heirs else set()
-        told = [(pool.name, pool.unwritten(now)) for pool in self.pools.values()]
-        return [change for name, changes in told if name not in known for change in changes]
+    def unwritten(self, now: float, successors: Pools | None = None) -> list[Change]:
+        """Return what a store has to learn when these pools end, because it was not reported before.
+
+        Successors know it from the snapshot. A single account among them reports it when it ends itself.
+        """
+        single = {name for name, pool in successors.pools.items() if len(pool.accounts) == 1} if successors else set()
+        found = [(pool.name, pool.unwritten(now)) for pool in self.pools.values()]
+        return [change for name, changes in found if name not in single for change in changes]
 
     def apply(self, changes: Iterable[Change], now: float) -> None:
-        """What other processes, or this one before a restart, have found out. Nothing of it is written again."""
+        """Apply what other processes have reported, or this one before a restart, without reporting it again."""
         for change in changes:
             pool = self.pools.get(change.provider)
             if pool is not None:
                 _apply(pool, change, now)
 
     def set_elsewhere(self, tallies: Iterable[Tally]) -> None:
-        """What other processes have counted, each account's sum."""
+        """Take over the sums of what all other processes have counted."""
         for tally in tallies:
             pool = self.pools.get(tally.provider)
             account = pool.account(tally.account) if pool else None
@@ -114,20 +117,20 @@ class Pools:
             account.in_flight_elsewhere = tally.in_flight
             if account.spent_elsewhere != tally.spent:
                 account.spent_elsewhere = tally.spent
-                pool.rebalanced(account)
+                pool.balance_changed(account)
 
     def add(self, tally: Tally) -> None:
-        """Counts of the pools before these: they go on here."""
+        """Add counts of the pools before these."""
         for pool, account in self.find(f"{tally.provider}/{tally.account}"):
             pool.add(account, tally)
 
     @property
     def busy(self) -> bool:
-        """Whether any request is under way."""
+        """Whether any request is in flight."""
         return any(account.in_flight for pool in self.pools.values() for account in pool.accounts)
 
     def overview(self, now: float) -> Iterator[dict[str, Any]]:
-        """The live pool, one line per account, without secrets."""
+        """Return one description per account, without secrets."""
         for pool in self.pools.values():
             for account in pool.accounts:
                 yield describe(pool, account, now)
@@ -135,7 +138,7 @@ class Pools:
 
 def _apply(pool: Pool, change: Change, now: float) -> None:
     if isinstance(change, Cooled):
-        pool.cooled(change, now)
+        pool.take_over(change, now)
         return
     if isinstance(change, Learned):
         pool.lessons.take_over(change)
@@ -149,19 +152,19 @@ def _apply(pool: Pool, change: Change, now: float) -> None:
         case Erred():
             account.error, account.error_status, account.error_at = change.why, change.status, change.at
         case Adjusted():
-            account.adjust = change.adjust
-            pool.rebalanced(account)
+            account.adjustment = change.adjust
+            pool.balance_changed(account)
         case Bound():
             pool.sticky.bind(change.key, change.account)
 
 
 def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
-    """An account for people: state, until when, what it has done."""
-    why = pool.ready.obstacle(account, now, AccountRequest(), desperate=False)
-    until = account.soft_until if why == "failing" else account.free_at(now, "", 0)
+    """Describe an account: state, until when, counts. The names are those of the admin interface and commands."""
+    why = pool.ready.why_unavailable(account, now, AccountRequest(), include_failing=False)
+    until = account.failing_until if why == "failing" else account.available_at(now, "", 0)
     reason = account.why if why in ("cooling", "failing", "disabled") else why
-    if why in ("", "failing") and now < pool.health.until:
-        why, until, reason = "cooling", pool.health.until, pool.health.why
+    if why in ("", "failing") and now < pool.health.cooldown_until:
+        why, until, reason = "cooling", pool.health.cooldown_until, pool.health.why
     rate = account.success_rate()
     return {
         "provider": pool.name,
@@ -169,7 +172,7 @@ def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
         "state": {"": "ready", "failing": "failing", "disabled": "disabled", "cooling": "cooling"}.get(why, "limited"),
         "why": reason or None,
         "until": until if why and until is not None and until > now else None,
-        "models": {model: block.until for model, block in account.models.items() if block.until > now},
+        "models": {model: one.until for model, one in account.model_cooldowns.items() if one.until > now},
         "in_flight": account.in_flight + account.in_flight_elsewhere,
         "last_error": account.error or None,
         "last_error_status": account.error_status or None,

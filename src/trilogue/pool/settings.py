@@ -1,4 +1,4 @@
-"""What a configuration says about accounts, as types. The configuration uses them as they are."""
+"""The settings of a configuration that concern accounts. `config` uses these types, their docs and limits unchanged."""
 
 from __future__ import annotations
 
@@ -103,8 +103,10 @@ class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class AccountSpec(Struct, frozen=True, kw_only=True):
-    """One account as the pool sees it. `proxies`: how many egress proxies it can use. `credential`: tells its key from
-    another one, without telling the key; None: it was not to be found, and counts as the one it always was.
+    """One account as the pool sees it. `proxies`: how many egress proxies it can use.
+
+    `credential`: a fingerprint that tells its key from another one; None if the key could not be read, which counts as
+    unchanged.
     """
 
     name: str

@@ -32,7 +32,7 @@ def to_records(changes: Iterable[Change], worker: str, now: float) -> Iterator[R
     for change in changes:
         yield Record(_kind(change), _key(change, worker), _encode(change), now)
         if isinstance(change, Cooled) and not change.until and not change.model:
-            other = replace(change, soft=not change.soft)
+            other = replace(change, failing=not change.failing)
             yield Record("Cooled", _key(other, worker), _encode(other), now)
 
 
@@ -82,7 +82,7 @@ def _key(change: Change, worker: str) -> str:
         case Learned():
             return f"{change.provider}\n{change.model}"
         case Cooled():
-            return f"{change.provider}\n{change.account}\n{change.model}\n{'soft' if change.soft else 'hard'}"
+            return f"{change.provider}\n{change.account}\n{change.model}\n{'soft' if change.failing else 'hard'}"
         case Bound():
             return f"{change.provider}\n{change.key}"
         case Tally():

@@ -28,8 +28,8 @@ from trilogue.gateway.response.timing import ProgressLimit
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Reasoning, Response, Usage
-from trilogue.pool import reset_delay, with_headers
 from trilogue.protocols.codec import ResponseSummary
+from trilogue.protocols.failure.retry import reset_delay, with_retry_after
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.decoder import failure_of
 from trilogue.protocols.stream.reply import Reply
@@ -135,7 +135,7 @@ class Relay:
         body = self.blank.body(await error_body(response))
         failure = codec(upstream).decode_error(response.status, error_headers(response), body)
         if failure.kind is FailureKind.RATE_LIMIT:
-            failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
+            failure = with_retry_after(failure, reset_delay(dict(response.headers), steady_time()))
         raise UpstreamFailure(failure)
 
     async def _whole(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:

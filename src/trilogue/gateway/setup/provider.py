@@ -103,7 +103,7 @@ class UpstreamProvider:
     def borrow(self, model: str = "") -> Iterator[tuple[UpstreamAccount, Transport]]:
         """An account for what is no completion: one that can be used now, for one attempt. UpstreamFailure if none."""
         now = steady_time()
-        lease = self._pool.choose(now, AccountRequest(model=model), desperate=True)
+        lease = self._pool.choose(now, AccountRequest(model=model), include_failing=True)
         if lease is None:
             text = "no upstream account can be used now"
             raise UpstreamFailure(Failure(kind=FailureKind.UNAVAILABLE, message=text, code="no_account", status=503))

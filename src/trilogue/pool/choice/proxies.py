@@ -1,9 +1,9 @@
-"""Egress proxies in rotation: one that failed is skipped for a while, whoever used it."""
+"""Egress proxies in rotation. One that failed is skipped for a while, for all accounts that share it."""
 
 from __future__ import annotations
 
-FIRST_REST = 5.0
-LONGEST_REST = 300.0
+FIRST_COOLDOWN = 5.0
+LONGEST_COOLDOWN = 300.0
 
 
 class ProxyRing:
@@ -17,7 +17,7 @@ class ProxyRing:
         self._next = 0
 
     def choose(self, now: float, tried: frozenset[int] | set[int] = frozenset()) -> int:
-        """The next one that works; if none does, the one that has rested longest."""
+        """Return the next proxy that works; if none does, the one whose cooldown ends first."""
         count = len(self._until)
         order = [(self._next + step) % count for step in range(count)]
         fresh = [index for index in order if index not in tried] or order
@@ -28,15 +28,15 @@ class ProxyRing:
         return index
 
     def untried(self, now: float, tried: set[int]) -> bool:
-        """Whether there is another one worth a try."""
+        """Return whether there is another proxy that is not cooling down."""
         return any(until <= now and index not in tried for index, until in enumerate(self._until))
 
     def failed(self, index: int, now: float) -> None:
-        """It could not be reached, or would not let us through."""
+        """Start a cooldown, which doubles with every failure: it could not be reached, or did not let us through."""
         self._failures[index] += 1
-        self._until[index] = now + min(FIRST_REST * 2.0 ** (self._failures[index] - 1), LONGEST_REST)
+        self._until[index] = now + min(FIRST_COOLDOWN * 2.0 ** (self._failures[index] - 1), LONGEST_COOLDOWN)
 
     def worked(self, index: int) -> None:
-        """Something came through it."""
+        """End the cooldown of a proxy that was used with success."""
         self._failures[index] = 0
         self._until[index] = 0.0

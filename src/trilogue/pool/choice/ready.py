@@ -1,90 +1,26 @@
-"""Who can be used now, in which order: the queues, and the clock that brings back who was away.
+"""Which accounts can be used now, in which order, and when unavailable ones are looked at again.
 
-Nothing here looks at all accounts to make one choice. Models that some accounts lack get a queue of their own, so that
-a pool of which one in a thousand has the model finds that one at once.
-
-Accounts in the order in which they are to be used, without looking at all of them.
-
-A heap by (tier, rank). Ranks only grow, so an entry with an old rank is found early and put in its right place then.
-Who cannot be used leaves the heap and is added again by whoever ends the obstacle.
+No choice looks at all accounts. Models for which some account is cooling down get their own queue, so that a pool in
+which one of a thousand accounts has the model finds that one at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from heapq import heapify, heappop, heappush, heapreplace
+from collections.abc import Sequence
+from heapq import heappop, heappush
 from itertools import count, islice
 from math import inf
 
 from msgspec import Struct
 
 from trilogue.pool.choice.account import Account, AccountRequest
+from trilogue.pool.choice.queue import AccountQueue, Fit
 
-Entry = tuple[int, float, int, Account]
-Judge = Callable[[Account, float, AccountRequest], int]
-
-
-class Fit:
-    """Answers of a judge: use it; not for this request; not until someone adds it again."""
-
-    USE = 0
-    ASIDE = 1
-    PARK = 2
-
-
-class AccountQueue:
-    """A queue of accounts."""
-
-    __slots__ = ("_heap", "_members")
-
-    def __init__(self, accounts: Iterable[Account] = ()) -> None:
-        self._heap: list[Entry] = [_entry(account) for account in accounts]
-        self._members = {entry[2] for entry in self._heap}
-        heapify(self._heap)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def add(self, account: Account) -> None:
-        """It may be used, as far as is known."""
-        if account.index not in self._members:
-            self._members.add(account.index)
-            heappush(self._heap, _entry(account))
-
-    def first(self, judge: Judge, now: float, ask: AccountRequest) -> Account | None:
-        """The first account that the judge lets pass."""
-        heap = self._heap
-        aside: list[Entry] = []
-        found = None
-        while heap:
-            entry = heap[0]
-            account = entry[3]
-            if entry[1] != account.rank and len(heap) > 1:  # who is alone is first with any rank
-                heapreplace(heap, (entry[0], account.rank, entry[2], account))
-                continue
-            fit = judge(account, now, ask)
-            if fit == Fit.USE:
-                found = account
-                break
-            heappop(heap)
-            if fit == Fit.ASIDE:
-                aside.append(entry)
-            else:
-                self._members.discard(account.index)
-        for entry in aside:
-            heappush(heap, entry)
-        return found
-
-
-def _entry(account: Account) -> Entry:
-    return account.spec.priority, account.rank, account.index, account
-
-
-MAX_LANES = 64
+MAX_MODEL_QUEUES = 64
 
 
 class Skipped(Struct, frozen=True, gc=False):
-    """An account that was not considered. `until`: when it is back, if that is known. `model`: only for this one."""
+    """An account that was not considered. `until`: when it is available, if known. `model`: only for this one."""
 
     account: str
     why: str
@@ -93,123 +29,126 @@ class Skipped(Struct, frozen=True, gc=False):
 
 
 class ReadyAccounts:
-    """The queues of one pool."""
+    """The queues of one pool, and the timers that bring unavailable accounts back."""
 
     def __init__(self, accounts: Sequence[Account]) -> None:
         self.accounts = accounts
-        self.epoch = 0
-        """changes whenever the answer to "who is there?" may have changed"""
-        self.away: dict[int, Skipped] = {}
-        """accounts that were found unusable, by index; written when it happens, so that explaining costs nothing"""
-        self.short: dict[int, Skipped] = {}
-        """accounts that can be used, but have too few tokens left for the request that was last to ask"""
-        self._lane = AccountQueue(accounts)
+        self.version = 0
+        """changes whenever an account may have become available or unavailable"""
+        self.unavailable: dict[int, Skipped] = {}
+        """accounts by index; written when it happens, so that explaining a choice costs nothing"""
+        self.over_tokens: dict[int, Skipped] = {}
+        """accounts with too few tokens left this minute for the latest request; available to smaller ones"""
+        self._queue = AccountQueue(accounts)
         self._by_model: dict[str, AccountQueue] = {}
-        self._last = AccountQueue()
-        """accounts that keep failing: used when nobody else is there"""
-        self.alarm = inf
-        """when `release` has something to do"""
+        self._failing = AccountQueue()
+        """accounts that are used last"""
+        self.next_return = inf
+        """when `bring_back` has something to do"""
         self._timers: list[tuple[float, int, Account]] = []
         self._serial = count()
 
-    def at(self, when: float, account: Account) -> None:
-        """Look at an account again at this time, or before: one alarm at a time is enough."""
-        if when < account.alarm:
-            account.alarm = when
+    def check_at(self, when: float, account: Account) -> None:
+        """Look at an account again at this time or earlier. One timer per account is enough."""
+        if when < account.next_check:
+            account.next_check = when
             heappush(self._timers, (when, next(self._serial), account))
-            self.alarm = self._timers[0][0]
+            self.next_return = self._timers[0][0]
 
-    def release(self, now: float) -> None:
-        """Bring back everyone whose time has come."""
+    def bring_back(self, now: float) -> None:
+        """Put the accounts whose time has come back into the queues."""
         timers = self._timers
         while timers and timers[0][0] <= now:
             when, _, account = heappop(timers)
-            if when == account.alarm:
-                account.alarm = inf
-                self.wake(account)
-                self.at(account.next_change(now), account)
-        self.alarm = timers[0][0] if timers else inf
+            if when == account.next_check:
+                account.next_check = inf
+                self.make_available(account)
+                self.check_at(account.next_change(now), account)
+        self.next_return = timers[0][0] if timers else inf
 
-    def wake(self, account: Account) -> None:
-        """An obstacle of this account has ended; if there is another one that will be found out."""
-        self.epoch += 1
-        self.away.pop(account.index, None)
-        self._lane.add(account)
-        for lane in self._by_model.values():
-            lane.add(account)
+    def make_available(self, account: Account) -> None:
+        """Put an account into the queues because a reason has ended. The next choice finds out if there is another."""
+        self.version += 1
+        self.unavailable.pop(account.index, None)
+        self._queue.add(account)
+        for queue in self._by_model.values():
+            queue.add(account)
 
-    def rest(self, account: Account, until: float, why: str, *, soft: bool = False, model: str = "") -> None:
-        """It is out, or behind the others, until then."""
-        self.epoch += 1
-        self.away[account.index] = Skipped(account.name, why, until, model)
-        self.at(until, account)
-        if soft:
-            self._last.add(account)
+    def cool_down(self, account: Account, until: float, why: str, *, failing: bool = False, model: str = "") -> None:
+        """Note that an account is unavailable until then, or used last if it is failing."""
+        self.version += 1
+        self.unavailable[account.index] = Skipped(account.name, why, until, model)
+        self.check_at(until, account)
+        if failing:
+            self._failing.add(account)
 
-    def open_lane(self, model: str) -> None:
-        """Some account lacks this model: from now on it has its own queue."""
+    def add_queue(self, model: str) -> None:
+        """Give a model its own queue, because some account is cooling down for it."""
         if model in self._by_model:
             return
-        if len(self._by_model) >= MAX_LANES:
+        if len(self._by_model) >= MAX_MODEL_QUEUES:
             del self._by_model[next(iter(self._by_model))]
         self._by_model[model] = AccountQueue(self.accounts)
 
     def rebuild(self) -> None:
-        """Ranks have fallen: order everyone anew."""
-        self.epoch += 1
-        self._lane = AccountQueue(self.accounts)
+        """Order all accounts anew, because ranks have fallen."""
+        self.version += 1
+        self._queue = AccountQueue(self.accounts)
         self._by_model = {model: AccountQueue(self.accounts) for model in self._by_model}
 
-    def obstacle(self, account: Account, now: float, ask: AccountRequest, *, desperate: bool) -> str:
-        """Why an account cannot take this request; empty if it can."""
-        if account.name in ask.tried:
+    def why_unavailable(self, account: Account, now: float, request: AccountRequest, *, include_failing: bool) -> str:
+        """Return why an account cannot take this request; empty if it can. With `include_failing`, failing ones can."""
+        if account.name in request.tried:
             return "tried"
-        why = account.obstacle(now) or account.lacks(now, ask.model, ask.tokens)
-        return why or ("failing" if not desperate and now < account.soft_until else "")
+        why = account.why_unavailable(now) or account.why_unsuitable(now, request.model, request.tokens)
+        return why or ("failing" if not include_failing and now < account.failing_until else "")
 
-    def first(self, now: float, ask: AccountRequest, *, desperate: bool) -> Account | None:
-        """The next one by the strategy; `desperate`: also those that keep failing, if nobody else is there."""
-        lane = self._by_model.get(ask.model, self._lane) if self._by_model else self._lane
-        found = lane.first(self._fits, now, ask)
-        return self._last.first(self._fits_though_failing, now, ask) if found is None and desperate else found
+    def first(self, now: float, request: AccountRequest, *, include_failing: bool) -> Account | None:
+        """Return the next account by the strategy; with `include_failing`, a failing one if there is no other."""
+        queue = self._by_model.get(request.model, self._queue) if self._by_model else self._queue
+        found = queue.first(self._check, now, request)
+        return self._failing.first(self._check_failing, now, request) if found is None and include_failing else found
 
-    def _fits(self, account: Account, now: float, ask: AccountRequest) -> int:
-        obstacle = account.obstacle(now)
-        if obstacle:
-            self._park(account, obstacle, now)
-            return Fit.PARK
-        if now < account.soft_until:
-            # It may have left the queue of the last for a hard rest, which is over.
-            self._last.add(account)
-            return Fit.PARK
-        if account.name in ask.tried:
-            return Fit.ASIDE
-        lack = account.lacks(now, ask.model, ask.tokens) if account.models or account.tokens else ""
-        if not lack:
+    def _check(self, account: Account, now: float, request: AccountRequest) -> int:
+        why = account.why_unavailable(now)
+        if why:
+            self._note_unavailable(account, why, now)
+            return Fit.REMOVE
+        if now < account.failing_until:
+            # A cooldown that is over now may have taken it out of the queue of failing accounts.
+            self._failing.add(account)
+            return Fit.REMOVE
+        if account.name in request.tried:
+            return Fit.SKIP
+        limited = account.model_cooldowns or account.tokens
+        why = account.why_unsuitable(now, request.model, request.tokens) if limited else ""
+        if not why:
             return Fit.USE
-        if lack == "model" and ask.model in self._by_model:
-            return Fit.PARK
-        if lack == "tokens_per_minute" and account.tokens is not None:
-            self.short[account.index] = Skipped(account.name, lack, account.tokens.ready_at(now, ask.tokens))
-        return Fit.ASIDE
+        if why == "model" and request.model in self._by_model:
+            return Fit.REMOVE
+        if why == "tokens_per_minute" and account.tokens is not None:
+            ready_at = account.tokens.ready_at(now, request.tokens)
+            self.over_tokens[account.index] = Skipped(account.name, why, ready_at)
+        return Fit.SKIP
 
-    def _fits_though_failing(self, account: Account, now: float, ask: AccountRequest) -> int:
-        obstacle = account.obstacle(now)
-        if now >= account.soft_until or obstacle in ("cooling", "disabled"):
-            return Fit.PARK
-        unfit = obstacle or account.name in ask.tried or account.lacks(now, ask.model, ask.tokens)
-        return Fit.ASIDE if unfit else Fit.USE
+    def _check_failing(self, account: Account, now: float, request: AccountRequest) -> int:
+        why = account.why_unavailable(now)
+        if now >= account.failing_until or why in ("cooling", "disabled"):
+            return Fit.REMOVE
+        tried = account.name in request.tried
+        unfit = why or tried or account.why_unsuitable(now, request.model, request.tokens)
+        return Fit.SKIP if unfit else Fit.USE
 
-    def _park(self, account: Account, obstacle: str, now: float) -> None:
-        """Make sure that it comes back: other obstacles end by an event or have their timer already."""
+    def _note_unavailable(self, account: Account, why: str, now: float) -> None:
+        """Make sure that an account comes back: all other reasons end with an event or have a timer already."""
         until = None
-        if obstacle == "requests_per_minute" and account.requests is not None:
+        if why == "requests_per_minute" and account.requests is not None:
             until = account.requests.ready_at(now, 1)
-            self.at(until, account)
-        if account.index not in self.away:
-            self.away[account.index] = Skipped(account.name, obstacle, until)
+            self.check_at(until, account)
+        if account.index not in self.unavailable:
+            self.unavailable[account.index] = Skipped(account.name, why, until)
 
     def skipped(self, most: int) -> tuple[int, tuple[Skipped, ...]]:
-        """How many could not be used, and why some of them could not."""
-        found = {**self.short, **self.away} if self.short else self.away
+        """Return how many accounts could not be used, and the reasons of at most this many of them."""
+        found = {**self.over_tokens, **self.unavailable} if self.over_tokens else self.unavailable
         return len(found), tuple(islice(found.values(), most))

@@ -1,4 +1,4 @@
-"""The attempts at one request: which target and account is next, when to give up, what it cost, and a record of it all.
+"""What is decided for one request: its record, the retry budget, and what a response has cost.
 
 Nothing here sends anything; `gateway.response.attempts` does.
 """

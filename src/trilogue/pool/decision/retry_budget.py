@@ -1,7 +1,7 @@
-"""The global retry budget: how much of the recent traffic may be second attempts.
+"""The global retry budget: how much of the recent traffic may be retries.
 
-Retries of the last minute ≤ max(floor, ratio * requests of the last minute). The floor and the ratio do not add up, so
-that with every upstream failing the upstreams see at most 1 + ratio times the requests once there is any traffic.
+Retries in the window ≤ max(floor, ratio * requests in the window). Floor and ratio are not added up: if all upstreams
+fail, they get at most 1 + ratio times the requests, once there is any traffic.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ SLOTS = 60
 
 
 class Budget:
-    """Counts requests and retries in slots of a sliding window."""
+    """A count of requests and retries in a sliding window of slots."""
 
     def __init__(self, settings: RetryBudget) -> None:
         self._settings = settings
@@ -27,20 +27,20 @@ class Budget:
         """within the window"""
 
     def request(self, now: float) -> None:
-        """A client's request begins."""
+        """Count a client's request."""
         if now >= self._slot_ends:
             self._advance(now)
         self._requests[self._slot % SLOTS] += 1
         self.requests += 1
 
     def has_room(self, now: float) -> bool:
-        """Tell whether a request may be tried once more."""
+        """Return whether a retry is allowed now."""
         if now >= self._slot_ends:
             self._advance(now)
         return self.retries + 1 <= max(self._settings.floor, self._settings.ratio * self.requests)
 
     def take(self, now: float, *, forced: bool = False) -> bool:
-        """Whether a request may be tried once more; it counts if so. `forced`: count it in any case."""
+        """Count a retry if it is allowed, and return whether it is. `forced`: allow it in any case."""
         if now >= self._slot_ends:
             self._advance(now)
         if not forced and not self.has_room(now):

@@ -1,9 +1,7 @@
-"""Whose fault a failure is and what to do next: one table, checked from top to bottom, the user's rules first.
+"""Whose fault a failure is and what to do next: one table, read from top to bottom, the user's rules first.
 
 In: a `Failure` that a codec has read (an HTTP error, or an error inside a stream before any content), or one of our own
-`UpstreamError`s. Out: a `Verdict`. It does not know which account it was, nor what happens to it.
-
-What a failure means for the request and for the account that it came from.
+`UpstreamError`s. Out: a `Verdict`. It doesn't know which account failed, nor what happens to it.
 """
 
 from __future__ import annotations
@@ -20,130 +18,132 @@ from trilogue.pool.settings import RetryRule
 
 
 class Action(StrEnum):
-    """What to do with the request."""
+    """What to do with the request, and with the account that failed."""
 
     CLIENT = "client"
-    """the client must know: no other account would do better"""
+    """return the error to the client: no other account would do better"""
     NEXT = "next"
-    """try another account; this one stays in use, behind the others if it is to blame"""
-    COOL = "cooldown"
-    """try another account; this one rests"""
+    """try another account; this one is used last for a while if the scope says so"""
+    COOLDOWN = "cooldown"
+    """try another account; this one cools down"""
     DISABLE = "disable"
-    """try another account; this one is out until a probe or a person says otherwise"""
+    """try another account; this one is disabled until a probe succeeds or a person enables it"""
     STRIP = "strip"
     """try the same account once more, without the reasoning that it cannot read"""
 
 
 class Scope(StrEnum):
-    """Who is to blame, and so rests. With NEXT the account only goes behind the others for a while."""
+    """What cools down, is used last or is disabled."""
 
     ACCOUNT = "account"
     ACCOUNT_MODEL = "account_model"
     PROVIDER = "provider"
-    NOBODY = "nobody"
+    NONE = "nobody"
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """The judgement on one failure.
+    """The decision on one failure.
 
-    `delay`: seconds that the upstream or a rule named, None = a growing delay, of at least `least`. `why`: a short name
-    for logs and explanations, from a closed list or a rule's position; never text of the upstream. `fault`: of servers
-    or the network, so that enough of them in a row are an outage of the provider. `any_model` False: that other models
-    are concerned is a guess, so an account with nobody beside it rests for this model only.
+    `delay`: seconds that the upstream or a rule named; None is a growing delay of at least `min_seconds`.
+    `why`: a short name for logs and explanations, from a closed list or the position of a rule; never upstream text.
+    `fault`: of servers or the network; enough of them in a row are an outage of the provider.
+    `any_model` False: it is a guess that other models are affected, so the only account of a provider cools down for
+    this model alone.
     """
 
     action: Action
-    scope: Scope = Scope.NOBODY
+    scope: Scope = Scope.NONE
     delay: float | None = None
-    least: float = 0.0
+    min_seconds: float = 0.0
     why: str = ""
     fault: bool = False
     any_model: bool = True
     blame_proxy: bool = False
     status: int = 0
-    """of the failure, for the record"""
+    """HTTP status of the failure, for the record"""
 
     @property
     def is_final(self) -> bool:
-        """No further attempt."""
+        """Whether the client gets this failure, without another attempt."""
         return self.action is Action.CLIENT
 
 
 EXHAUSTED_SECONDS = 60.0
-"""least rest of an account that is out of money: topping up takes people longer than a growing delay starts with"""
-UNSAID_SECONDS = 15.0
-"""least rest after a 429 of the Messages API without retry-after, which stands for an exhausted account"""
+"""Shortest cooldown of an account that is out of money: topping up takes longer than growing delays start with."""
+NO_RETRY_TIME_SECONDS = 15.0
+"""Shortest cooldown after a 429 of the Messages API without retry-after, which means an exhausted account."""
 INSUFFICIENT = "insufficient_tokens"
 MODEL_SECONDS = 600.0
-"""how long an account that lacks a model is not asked for it"""
+"""Cooldown of an account for a model that it doesn't have."""
 
 
-def _words(pattern: str) -> re.Pattern[str]:
+def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
 class FailureRow(Struct, frozen=True, kw_only=True):
-    """One kind of failure. What is given must fit: one of the statuses, kinds or codes, and the text.
+    """One kind of failure. Everything that is given must match: one of the statuses, kinds or codes, and the text.
 
-    Status 0 is an error inside a stream, which has none: it fits wherever the rest of the row does.
+    Status 0 is an error inside a stream, which has none: it matches wherever the rest of the row does.
     """
 
     why: str
     action: Action
-    scope: Scope = Scope.NOBODY
+    scope: Scope = Scope.NONE
     statuses: frozenset[int] = frozenset()
     kinds: frozenset[FailureKind] = frozenset()
     codes: frozenset[str] = frozenset()
     text: re.Pattern[str] | None = None
     protocol: Protocol | None = None
-    unsaid: bool = False
+    without_retry_time: bool = False
     """only if the upstream named no time"""
     delay: float | None = None
-    least: float = 0.0
+    min_seconds: float = 0.0
     fault: bool = False
-    """of servers or the network: enough of them in a row are an outage of the provider"""
     any_model: bool = True
-    """False: that it concerns other models too is a guess"""
     blame_proxy: bool = False
 
-    def fits(self, failure: Failure) -> bool:
+    def matches(self, failure: Failure) -> bool:
+        """Return whether a failure is of this kind."""
         if self.statuses and failure.status and failure.status not in self.statuses:
             return False
-        if self.protocol not in (None, failure.protocol) or (self.unsaid and failure.retry_after is not None):
+        if self.protocol not in (None, failure.protocol):
+            return False
+        if self.without_retry_time and failure.retry_after is not None:
             return False
         named = not self.codes or failure.code in self.codes or failure.type in self.codes
         kind = not self.kinds or failure.kind in self.kinds
         return named and kind and (self.text is None or self.text.search(failure.message) is not None)
 
 
-_MODEL_TEXT = _words(
+_MODEL_TEXT = _pattern(
     r"(access to|sample from|use) (the |this )?model|model .{0,200}(not (found|exist|available)|no access)"
     r"|not have access to .{0,100}model"
 )
 
 REJECTED = "reasoning_rejected"
-"""why an attempt is made again without reasoning that the account cannot verify"""
+"""Why an attempt is repeated without the reasoning that the account cannot verify."""
 
-LOOP_TEXT = _words(r"passed \d+ gateways and goes in a circle")
-"""our own words, from a gateway further on"""
+LOOP_TEXT = _pattern(r"passed \d+ gateways and goes in a circle")
+"""Our own message, from another gateway behind this one."""
 
 ROWS: tuple[FailureRow, ...] = (
-    # Too large for any account.
+    # Some providers price the request before they accept it: it is too large for any account.
     FailureRow(
-        why="request_too_costly", action=Action.CLIENT, statuses=frozenset({403}), text=_words("estimated cost")
+        why="request_too_costly", action=Action.CLIENT, statuses=frozenset({403}), text=_pattern("estimated cost")
     ),
-    # This account has too little for this request; it may have enough for another one, or soon. Behind the others, or
-    # every second request would be a retry, and the retry budget would run out with a healthy account beside it.
+    # This account has too little left for this request; it may have enough for another one, or soon. It is used last:
+    # otherwise every second request would be a retry, and the retry budget would run out despite a healthy account.
     FailureRow(
         why=INSUFFICIENT,
         action=Action.NEXT,
         scope=Scope.ACCOUNT,
         statuses=frozenset({403}),
-        text=_words("insufficient tokens|upgrade your plan|limit reached"),
+        text=_pattern("insufficient tokens|upgrade your plan|limit reached"),
     ),
-    # Gateways that lead to each other: with another account it would only go round once more.
+    # Gateways that lead to each other: another account would only send it round the circle once more.
     FailureRow(why="gateway_loop", action=Action.CLIENT, statuses=frozenset({508}), text=LOOP_TEXT),
-    # Reasoning that this upstream cannot verify: signed for another account, or changed on its way.
+    # Reasoning that this upstream cannot verify: signed for another account, or changed in between.
     FailureRow(
         why=REJECTED,
         action=Action.STRIP,
@@ -154,28 +154,27 @@ ROWS: tuple[FailureRow, ...] = (
         why=REJECTED,
         action=Action.STRIP,
         statuses=frozenset({400, 404, 422}),
-        text=_words(
+        text=_pattern(
             r"invalid `?(signature|data)`? in `?(redacted_)?thinking|signature.{0,60}(invalid|not valid|verif)"
             r"|thinking.{0,80}(bound to|binding|cannot be modified)|encrypted content.{0,80}(verif|match|decrypt)"
             r"|item with id '?rs_|item '?rs_"
         ),
     ),
-    # Reasoning that should be there and is not: another upstream's turn had none. The rest goes too, and with it what
-    # made it necessary.
+    # Reasoning is missing because another upstream wrote that turn. Without the rest of it, none is required.
     FailureRow(
         why="reasoning_missing",
         action=Action.STRIP,
         statuses=frozenset({400}),
-        text=_words(r"without its required '?reasoning|expected `?thinking`? or `?redacted"),
+        text=_pattern(r"without its required '?reasoning|expected `?thinking`? or `?redacted"),
     ),
-    # What the request continues is kept by the account that made it, and we no longer know which one that was.
+    # The response that the request continues is stored by the account that made it, and we no longer know which.
     FailureRow(
         why="kept_elsewhere",
         action=Action.NEXT,
         statuses=frozenset({400, 404}),
-        text=_words(r"(response|conversation) with id .{0,200}not found"),
+        text=_pattern(r"(response|conversation) with id .{0,200}not found"),
     ),
-    # The account, not the request, whatever the status says.
+    # The account is the reason and not the request, whatever the status says.
     FailureRow(
         why="account_closed",
         action=Action.DISABLE,
@@ -189,31 +188,31 @@ ROWS: tuple[FailureRow, ...] = (
         action=Action.DISABLE,
         scope=Scope.ACCOUNT,
         statuses=frozenset({400, 401, 403}),
-        text=_words(r"(organi[sz]ation|account|workspace) (is|has been) (on hold|disabled|deactivated|suspended)"),
+        text=_pattern(r"(organi[sz]ation|account|workspace) (is|has been) (on hold|disabled|deactivated|suspended)"),
     ),
     FailureRow(
         why="out_of_quota",
-        action=Action.COOL,
+        action=Action.COOLDOWN,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.QUOTA}),
-        least=EXHAUSTED_SECONDS,
+        min_seconds=EXHAUSTED_SECONDS,
     ),
     FailureRow(
         why="out_of_quota",
-        action=Action.COOL,
+        action=Action.COOLDOWN,
         scope=Scope.ACCOUNT,
         statuses=frozenset({400, 402, 403, 429}),
-        text=_words(
+        text=_pattern(
             r"spend(ing)? limit|credit balance is too low|exceeded your current quota|insufficient (credit|balance)"
         ),
-        least=EXHAUSTED_SECONDS,
+        min_seconds=EXHAUSTED_SECONDS,
     ),
     FailureRow(
         why="out_of_money",
-        action=Action.COOL,
+        action=Action.COOLDOWN,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.BILLING}),
-        least=EXHAUSTED_SECONDS,
+        min_seconds=EXHAUSTED_SECONDS,
     ),
     FailureRow(
         why="bad_key", action=Action.DISABLE, scope=Scope.ACCOUNT, kinds=frozenset({FailureKind.AUTHENTICATION})
@@ -223,51 +222,51 @@ ROWS: tuple[FailureRow, ...] = (
         action=Action.DISABLE,
         scope=Scope.ACCOUNT,
         statuses=frozenset({400, 403}),
-        text=_words(r"(invalid|incorrect) api key|api key not valid"),
+        text=_pattern(r"(invalid|incorrect) api key|api key not valid"),
     ),
     # OpenAI's limits are per model and its text names the model; other models of this account still work.
     FailureRow(
         why="rate_limited",
-        action=Action.COOL,
+        action=Action.COOLDOWN,
         scope=Scope.ACCOUNT_MODEL,
         kinds=frozenset({FailureKind.RATE_LIMIT}),
-        text=_words(r"^rate limit reached for \S+ in organization"),
+        text=_pattern(r"^rate limit reached for \S+ in organization"),
     ),
     FailureRow(
         why="rate_limited",
-        action=Action.COOL,
+        action=Action.COOLDOWN,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.RATE_LIMIT}),
         protocol=Protocol.MESSAGES,
-        unsaid=True,
-        least=UNSAID_SECONDS,
+        without_retry_time=True,
+        min_seconds=NO_RETRY_TIME_SECONDS,
         any_model=False,
     ),
     FailureRow(
         why="rate_limited",
-        action=Action.COOL,
+        action=Action.COOLDOWN,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.RATE_LIMIT}),
         any_model=False,
     ),
-    # The model is not there for this account; nothing else is wrong with it.
+    # The account doesn't have this model; its other models work.
     FailureRow(
         why="model_not_found",
-        action=Action.COOL,
+        action=Action.COOLDOWN,
         scope=Scope.ACCOUNT_MODEL,
         kinds=frozenset({FailureKind.MODEL_NOT_FOUND}),
         delay=MODEL_SECONDS,
     ),
     FailureRow(
         why="model_not_found",
-        action=Action.COOL,
+        action=Action.COOLDOWN,
         scope=Scope.ACCOUNT_MODEL,
         statuses=frozenset({403, 404}),
         kinds=frozenset({FailureKind.PERMISSION, FailureKind.NOT_FOUND, FailureKind.INVALID_REQUEST}),
         text=_MODEL_TEXT,
         delay=MODEL_SECONDS,
     ),
-    # Where we come from is not welcome: another way out may be.
+    # The provider refuses our region: another egress proxy may be in a supported one.
     FailureRow(
         why="region_refused",
         action=Action.NEXT,
@@ -276,7 +275,7 @@ ROWS: tuple[FailureRow, ...] = (
         fault=True,
         blame_proxy=True,
     ),
-    # Before the first byte nothing is lost: someone else may be luckier.
+    # Nothing has reached the client yet, so another account can try.
     FailureRow(
         why="overloaded",
         action=Action.NEXT,
@@ -311,7 +310,7 @@ ROWS: tuple[FailureRow, ...] = (
 )
 
 OTHERWISE = "client_error"
-"""what nobody knows goes to the client and is not masked"""
+"""Unknown failures go to the client unchanged."""
 
 _OUR_KINDS = {
     "UpstreamConnect": FailureKind.UPSTREAM_CONNECT,
@@ -322,19 +321,19 @@ _OUR_KINDS = {
 
 
 def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) -> Verdict:
-    """What a failure before the first byte means."""
+    """Return the verdict on a failure before the first byte."""
     failure = as_failure(error)
     for number, rule in enumerate(rules, 1):
-        if rule_fits(rule, failure):
+        if rule_matches(rule, failure):
             return _by_rule(rule, number, failure)
-    row = next((row for row in ROWS if row.fits(failure)), None)
+    row = next((row for row in ROWS if row.matches(failure)), None)
     if row is None:
         return Verdict(action=Action.CLIENT, why=OTHERWISE, status=failure.status)
     return Verdict(
         action=row.action,
         scope=row.scope,
         delay=row.delay if row.delay is not None else failure.retry_after,
-        least=row.least,
+        min_seconds=row.min_seconds,
         why=row.why,
         fault=row.fault,
         any_model=row.any_model,
@@ -344,7 +343,7 @@ def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) ->
 
 
 def as_failure(error: Failure | UpstreamError) -> Failure:
-    """Any of the two as data. Errors of our own have no status: nobody sent one."""
+    """Return any of the two as data. Our own errors have no HTTP status."""
     if isinstance(error, Failure):
         return error
     if isinstance(error, UpstreamFailure) and isinstance(error.failure, Failure):
@@ -353,8 +352,8 @@ def as_failure(error: Failure | UpstreamError) -> Failure:
     return Failure(kind=kind, message=str(error), code=error.code)
 
 
-def rule_fits(rule: RetryRule, failure: Failure) -> bool:
-    """Everything that the rule gives must fit."""
+def rule_matches(rule: RetryRule, failure: Failure) -> bool:
+    """Return whether everything that a rule gives matches."""
     if rule.status is not None and rule.status != failure.status:
         return False
     if rule.code is not None and rule.code not in (failure.code, failure.type):
@@ -363,7 +362,7 @@ def rule_fits(rule: RetryRule, failure: Failure) -> bool:
 
 
 def contains(text: str, pattern: str) -> bool:
-    """Whether a pattern with `*` is found somewhere in a text. Linear in the text: users' patterns cannot hang us."""
+    """Return whether a pattern with `*` is found in a text. Takes linear time, whatever patterns users write."""
     text, position = text.casefold(), 0
     for part in pattern.casefold().split("*"):
         found = text.find(part, position)
@@ -376,17 +375,17 @@ def contains(text: str, pattern: str) -> bool:
 _RULE_ACTIONS = {
     "client": Action.CLIENT,
     "next": Action.NEXT,
-    "cooldown": Action.COOL,
+    "cooldown": Action.COOLDOWN,
     "disable": Action.DISABLE,
 }
 
 
 def _by_rule(rule: RetryRule, number: int, failure: Failure) -> Verdict:
     action = _RULE_ACTIONS[rule.action]
-    scopes = {Action.COOL: Scope(rule.scope), Action.DISABLE: Scope.ACCOUNT, Action.NEXT: Scope.ACCOUNT}
+    scopes = {Action.COOLDOWN: Scope(rule.scope), Action.DISABLE: Scope.ACCOUNT, Action.NEXT: Scope.ACCOUNT}
     return Verdict(
         action=action,
-        scope=scopes.get(action, Scope.NOBODY),
+        scope=scopes.get(action, Scope.NONE),
         delay=rule.seconds if rule.seconds is not None else failure.retry_after,
         why=f"rule_{number}",
         status=failure.status,

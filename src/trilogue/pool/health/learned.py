@@ -1,4 +1,7 @@
-"""What a provider's models have refused, so that it is not sent to them again."""
+"""What a provider's models have refused, so that it is not sent to them again.
+
+Reads no errors: `translate.learning` finds out what was refused and what to send instead.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _NOTHING: tuple[Remedy, ...] = ()
 
 
 class Lessons:
-    """The remedies for each model of one provider; the oldest models are forgotten."""
+    """The remedies for each model of one provider. The models that were learned about first are dropped first."""
 
     def __init__(self, provider: str, changes: deque[Change]) -> None:
         self._provider = provider
@@ -30,7 +33,7 @@ class Lessons:
         known = self.of(model)
         new = [remedy for remedy in remedies if remedy.lasting and remedy not in known]
         if new:
-            # A second word on the same parameter replaces the first.
+            # A later error about the same parameter knows better: its remedy replaces the first.
             paths = {remedy.path for remedy in new}
             kept = [remedy for remedy in known if remedy.path not in paths]
             learned = Learned(self._provider, model, tuple([*kept, *new][-MAX_PER_MODEL:]))
@@ -39,14 +42,14 @@ class Lessons:
         return new
 
     def take_over(self, learned: Learned) -> None:
-        """Remember what another process has learned, or this one before a restart."""
+        """Take over what another process has learned, or this one before a restart."""
         self._by_model.pop(learned.model, None)
         self._by_model[learned.model] = learned.remedies
         while len(self._by_model) > MAX_MODELS:
             del self._by_model[next(iter(self._by_model))]
 
     def forget(self, model: str) -> bool:
-        """Forget what a model has refused: it may take it by now."""
+        """Forget what a model has refused, because it may accept it now. Return False if there was nothing."""
         if model not in self._by_model:
             return False
         learned = Learned(self._provider, model, ())
@@ -59,5 +62,5 @@ class Lessons:
         return ((model, remedies) for model, remedies in self._by_model.items() if remedies)
 
     def snapshot(self) -> Iterable[Change]:
-        """Return everything that a successor should know."""
+        """Return everything that a successor needs to know, as changes."""
         return [Learned(self._provider, model, remedies) for model, remedies in self._by_model.items()]

@@ -1,4 +1,7 @@
-"""When to try again: what an upstream says about it, and what clients are told."""
+"""When to retry: what an upstream says about it in headers or words, and the headers that say it to clients.
+
+How long an account cools down for it is decided in `pool`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from trilogue.model import Failure
 from trilogue.protocols.failure.codes import may_pass
@@ -21,7 +26,9 @@ _DATES = (
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SAID = re.compile(r"(?:try again|retry) (?:in|after) (?=\d)([\d.hms]+(?:\s*(?:ms|s|sec|seconds?)\b)?)", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)", re.IGNORECASE)
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_REMAINING = re.compile(r"(?:x|anthropic)-ratelimit-(?:remaining-(\w+)|([\w-]+)-remaining)")
+_RESET_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
@@ -37,6 +44,45 @@ def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
     if seconds is None and value is not None:
         seconds = _until(value, headers.get("date"))
     return _said(message) if seconds is None else seconds
+
+
+def reset_delay(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds until the limits that are used up are reset, from rate-limit headers; None if they don't say.
+
+    OpenAI: `x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0.5s`. Anthropic:
+    `anthropic-ratelimit-tokens-remaining: 0`, `anthropic-ratelimit-tokens-reset:` a date. `now`: wall clock.
+    """
+    waits = []
+    for name, value in headers.items():
+        found = _REMAINING.fullmatch(name.lower())
+        if found is None or value.strip() != "0":
+            continue
+        reset = f"x-ratelimit-reset-{found[1]}" if found[1] else f"anthropic-ratelimit-{found[2]}-reset"
+        wait = _until_reset(headers.get(reset, ""), now)
+        if wait is not None:
+            waits.append(wait)
+    return max(waits, default=None)
+
+
+def with_retry_after(failure: Failure, seconds: float | None) -> Failure:
+    """Return a failure with this retry time if it has none."""
+    return failure if seconds is None or failure.retry_after is not None else replace(failure, retry_after=seconds)
+
+
+def _until_reset(text: str, now: float) -> float | None:
+    parts = _RESET_SPAN.findall(text)
+    if parts and _RESET_SPAN.sub("", text).strip() == "":
+        return _seconds(parts)
+    try:
+        seconds = float(text)
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    except ValueError:
+        pass
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if date.tzinfo is None else max(date.timestamp() - now, 0.0)
 
 
 def _number(text: str | None) -> float | None:
@@ -73,7 +119,11 @@ def _said(message: str) -> float | None:
 def span(text: str) -> float | None:
     """Seconds of a time as providers write it: 250ms, 7s, 34.07s, 6m0s, 20 seconds."""
     parts = _SPAN.findall(text)
-    return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts) if parts else None
+    return _seconds(parts) if parts else None
+
+
+def _seconds(parts: list[tuple[str, str]]) -> float:
+    return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
 
 
 def retry_headers(failure: Failure) -> dict[str, str]:
