@@ -1,8 +1,8 @@
-"""Limits on time that are hardly ever reached: many of them, and one timer of the event loop.
+"""Time limits that are rarely reached: many of them with one timer of the event loop.
 
-Every request has some, and almost all of them are taken back: to set and cancel a timer for each would cost more than
-the rest of waiting. Here a limit is an entry in a table, and the timer looks through the table when it fires. So this
-is for limits of seconds and more; whatever happens again and again within a second has timers of its own.
+Every request has several, and almost all are removed in time: setting and cancelling a timer for each would cost more
+than the rest of the waiting. Here a limit is an entry in a table, and one timer goes through the table when it fires.
+Use it for limits of seconds and more; what happens several times a second needs its own timers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from time import monotonic
 Late = Callable[[], object]
 
 GRAIN = 0.005
-"""Seconds between two looks at the least: limits that are reached together are found together."""
+"""Shortest time in seconds between two passes, so that limits reached together are handled together."""
 _ROUNDING = 0.001
-"""What a timer may be early by: uvloop counts in milliseconds."""
+"""How early a timer may fire: uvloop counts in milliseconds."""
 
 
 class Deadlines:
-    """The limits of one event loop. `grain`: how late one may be found, in seconds."""
+    """The time limits of one event loop. `grain`: how late one may be noticed, in seconds."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, grain: float = GRAIN) -> None:
         self._loop = loop
@@ -33,13 +33,13 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, late: Late, due: float) -> None:
-        """Call `late` at this time of `time.monotonic` unless it is removed by then. Added again, it has a new time."""
+        """Call `late` at this time of `time.monotonic` unless it is removed by then. Added again, it is moved."""
         self._due[late] = due
         if due < self._next:
             self._set(due)
 
     def remove(self, late: Late) -> None:
-        """It was in time, or was never added."""
+        """Remove a limit, if there is one, because what it waits for came in time."""
         self._due.pop(late, None)
 
     def _set(self, due: float) -> None:
@@ -53,7 +53,7 @@ class Deadlines:
         self._timer, self._next = None, inf
         try:
             for late in [late for late, due in self._due.items() if due <= now]:
-                # It may have been removed by the one before.
+                # An earlier callback of this pass may have removed it.
                 if self._due.pop(late, None) is not None:
                     late()
         finally:
@@ -63,5 +63,5 @@ class Deadlines:
 
 @lru_cache(16)
 def deadlines(loop: asyncio.AbstractEventLoop, grain: float = GRAIN) -> Deadlines:
-    """Those of this loop. A process has one loop, tests have many: the last few are enough."""
+    """Return the time limits of a loop. A process has one loop; for tests, which have many, the last few are kept."""
     return Deadlines(loop, grain)

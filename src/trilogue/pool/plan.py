@@ -29,7 +29,7 @@ LONGEST_WAIT = 1.0
 LEAST_PAUSE = 0.05
 PAUSE_JITTER = 0.1
 SOON = 60.0
-"""Longest wait, in seconds, that is a reason to tell the client to retry."""
+"""Longest wait in seconds for which clients are asked to retry."""
 ADJUST = "adjust"
 """Action in the record of an attempt whose parameter was refused."""
 CREDENTIAL = "upstream_credential"
@@ -139,7 +139,7 @@ class AttemptPlan(Struct, eq=False):
             self.decision.considered.append(replace(target.pool.considered(), reasons=survey.reasons))
 
     def pause(self, now: float) -> float:
-        """Return the seconds to sleep before calling `next` again, after it returned None; 0.0 if waiting is no use.
+        """Return the seconds to sleep before calling `next` again, after it returned None; 0.0 if waiting doesn't help.
 
         The same request may then use an account again that was cooling down.
         """
@@ -350,7 +350,7 @@ def _unavailable(wait: float | None) -> Failure:
 
 
 def _needs_operator(message: str, code: str, wait: float | None) -> Failure:
-    """Return the failure for accounts without credit, with refused keys or disabled: a quick retry is no use."""
+    """Return the failure for accounts without credit, with refused keys or disabled: a quick retry doesn't help."""
     return Failure(
         kind=FailureKind.SERVER,
         message=f"{message}: see `trilogue accounts`",

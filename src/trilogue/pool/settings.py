@@ -17,35 +17,35 @@ Money = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 
 
 class AccountLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one account may be used for. With several workers each has its part of it."""
+    """Limits of one account. Several workers share them in equal parts."""
 
     concurrency: Count | None = None
     """requests at the same time"""
     requests_per_minute: Count | None = None
     """requests per minute, as a bucket that fills steadily"""
     tokens_per_minute: Count | None = None
-    """tokens per minute, estimated before sending and corrected by the usage that comes back"""
+    """tokens per minute, estimated before sending and corrected by the usage in the response"""
 
 
 class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a provider's accounts are chosen and how they rest."""
+    """How a provider's accounts are chosen and how long they cool down."""
 
     strategy: Strategy = "lru"
-    """lru: the least recently used; weighted: in proportion to `weight`; highest_balance: the one with most left"""
+    """lru: the least recently used; weighted: in proportion to `weight`; highest_balance: the most money left"""
     sticky: bool = True
-    """a conversation stays with its account as long as that can answer"""
+    """a conversation stays with its account as long as that is available"""
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 10
-    """most attempts for one request, each with another account"""
+    """largest number of attempts for one request, each with another account"""
     first_delay_seconds: Wait = 1.0
-    """rest after a first failure when the upstream names no time; doubles with every further one"""
+    """cooldown after a first failure if the upstream names no time; doubles with every further one"""
     max_delay_seconds: Wait = 300.0
-    """longest such rest"""
+    """longest such cooldown"""
     max_cooling_seconds: Wait = 3_600.0
-    """longest rest that an upstream can ask for"""
+    """longest cooldown that an upstream can ask for"""
     probe_seconds: Wait = 600.0
-    """after this time a disabled account gets one request to show that it works again; doubles each time"""
+    """time after which a disabled account gets one request as a probe; doubles each time"""
     max_wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 10.0
-    """how long a request waits for an account that rests, if nobody else can answer; 0: it fails at once"""
+    """how long a request waits for an account if none is available; 0: it fails at once"""
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,52 +54,52 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input: Money = 0.0
     """input tokens"""
     cached: Money | None = None
-    """input tokens read from the cache; by default as `input`"""
+    """input tokens read from the cache; by default the price of `input`"""
     cache_write: Money | None = None
-    """input tokens written to the cache; by default as `input`"""
+    """input tokens written to the cache; by default the price of `input`"""
     output: Money = 0.0
     """output tokens, reasoning included"""
 
 
 class RetryRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to do with a failure that looks like this. Everything that is given must fit."""
+    """What to do with certain failures. Everything that is given must match."""
 
     status: Annotated[int, Meta(ge=100, le=599)] | None = None
     """HTTP status"""
     code: str | None = None
     """the error's code or type"""
     text: str | None = None
-    """a part of its message, in upper or lower case; `*` stands for anything"""
+    """a part of its message, in upper or lower case; `*` matches any text"""
     action: RuleAction
-    """client: give it to the client; next: try another account; cooldown: the same and rest this one; disable"""
+    """client: return it to the client; next: try another account; cooldown, disable: and do that to this one"""
     scope: RuleScope = "account"
-    """cooldown: what rests: the account, the account for this model, or the whole provider"""
+    """cooldown: what cools down: the account, the account for this model, or the whole provider"""
     seconds: Wait | None = None
-    """cooldown: how long; by default what the upstream says, else a growing delay"""
+    """cooldown: how long; by default the time that the upstream names, else a growing delay"""
 
 
 class RetryBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much of the traffic may be second attempts, so that an upstream in trouble is not buried."""
+    """How much of the traffic may be retries, so that they don't overload a failing upstream."""
 
     ratio: Share = 0.2
     """retries per request, over the window"""
     floor: Annotated[int, Meta(ge=0, le=100_000)] = 10
-    """retries that are always allowed within the window, however little traffic there is"""
+    """retries that are always allowed in the window, however little traffic there is"""
     window_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 60.0
-    """how far back requests count"""
+    """length of the window"""
 
 
 class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What holds for the accounts of all providers."""
+    """Settings for the accounts of all providers."""
 
     rules: tuple[RetryRule, ...] = ()
-    """what to do with certain failures; the first that fits counts, before everything that is built in"""
+    """what to do with certain failures; the first that matches is used, before the built-in ones"""
     retry_budget: RetryBudget = RetryBudget()
-    """how much of the traffic may be second attempts"""
+    """how much of the traffic may be retries"""
     keep_decisions: Annotated[int, Meta(ge=0, le=100_000)] = 200
-    """how many recent decisions can be looked up"""
+    """how many recent decisions can be looked up in the admin interface"""
     persist: bool = True
-    """keep cooling, stickiness and balances in the state folder; otherwise workers share them as long as they run"""
+    """keep cooldowns, conversations and balances in the state folder; otherwise workers share them while they run"""
 
 
 class AccountSpec(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Which provider and upstream model a model name means: pure decisions, made from names only."""
+"""Which provider and upstream model a model name means: pure decisions, based on names only."""
 
 from trilogue.routing.errors import MAX_MODEL_NAME, BadPattern, NoRoute, check_model_name
 from trilogue.routing.router import Resolution, Router, Upstream

@@ -1,6 +1,6 @@
-"""What routing raises: a pattern that cannot be used, and a model that nobody serves.
+"""What can be a model name, and what routing raises: for a bad pattern, and for a model that no provider serves.
 
-What may be a model name. A name goes into log lines, headers and patterns, so it is short and printable.
+Model names are used in log lines, headers and patterns, so they must be short and printable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MAX_MODEL_NAME = 256
 
 
 def name_fault(name: str) -> str | None:
-    """What is wrong with a model name, or None."""
+    """Return what is wrong with a model name, or None."""
     if not name:
         return "must not be empty"
     if len(name) > MAX_MODEL_NAME:
@@ -24,19 +24,19 @@ def name_fault(name: str) -> str | None:
 
 
 def check_model_name(name: str) -> None:
-    """Raise BadRequest for what cannot be a model name."""
+    """Raise BadRequest if a text cannot be a model name."""
     fault = name_fault(name)
     if fault:
         raise BadRequest(f"model {fault}", path="model", code="invalid_model")
 
 
 _MOST_LISTED = 600
-"""characters of the list of what is served; the whole message stays well under 1,000"""
+"""Characters for the list of served models, so that the whole message stays well under 1,000."""
 _LONGEST_NAME = 80
 
 
 class BadPattern(ValueError):
-    """A pattern or template of a route that is wrong or could take too long. The text says what to change."""
+    """A pattern or template of a route that is wrong or could take too long. The message says what to change."""
 
 
 class NoRoute(ClientError):
@@ -59,7 +59,7 @@ def _short(name: str) -> str:
 
 
 def _listed(served: tuple[str, ...]) -> str:
-    """As many names as fit, then how many there are beside."""
+    """Return as many names as fit, then how many more there are."""
     shown: list[str] = []
     room = _MOST_LISTED
     for name in map(_short, served):

@@ -1,11 +1,9 @@
-"""The patterns of routes: exact names, globs and regular expressions, and the names written from what they matched.
+"""The patterns of routes: exact names, globs and regular expressions, and templates filled from what they matched.
 
-Keeps users' regular expressions from hanging the server.
-
-Python's `re` tries one way to match after the other, so a pattern costs about as many steps as there are ways.
-A small reader of the pattern's text counts them and refuses what could be too many: repetition of something that
-itself has several ways (`(a+)+`, `(a|b)*`) is exponential, and a row of repetitions or alternatives multiplies.
-It does not know what a pattern means and leaves syntax to `re.compile`.
+Users' regular expressions must not hang the server. Python's `re` tries one way to match after the other, so a pattern
+costs about as many steps as there are ways. A small parser counts them and rejects patterns with too many: repeating
+something that itself matches in several ways (`(a+)+`, `(a|b)*`) is exponential, and repetitions or alternatives in
+sequence multiply. It doesn't know what a pattern means and leaves the syntax to `re.compile`.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ from trilogue.routing.errors import BadPattern
 
 MAX_PATTERN = 200
 MOST_WAYS = 1_000_000
-"""measured: the worst patterns under this limit take well below 0.1 s on a name of the longest allowed length"""
+"""Measured: the worst patterns under this limit take well below 0.1 s on a name of the longest allowed length."""
 _REPEATED = 100
-"""the ways of one repetition; a row of three shares the at most 256 characters of a name, hence not 256 each"""
+"""The ways of one repetition. Not 256: repetitions in sequence share the at most 256 characters of a name."""
 
 _TOKEN = re.compile(
     r"""
@@ -40,7 +38,7 @@ _TOKEN = re.compile(
 
 
 class _Sequence:
-    """What is being read between two brackets: finished alternatives, and the ways of the current one."""
+    """What was read so far between two brackets: the ways of finished alternatives, and of the current one."""
 
     __slots__ = ("before", "last", "others")
 
@@ -48,7 +46,7 @@ class _Sequence:
         self.others = 0
         self.before = 1
         self.last = 1
-        """the ways of the last item alone: the one that a repetition applies to"""
+        """the ways of the last item alone, which a repetition applies to"""
 
     def add(self, ways: int) -> None:
         self.before *= self.last
@@ -63,7 +61,7 @@ class _Sequence:
 
 
 def check_regex(pattern: str) -> None:
-    """Raise BadPattern for a pattern that is too long, or that could need too many steps."""
+    """Raise BadPattern if a pattern is too long or could need too many steps."""
     if len(pattern) > MAX_PATTERN:
         raise BadPattern(f"must have at most {MAX_PATTERN} characters")
     if _count(pattern) > MOST_WAYS:
@@ -92,7 +90,7 @@ def _count(pattern: str) -> int:
 
 
 def _repeated(ways: int, token: re.Match[str]) -> int:
-    """The ways of an item with this repetition."""
+    """Return the ways of an item with this repetition."""
     least, most = _bounds(token)
     if most <= 1:
         return ways + 1
@@ -105,9 +103,9 @@ def _repeated(ways: int, token: re.Match[str]) -> int:
 
 
 def _bounds(token: re.Match[str]) -> tuple[int, int]:
-    sign = token["repeat"][0]
-    if sign != "{":
-        return (1 if sign == "+" else 0), (1 if sign == "?" else _REPEATED)
+    first = token["repeat"][0]
+    if first != "{":
+        return (1 if first == "+" else 0), (1 if first == "?" else _REPEATED)
     least = int(token["least"] or 0)
     most = int(token["most"] or _REPEATED) if token["comma"] else least
     return least, max(most, least)
@@ -115,21 +113,21 @@ def _bounds(token: re.Match[str]) -> tuple[int, int]:
 
 Kind = Literal["auto", "exact", "glob", "regex"]
 
-_GLOB_SIGNS = frozenset("*?[")
+_GLOB_CHARACTERS = frozenset("*?[")
 _REFERENCE = re.compile(r"\$(?:(?P<plain>\$)|(?P<number>\d+)|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>\w+)\}|(?P<bad>))")
 
 
 def kind_of(match: str, kind: Kind) -> Kind:
-    """`auto` decided by the pattern's text: `^…` is a regular expression, `*`, `?` or `[` make a glob."""
+    """Return the kind of a pattern. `auto`: `^…` is a regular expression, `*`, `?` or `[` make a glob."""
     if kind != "auto":
         return kind
     if match.startswith("^"):
         return "regex"
-    return "exact" if _GLOB_SIGNS.isdisjoint(match) else "glob"
+    return "exact" if _GLOB_CHARACTERS.isdisjoint(match) else "glob"
 
 
 def compile_match(match: str, kind: Kind = "auto") -> re.Pattern[str]:
-    """The pattern that a whole model name has to match. Raises BadPattern."""
+    """Return the pattern that a whole model name has to match. Raises BadPattern."""
     if not match:
         raise BadPattern("must not be empty")
     if len(match) > MAX_PATTERN:
@@ -150,23 +148,23 @@ def _compile_regex(match: str) -> re.Pattern[str]:
 
 
 def _without_warning(expression: str) -> re.Pattern[str]:
-    """What `re` only warns about may mean something else one day."""
+    """Compile an expression; raise where `re` only warns, because a later Python may read it differently."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return re.compile(expression)
 
 
 def _compile_glob(match: str) -> re.Pattern[str]:
-    """`*` any text, `?` one character, `[abc]` one of these. Each `*` is a group: $1, $2, …
+    """Compile a glob: `*` is any text, `?` one character, `[abc]` one of these. Each `*` is a group: $1, $2, …
 
-    The text up to each fixed part is an atomic group, so that matching takes linear time however many stars there are.
+    The text up to each fixed part is an atomic group, so that matching takes linear time, however many stars there are.
     """
     pieces = [""]
-    for sign in _GLOB_SIGN.findall(match):
-        if sign[0] == "*":  # inside of a set it is a sign like others
+    for part in _GLOB_PART.findall(match):
+        if part[0] == "*":  # inside a set it stands for itself
             pieces.append("")
         else:
-            pieces[-1] += _glob_sign(sign)
+            pieces[-1] += _glob_part(part)
     if len(pieces) == 1:
         return re.compile(pieces[0], re.DOTALL)
     first, *middle, last = pieces
@@ -174,16 +172,16 @@ def _compile_glob(match: str) -> re.Pattern[str]:
     return re.compile(f"{first}{inner}(.*){last}", re.DOTALL)
 
 
-_GLOB_SIGN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+_GLOB_PART = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
-def _glob_sign(sign: str) -> str:
-    if sign == "?":
+def _glob_part(part: str) -> str:
+    if part == "?":
         return "."
-    if sign[0] != "[" or len(sign) == 1:
-        return re.escape(sign)
-    negated = sign[1] == "!"
-    members = sign[2 if negated else 1 : -1]
+    if part[0] != "[" or len(part) == 1:
+        return re.escape(part)
+    negated = part[1] == "!"
+    members = part[2 if negated else 1 : -1]
     escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", members)
     text = f"[{'^' if negated else ''}{escaped}]"
     try:
@@ -201,7 +199,7 @@ _COMPILE: dict[Kind, Callable[[str], re.Pattern[str]]] = {
 
 
 def check_template(template: str, pattern: re.Pattern[str]) -> None:
-    """Raise BadPattern for a template that names a group which the pattern does not have."""
+    """Raise BadPattern if a template names a group that the pattern doesn't have."""
     if not template:
         raise BadPattern("must not be empty")
     if len(template) > MAX_PATTERN:
@@ -216,7 +214,7 @@ def check_template(template: str, pattern: re.Pattern[str]) -> None:
 
 
 def expand(template: str, found: re.Match[str]) -> str:
-    """A template with `$0` (all), `$1` (first group), `$name` and `${name}` filled in; `$$` is a dollar sign."""
+    """Return a template with `$0` (all), `$1` (first group), `$name` and `${name}` filled in; `$$` is a dollar sign."""
     if "$" not in template:
         return template
     return _REFERENCE.sub(lambda reference: "$" if reference["plain"] else found[_group(reference)] or "", template)

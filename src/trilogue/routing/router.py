@@ -1,4 +1,4 @@
-"""From the model name that a client sent to the provider and the model name to ask it for.
+"""From the model name that a client sent to a provider and its model name.
 
 In this order: `provider/model`, aliases, routes, models that a provider lists, the vendors' own prefixes, the default
 provider. The router is made once per configuration and holds no state.
@@ -17,21 +17,21 @@ from trilogue.routing.routes import FAMILIES, CompiledRoute, RoutableProvider, R
 
 
 class Upstream(NamedTuple):
-    """A provider's name and the model to ask it for."""
+    """A provider and its model name."""
 
     provider: str
     model: str
 
 
 class Resolution(Struct, frozen=True):
-    """Where a request goes, in order of preference, and which rule said so."""
+    """The targets of a model in order of preference, and the rule that named them."""
 
     targets: tuple[Upstream, ...]
     matched: str
 
 
 class Router:
-    """Resolves model names. Raises ValueError for tables that contradict themselves (see `find_problems`)."""
+    """Aliases, routes and defaults of one configuration. Raises ValueError for what `find_problems` finds."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Router:
         self._served = _served(self._aliases, routes, self._providers)
 
     def served(self) -> tuple[str, ...]:
-        """What can be asked for: aliases, patterns, listed models, then every provider by its prefix."""
+        """Return what clients can ask for: aliases, patterns, listed models, then every provider by its prefix."""
         return self._served
 
     def only_model(self) -> str | None:
-        """The name to ask for where all aliases, routes and listed models lead to the same place; else None."""
+        """Return a model name if all aliases, routes and listed models lead to the same targets; else None."""
         names = [*self._aliases, *(route.example for route in self._routes), *self._listed]
         if not names or None in names:
             return None
@@ -64,8 +64,9 @@ class Router:
         return names[0] if len(targets) == 1 else None
 
     def resolve(self, model: str, client: Protocol | None = None) -> Resolution:
-        """Where this model goes. `client`: the protocol of the request; where a vendor has several providers, the one
-        that speaks it is taken. Raises BadRequest for what is not a model name, NoRoute for what nobody serves.
+        """Return the targets of a model. If a vendor has several providers, the one for the client's protocol is used.
+
+        Raises BadRequest if it is not a model name, NoRoute if no provider serves it.
         """
         check_model_name(model)
         name, via = self._follow_aliases(model)
@@ -77,7 +78,7 @@ class Router:
         return Resolution(resolution.targets, _matched(via, resolution.matched)) if via else resolution
 
     def _follow_aliases(self, model: str) -> tuple[str, str]:
-        """The name behind an alias, and the alias; `provider/model` always means that provider, so it is no alias."""
+        """Return the name that aliases lead to, and the first alias. `provider/model` always means that provider."""
         name, via = model, ""
         while name in self._aliases and not self._direct(name):
             name, via = self._aliases[name], via or f"alias {name}"

@@ -1,8 +1,6 @@
-"""What is wrong with a table of aliases and routes: every problem, with the path of the setting.
+"""Routes: as a configuration writes them, compiled, and for well-known model names that no route matches.
 
-Routes as a configuration writes them, and compiled.
-
-Where well-known model names go when no route says otherwise: to the vendor that makes them, if it is configured.
+Also finds what is wrong with aliases and routes: every problem, with the path of the setting.
 """
 
 from __future__ import annotations
@@ -25,14 +23,14 @@ class RoutableProvider(Struct, frozen=True):
     protocols: tuple[Protocol, ...]
     models: tuple[str, ...] = ()
     is_demo: bool = False
-    """it knows its own names only, whatever it speaks"""
+    """the demo serves its own model names only, whichever protocol it speaks"""
 
 
 class Family(Struct, frozen=True):
-    """Models of one vendor.
+    """Models of one vendor, and the providers that serve them.
 
-    They go to a provider with one of these names (`openai`, or `openai-…` where that speaks the client's protocol),
-    else to the first one that speaks the vendor's own protocol and is not the demo.
+    That is a provider with one of these names (`openai`, or `openai-…` if that speaks the client's protocol), else the
+    first one that speaks the vendor's own protocol and is not the demo.
     """
 
     label: str
@@ -41,7 +39,7 @@ class Family(Struct, frozen=True):
     protocol: Protocol | None = None
 
     def choose(self, providers: Sequence[RoutableProvider], client: Protocol | None) -> RoutableProvider | None:
-        """The provider for this family, or None."""
+        """Return the provider for this family, or None."""
         named = [provider for name in self.names for provider in providers if _belongs(provider.name, name)]
         if named:
             return min(named, key=lambda one: (client not in one.protocols, one.name not in self.names))
@@ -69,7 +67,7 @@ FAMILIES = (
 
 
 class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One place a request may go to. `provider/model` is the short form."""
+    """One target of a route. `provider/model` is the short form."""
 
     provider: str
     """name of a provider"""
@@ -78,7 +76,7 @@ class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @classmethod
     def parse(cls, text: str) -> RouteTarget:
-        """The target that `provider/model`, or `provider` alone, stands for."""
+        """Return the target that `provider/model`, or `provider` alone, stands for."""
         provider, slash, model = text.partition("/")
         return cls(provider=provider, model=model if slash else "$0")
 
@@ -98,13 +96,13 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """instead of `provider` and `model`: several targets, in order of preference"""
 
     def chain(self) -> tuple[RouteTarget, ...]:
-        """All targets in order."""
+        """Return all targets in order."""
         first = () if self.provider is None else (RouteTarget(provider=self.provider, model=self.model),)
         return first + self.targets
 
 
 class CompiledRoute:
-    """A route ready to use."""
+    """A route with its compiled pattern."""
 
     __slots__ = ("_pattern", "_targets", "example")
 
@@ -114,7 +112,7 @@ class CompiledRoute:
         self.example = self._find_example(route)
 
     def _find_example(self, route: Route) -> str | None:
-        """A name that goes this way, if every name that does goes to the same models; else None."""
+        """Return a name that matches, if all names that match have the same targets; else None."""
         if kind_of(route.match, route.kind) == "exact":
             return route.match
         models = [target.model for target in self._targets]
@@ -122,7 +120,7 @@ class CompiledRoute:
         return next((model for model in models if self._pattern.fullmatch(model)), None) if fixed else None
 
     def resolve(self, model: str) -> tuple[tuple[str, str], ...] | None:
-        """Provider and upstream model of each target, or None if the route is not for this model."""
+        """Return provider and upstream model of each target, or None if the route doesn't match this model."""
         found = self._pattern.fullmatch(model)
         if found is None:
             return None
@@ -137,7 +135,7 @@ Problem = tuple[str, str]
 def find_problems(
     providers: Sequence[RoutableProvider], aliases: Mapping[str, str], routes: Sequence[Route], default: str | None
 ) -> list[Problem]:
-    """All problems, as (path, text)."""
+    """Return all problems as (path, text)."""
     names = [provider.name for provider in providers]
     found = [problem for alias in aliases for problem in _alias_problems(alias, aliases, names)]
     for index, route in enumerate(routes):
@@ -148,7 +146,7 @@ def find_problems(
 
 
 def unknown_provider(name: str, known: Collection[str]) -> str:
-    """The text for a provider that is not configured."""
+    """Return the text for a provider that is not configured, with the closest name that is."""
     close = get_close_matches(name, known, 1)
     return f'there is no provider "{name}"' + (f' (did you mean "{close[0]}"?)' if close else "")
 
@@ -168,7 +166,7 @@ def _alias_problems(alias: str, aliases: Mapping[str, str], names: Collection[st
 
 
 def _trail(alias: str, aliases: Mapping[str, str]) -> list[str]:
-    """The names that an alias leads through; ends with what is no alias, or is in the trail already."""
+    """Return the names that an alias leads through, up to one that is not an alias or was there before."""
     trail = [alias]
     while trail[-1] in aliases and len(trail) <= MAX_ALIAS_CHAIN + 1:
         trail.append(aliases[trail[-1]])
@@ -198,7 +196,7 @@ def _route_problems(path: str, route: Route, names: Collection[str]) -> Iterator
 
 
 def _targets(path: str, route: Route) -> Iterator[tuple[str, str, str]]:
-    """Path of the provider, provider and model of each target."""
+    """Return the path of the provider, the provider and the model of each target."""
     if route.provider is not None:
         yield f"{path}.provider", route.provider, route.model
     for index, target in enumerate(route.targets):

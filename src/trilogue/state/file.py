@@ -105,7 +105,7 @@ class FileStore(Store):
         return self.path.exists()
 
     def inode(self) -> int | None:
-        """Return what tells one file of this name from another; None if there is no file."""
+        """Return what differs between one file of this name and another; None if there is no file."""
         try:
             return self.path.stat().st_ino
         except FileNotFoundError:
@@ -221,7 +221,7 @@ class FileSession(Session):
         """SQLite's number of the last change of others: at the last look, and at the last complete reading"""
 
     def changed(self, *, thorough: bool = False) -> bool:
-        """Return False if nothing was written since the last `read_since`, as far as time and size of the file tell.
+        """Return False if nothing was written since the last `read_since`, as far as time and size of the file show.
 
         With `thorough`, SQLite is asked in any case.
         """

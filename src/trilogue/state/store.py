@@ -56,7 +56,7 @@ class Record(Struct, frozen=True):
 
 
 class Retention(Struct, frozen=True):
-    """How long records of one kind are kept, and how many of them; None is no limit."""
+    """How long records of one kind are kept, and how many of them; None means no limit."""
 
     seconds: float | None = None
     records: int | None = None
@@ -94,7 +94,7 @@ class Session(ABC):
 
     @abstractmethod
     def changed(self, *, thorough: bool = False) -> bool:
-        """Return False if nothing was written since the last `read_since`, as far as a cheap look can tell.
+        """Return False if nothing was written since the last `read_since`, as far as a cheap look shows.
 
         The look may miss a write that follows another one immediately; with `thorough` it misses nothing.
         """

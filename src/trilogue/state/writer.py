@@ -94,7 +94,7 @@ class Writer:
     def _write(self) -> bool:
         try:
             if self._session is not None and not self._session.is_current():
-                self._close_session()  # nobody reads the old one any more
+                self._close_session()  # the other processes use the new one
             if self._session is None:
                 self._session = self._store.open(BUSY_SECONDS)
             self._session.write(self._worker, list(self._pending.values()))

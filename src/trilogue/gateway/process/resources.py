@@ -1,12 +1,11 @@
-"""How the C library keeps memory that is free for the moment. Without glibc, or without ctypes, it stays as it is.
+"""Memory and file descriptors of a worker process.
 
-By itself glibc gives larger pieces back to the system at once, and the next request gets them as new pages: with a
-body of 1 MB some 500, which make it half as dear again. It learns from the pieces that it sees; here it is told at once
-what it would have learnt from the largest. What is free goes back when there is nothing to do.
+By default glibc returns larger free blocks to the system at once, and the next request gets them as new pages: some 500
+for a body of 1 MB, which makes that request half as expensive again. glibc adapts to the blocks that it sees; here it
+is set at once to what it would learn from the largest. Free memory is returned when the process is idle. Without glibc
+or ctypes, nothing changes.
 
-Notices that the process has run out of file descriptors, and says so in the log.
-
-The event loop closes connections that come then without a word, so that nothing else would tell of it.
+When file descriptors run out, the event loop closes new connections silently: the log line here is the only sign.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ log = structlog.get_logger("trilogue.server")
 
 
 class Descriptors:
-    """Asks the system for a descriptor now and then: the cheapest way to know whether there is one."""
+    """A check for free file descriptors. Opening one now and then is the cheapest way to know."""
 
     def __init__(self) -> None:
         self._gone = False
 
     def look(self) -> None:
-        """Say when there are none left, and when there are some again."""
+        """Log when there are none left, and when there are some again."""
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as error:
@@ -49,29 +48,29 @@ class Descriptors:
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 _ARENA_MAX = -8
-"""as malloc.h has them"""
+"""Numbers from malloc.h."""
 _LARGEST = 32 * 1024 * 1024
-"""where glibc's own learning ends: larger pieces always come from the system and go back to it"""
+"""The highest threshold that glibc adapts to: larger blocks always come from the system and go back to it."""
 _MOST = 256 * 1024 * 1024
-"""what is kept at most, for some requests of 10 MB at a time"""
+"""Free memory that is kept at most: enough for several requests of 10 MB at a time."""
 
 
 def keep_free() -> None:
-    """From now on memory that becomes free is kept for the next request."""
+    """Keep free memory for the next request from now on."""
     with suppress(ImportError, AttributeError, OSError):
         mallopt = _library().mallopt
         mallopt(_MMAP_THRESHOLD, _LARGEST)
         mallopt(_TRIM_THRESHOLD, _MOST)
-        # Large bodies are worked on in a thread: with memory of its own, what is free there would not go back.
+        # Large bodies are parsed in a thread: memory that is free in a second arena would not be returned.
         mallopt(_ARENA_MAX, 1)
 
 
 def give_back() -> None:
-    """Whatever is free, now. Takes a millisecond or two."""
+    """Return free memory to the system now. Takes a millisecond or two."""
     with suppress(ImportError, AttributeError, OSError):
         _library().malloc_trim(0)
 
 
 def _library() -> Any:
-    """The C library of this process. Not every Python is built with what it takes to call it."""
+    """Return the C library of this process. Some Pythons are built without ctypes."""
     return import_module("ctypes").CDLL(None)

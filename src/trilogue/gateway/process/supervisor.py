@@ -1,4 +1,4 @@
-"""Several worker processes on one socket: started, replaced when one dies, reloaded and stopped together."""
+"""Starts several worker processes on one socket, replaces those that die, and reloads and stops them together."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Reload = Callable[[], bool]
 LOOK_SECONDS = 0.1
 SLOWEST_RESPAWN = 5.0
 HEALTHY_SECONDS = 10.0
-"""A worker that lived this long did not die of what it was born with."""
+"""A worker that ran this long did not die of its configuration."""
 
 
 class Supervisor:
-    """Keeps `count` workers running until it is told to stop.
+    """The parent of `count` workers, which it keeps running until it is stopped.
 
-    `reload`: looks at the new configuration; only if it is good the workers are told. Workers hear of Ctrl-C from here
-    alone: a terminal sends it to every process, and twice means at once.
+    `reload`: checks the new configuration; the workers only get the signal if it is valid. Workers ignore Ctrl-C and
+    get it from here: a terminal sends it to every process, and a second one means to stop at once.
     """
 
     def __init__(self, run: RunWorker, reload: Reload, listener: socket.socket, count: int) -> None:
-        # Forked from a process without threads and event loops, so workers inherit the socket and nothing else.
+        # This process has no threads and no event loop, so workers inherit the socket and nothing else.
         self._context = get_context("fork")
         self._run = run
         self._reload = reload
@@ -43,7 +43,7 @@ class Supervisor:
         self._stopping = False
 
     def run(self) -> None:
-        """Until SIGTERM or SIGINT; then until the last worker has drained."""
+        """Run until SIGTERM or SIGINT, and then until the last worker has drained."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGHUP, self._reload_all)
@@ -55,7 +55,7 @@ class Supervisor:
 
     def _start(self) -> BaseProcess:
         worker = self._context.Process(target=_worker, args=(self._run, self._listener))
-        # The new process must not take this signal for its own before it knows what to do with it.
+        # Without a handler, SIGHUP would end the new process: it unblocks the signal once it has one.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
         worker.start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
@@ -70,7 +70,7 @@ class Supervisor:
                 continue
             log.error("worker died", exit_code=worker.exitcode)
             lived = time.monotonic() - self._started.pop(worker)
-            # The first one is replaced at once; workers that die as soon as they start are given more and more time.
+            # The first one is replaced at once. If workers keep dying at their start, the delay grows.
             self._pause = 0.0 if lived > HEALTHY_SECONDS else min(SLOWEST_RESPAWN, 2 * self._pause + LOOK_SECONDS)
             time.sleep(self._pause)
             self._workers[position] = self._start()
@@ -80,7 +80,7 @@ class Supervisor:
         if self._stopping:
             os._exit(128 + number)
         self._stopping = True
-        # Workers have it too. Where nobody takes connections any more, there must be none to be made.
+        # Workers have it too. Once they stop accepting, new connections must be refused rather than wait in its queue.
         self._listener.close()
 
     def _reload_all(self, number: int, _: FrameType | None) -> None:
@@ -96,5 +96,5 @@ class Supervisor:
 def _worker(run: RunWorker, listener: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if listener.fileno() >= 0:  # else it was born when all were told to stop
+    if listener.fileno() >= 0:  # else all workers were stopped while it was starting
         run(listener)

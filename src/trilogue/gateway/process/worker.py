@@ -26,27 +26,27 @@ from trilogue.serving import Listener
 log = structlog.get_logger("trilogue.server")
 
 TICK_SECONDS = 0.1
-LAST_WORDS_SECONDS = 1.0
-"""Before the drain ends, running answers are told that they will not be complete."""
+ERROR_SECONDS = 1.0
+"""This long before the drain ends, running responses end with an error in the client's protocol."""
 RETIRE_SECONDS = 1.0
 GC_THRESHOLD = 50_000
-"""New objects at which the collector of cycles looks at them in the middle of traffic. It stops everything for half a
-microsecond per object, some milliseconds with a hundred streams, and finds nothing: what a request makes goes with it.
+"""New objects after which the garbage collector runs during traffic. It stops everything for half a microsecond per
+object, some milliseconds with a hundred streams, and finds nothing: requests leave no cycles.
 """
 GC_IDLE = 2_000
-"""New objects at which it looks when no request is under way."""
-REST_TICKS = 50
-"""Without a request, after which free memory goes back to the system."""
+"""New objects after which it runs when there are no requests."""
+IDLE_TICKS = 50
+"""Ticks without a request after which free memory is returned to the system."""
 
 Load = Callable[[], Config]
 Build = Callable[[Config], Services]
 
 
 class Worker:
-    """Serves until it is told to stop. `parent`: the process without which this one must not live."""
+    """One process that serves until it is stopped. `parent`: the supervisor; the worker ends when that is gone."""
 
     def __init__(self, config: Config, load: Load, build: Build, state: WorkerState, parent: int | None = None) -> None:
-        resources.keep_free()  # before there is any thread
+        resources.keep_free()  # must come before the first thread
         self._load = load
         self._state = state
         self._build = build
@@ -54,18 +54,18 @@ class Worker:
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._descriptors = Descriptors()
-        self._quiet = 0
-        """ticks since a request was seen"""
+        self._idle_ticks = 0
+        """ticks since the last request"""
         self._siblings: asyncio.Server | None = None
         self._listeners: list[Listener] = []
         self.admin_socket: socket.socket | None = None
         self.shared_folder: Path | None = None
-        """where workers find each other, if there are several"""
+        """where several workers find each other's sockets; None for a single one"""
         self.gateway = Gateway(build(config))
 
     async def serve(self, sock: socket.socket) -> None:
-        """Listen; also for admins, on `admin_socket`, which all workers share: each knows the state of all."""
-        self._hear_signals()
+        """Serve clients on this socket, and admins on `admin_socket`, which all workers share, until drained."""
+        self._handle_signals()
         listeners = self._listeners
         listeners.append(Listener(self.gateway, not_http))
         await listeners[0].open(sock)
@@ -74,7 +74,7 @@ class Worker:
             self._siblings = await admin.siblings.listen()
             listeners.append(Listener(admin, not_http))
             await listeners[1].open(self.admin_socket)
-        # What was made so far stays: the collector of cycles need not look at it again and again.
+        # What exists now stays for good: the garbage collector need not go through it every time.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD)
@@ -84,7 +84,7 @@ class Worker:
         await self._drain()
 
     def stop(self, number: int) -> None:
-        """Stop in good order; asked a second time, at once."""
+        """Stop after a drain; at the second call, at once."""
         if self._stopped.is_set():
             journal.flush()
             os._exit(128 + number)
@@ -92,7 +92,7 @@ class Worker:
         self._stopped.set()
 
     def reload(self) -> None:
-        """Take the new configuration; keep the old one if the new one is bad. Running requests keep what they have."""
+        """Use the new configuration, or keep the old one if it is invalid. Running requests keep their services."""
         config = load_or_none(self._load)
         if config is None:
             return
@@ -105,9 +105,9 @@ class Worker:
         configure_logging(config.server.log)
         log.info("reloaded")
 
-    def _hear_signals(self) -> None:
+    def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        # With a supervisor, Ctrl-C is its business: a terminal sends it to every process.
+        # A terminal sends Ctrl-C to every process. With a supervisor, that one passes it on as SIGTERM.
         for number in (signal.SIGTERM, signal.SIGINT) if self._parent is None else (signal.SIGTERM,):
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
@@ -116,21 +116,21 @@ class Worker:
     def _tick(self) -> None:
         if self._parent is not None and os.getppid() != self._parent:
             self.stop(signal.SIGTERM)
-        # Also without requests: counts are to be seen elsewhere, and what a hand has done is to be heard of.
+        # Also without requests: other processes want our counts, and commands change accounts.
         self._state.sync()
         journal.catch_up()
         self._descriptors.look()
         self._tidy()
 
     def _tidy(self) -> None:
-        """What would hold up requests, when there are none."""
+        """Collect garbage and return memory when there are no requests that it would delay."""
         if self.gateway.running.tasks:
-            self._quiet = 0
+            self._idle_ticks = 0
             return
-        self._quiet += 1
+        self._idle_ticks += 1
         if gc.get_count()[0] > GC_IDLE:
             gc.collect()
-        if self._quiet == REST_TICKS:
+        if self._idle_ticks == IDLE_TICKS:
             resources.give_back()
 
     async def _pause(self) -> None:
@@ -141,9 +141,9 @@ class Worker:
             pass
 
     async def _drain(self) -> None:
-        """Let running answers finish; those that take too long end with an error of their own, none is cut."""
+        """Let running responses finish. Those that take too long end with an error; none is cut off."""
         running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
-        asyncio.get_running_loop().call_later(max(0.0, seconds - LAST_WORDS_SECONDS), running.stop_all)
+        asyncio.get_running_loop().call_later(max(0.0, seconds - ERROR_SECONDS), running.stop_all)
         await asyncio.gather(*(listener.drain(seconds + 1) for listener in self._listeners))
         if self._siblings is not None:
             self._siblings.close()
@@ -152,14 +152,14 @@ class Worker:
         journal.finish()
 
     async def _retire(self, services: Services) -> None:
-        """Close the old connections once the requests that use them are through."""
+        """Close the old connections once the requests that use them have ended."""
         while self.gateway.running.using(services):
             await asyncio.sleep(RETIRE_SECONDS)
         await services.aclose()
 
 
 def load_or_none(load: Load) -> Config | None:
-    """The new configuration, or None after saying in the log what is wrong with it."""
+    """Return the new configuration, or None after logging what is wrong with it."""
     try:
         return load()
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""A configuration put to work: client keys, providers with their transports, pools, catalogs and memories.
+"""A configuration in use: client keys, providers with their transports, pools, and what outlives a reload.
 
 Made at start and on every reload; nothing here handles a request.
 """

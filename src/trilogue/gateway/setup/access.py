@@ -1,12 +1,9 @@
-"""Cross-origin rules: any page may call a gateway that asks for a key, none but local ones may call one that does not.
+"""Who may use the gateway: client keys, the rules for a gateway without keys, and cross-origin headers.
 
-Credentials (cookies) are never allowed: the gateway has none.
-
-Who may use the gateway: client keys, and what holds when there are none.
-
-Keys are found by a keyed digest whose secret is made anew at every start, so the time it takes tells nothing of a key.
-Without keys only programs on this machine may call: the Host header and the Origin of browsers must be local, which
-keeps web pages and rebound DNS names out.
+Keys are looked up by a keyed digest whose secret is new at every start, so the time of a lookup reveals nothing.
+Without keys, only programs on this machine may call: the Host header, and the Origin of browsers, must be local. This
+keeps out web pages and rebound DNS names. Across origins, any page may call a gateway with keys, and only local pages
+one without. Credentials (cookies) are never allowed: the gateway has none.
 """
 
 from __future__ import annotations
@@ -23,14 +20,14 @@ from trilogue.serving import Headers
 
 
 class ClientKey(Struct, frozen=True):
-    """A key that was recognised, by its name."""
+    """A client key that was recognised. `mode`: its own translation mode, if it has one."""
 
     name: str
     mode: str | None = None
 
 
 class KeyRing:
-    """The client keys of one configuration."""
+    """The client keys of one configuration, without their text."""
 
     def __init__(self, keys: Sequence[tuple[ClientKey, str]]) -> None:
         self._pepper = secrets.token_bytes(32)
@@ -40,7 +37,7 @@ class KeyRing:
         return bool(self._keys)
 
     def find(self, presented: Sequence[str]) -> ClientKey | None:
-        """The key that is among these."""
+        """Return the first of the presented keys that is known, or None."""
         for secret in presented:
             found = self._keys.get(self._digest(secret))
             if found is not None:
@@ -52,7 +49,7 @@ class KeyRing:
 
 
 def presented_keys(headers: Mapping[str, str]) -> list[str]:
-    """The keys that the client shows. Some fill one header with a placeholder and put the key into another."""
+    """Return the keys that a client sends. Some send a placeholder in one header and the key in another."""
     authorization = headers.get("authorization", "")
     if authorization.startswith("Bearer ") and "x-api-key" not in headers and "api-key" not in headers:
         return [authorization[7:].strip()]
@@ -62,7 +59,7 @@ def presented_keys(headers: Mapping[str, str]) -> list[str]:
 
 
 def is_local_host(host: str) -> bool:
-    """A Host header that names this machine."""
+    """Return whether a Host header names this machine."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -71,7 +68,7 @@ def is_local_host(host: str) -> bool:
 
 
 def is_local_origin(origin: str) -> bool:
-    """An Origin of a page that this machine serves."""
+    """Return whether an Origin header names a page that this machine serves."""
     try:
         parts = urlsplit(origin)
         return parts.scheme in ("http", "https") and is_local_host(parts.netloc)
@@ -92,7 +89,7 @@ _EXPOSED = b"trilogue-loss, x-request-id, request-id, retry-after"
 
 
 def cors_headers(headers: Mapping[str, str], *, keys_required: bool) -> Headers:
-    """What to tell a browser; nothing for other clients."""
+    """Return the cross-origin headers of a response; none for clients that are not browsers."""
     origin = headers.get("origin")
     if origin is None:
         return []
@@ -110,14 +107,14 @@ def cors_headers(headers: Mapping[str, str], *, keys_required: bool) -> Headers:
 
 
 def preflight_headers(headers: Mapping[str, str], *, keys_required: bool) -> Headers:
-    """The answer to OPTIONS. Headers that the page asks for are allowed: SDKs send many of their own."""
+    """Return the headers of a response to OPTIONS. All headers that a page asks for are allowed: SDKs add many."""
     common = cors_headers(headers, keys_required=keys_required)
     if not common:
         return []
-    asked = headers.get("access-control-request-headers", "").encode("latin-1")
+    requested = headers.get("access-control-request-headers", "").encode("latin-1")
     return [
         *common,
         (b"access-control-allow-methods", _METHODS),
-        (b"access-control-allow-headers", asked or _ALLOWED),
+        (b"access-control-allow-headers", requested or _ALLOWED),
         (b"access-control-max-age", b"600"),
     ]

@@ -1,4 +1,4 @@
-"""Which of a client's headers an upstream of the same protocol may see, and the one that counts gateways."""
+"""Which of a client's headers and query parameters an upstream gets, and the header that counts gateways."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PRIVATE = {
     "cookie",
     "origin",
     "referer",
-    # They belong to the client's key, and ours is not of the same organisation.
+    # They belong to the client's key; ours is of another organisation.
     "openai-organization",
     "openai-project",
     "chatgpt-account-id",
@@ -25,20 +25,19 @@ _REWRITTEN = {"accept-encoding", "accept", "content-type"}
 _NOT_FORWARDED = OF_CONNECTION | _PRIVATE | _REWRITTEN
 _OURS = ("x-forwarded-", "forwarded", "trilogue-", "sec-", "access-control-", "cf-", "x-real-ip", "via")
 
-
 HOPS = "trilogue-hops"
 MOST_HOPS = 10
-"""gateways that a request may pass; nobody has so many one behind the other"""
+"""Gateways that a request may pass through. More than anyone chains: it is a circle."""
 
 
 def hops_of(headers: dict[str, str]) -> int:
-    """How many gateways a request has passed before this one."""
+    """Return how many gateways a request has passed before this one."""
     text = headers.get(HOPS, "")
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= 2 else 0
 
 
 def forwarded_headers(headers: dict[str, str], keys: Sequence[str]) -> HeaderPairs:
-    """All but credentials, what belongs to one hop, and what is rewritten. `keys`: the client's, wherever they are."""
+    """Return all headers but credentials, those of one connection, those we set, and any with one of these keys."""
     return tuple(
         (name, value)
         for name, value in headers.items()
@@ -47,12 +46,12 @@ def forwarded_headers(headers: dict[str, str], keys: Sequence[str]) -> HeaderPai
 
 
 def forwarded_query(query: bytes, keys: Sequence[str]) -> bytes:
-    """A client's query without its keys: some put them there too."""
+    """Return a client's query without its keys, which some clients put there too."""
     if not query:
         return query
     return b"&".join(part for part in query.split(b"&") if unquote(part.rpartition(b"=")[2]) not in keys)
 
 
 def with_query(url: str, query: bytes) -> str:
-    """The client's query behind the one that the provider's address has."""
+    """Return a provider's URL with the client's query added to its own."""
     return url + ("&" if "?" in url else "?") + query.decode("latin-1") if query else url

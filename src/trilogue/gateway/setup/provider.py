@@ -1,4 +1,7 @@
-"""An upstream, ready to be called: its address, its accounts, its ways out."""
+"""An upstream, ready to be called: its address, its accounts, and their transports.
+
+Which account a request uses is decided in `pool`; what is sent is built in `gateway.request.outbound`.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ from trilogue.upstream import HeaderPairs, Transport, UpstreamTimeouts
 
 GRACE_SECONDS = 0.5
 KNOWN_MODELS = 256
-"""profiles that are kept: clients may ask for any name"""
+"""Models whose profiles are cached: clients may ask for any name."""
 KNOWN_HEADERS = 32
-"""headers of clients that are kept with those of an account: a client sends the same ones with every request"""
+"""Client headers that are cached per account: a client sends the same ones with every request."""
 
 _STREAM = "text/event-stream"
 _OFFICIAL = tuple({url.removesuffix("/v1") for url in OFFICIAL.values()})
 
 TransportFor = Callable[[ProviderConfig, str | None], Transport]
-"""the way out of a provider: directly, or through the egress proxy with this URL"""
+"""Makes the transport of a provider: direct, or through the egress proxy with this URL."""
 
 
 class UpstreamAccount:
-    """A credential of a provider, and how to get to it: one transport per egress proxy, or a direct one."""
+    """A credential of a provider and its transports: one per egress proxy, or a direct one."""
 
     __slots__ = ("blank", "headers", "name", "official", "posting", "ways")
 
@@ -41,20 +44,20 @@ class UpstreamAccount:
         private = [value.reveal() for value in config.headers.values() if not value.literal]
         self.name = name
         self.blank = Redactor([secret.reveal(), *private] if secret else private)
-        """for what goes wrong with it: its key and these values are nobody else's business"""
+        """masks its key and the secret header values in errors"""
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
-        """those of every request: of its provider, and the one that carries the key if the upstream wants one"""
+        """those of every request: the provider's, and the one that carries the key, if there is one"""
         if secret:
             self.headers |= _credentials(secret.reveal(), config.auth)
         self.official = config.base_url.startswith(_OFFICIAL)
         self.posting = lru_cache(KNOWN_HEADERS)(self._posting)
-        """all headers of a POST: those from the client, and ours; Anthropic's `version` unless the client names one"""
+        """returns all headers of a POST: the client's and ours; Anthropic's `version` unless the client sends one"""
         self.ways = ways
 
     def _posting(self, headers: HeaderPairs, stream: bool, version: str) -> HeaderPairs:
         complete = dict(headers)
         if self.official:
-            complete.pop(HOPS, None)  # no circle goes through there
+            complete.pop(HOPS, None)  # no circle of gateways includes the vendor's own API
         if version:
             complete.setdefault("anthropic-version", version)
         ours = {"content-type": "application/json", "accept": _STREAM if stream else "application/json"}
@@ -65,7 +68,7 @@ class UpstreamAccount:
 
 
 class UpstreamProvider:
-    """An upstream, ready to be called."""
+    """One provider of a configuration: how to reach it, its time limits, and its accounts."""
 
     def __init__(
         self, name: str, config: ProviderConfig, clocks: Clocks, transport_for: TransportFor, pool: Pool
@@ -73,35 +76,35 @@ class UpstreamProvider:
         self.name = name
         self.protocol = config.protocol
         self.protocols = config.protocols
-        """all that it speaks; `protocol` is the first"""
+        """all protocols that it speaks; `protocol` is the first"""
         self.models = config.models
         self.clocks = clocks
-        waits = max(clocks.first_event, clocks.between_events) + GRACE_SECONDS
-        self.timeouts = UpstreamTimeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=waits)
+        between = max(clocks.first_event, clocks.between_events) + GRACE_SECONDS
+        self.timeouts = UpstreamTimeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=between)
         self.stream_timeouts = UpstreamTimeouts(connect=clocks.connect, first_byte=clocks.first_byte, between=None)
-        """of streams, whose events have a clock of their own"""
+        """for streams, whose events have their own time limits"""
         self.is_demo = config.is_demo
         self.profile: Callable[[str, Protocol], Profile] = lru_cache(KNOWN_MODELS)(config.profile_for)
-        """what one of its models takes in a protocol"""
+        """what one of its models accepts in a protocol"""
         self.own_profile: Callable[[str, Protocol], Profile | None] = lru_cache(KNOWN_MODELS)(config.own_profile)
-        """what requests are made to fit that are passed through; None: nothing"""
+        """what passed-through requests are adapted to; None: they are sent unchanged"""
         self.url: Callable[[Protocol, str], str] = lru_cache(partial(endpoint, config.base_url))
-        """the address of one of its endpoints"""
+        """returns the URL of one of its endpoints"""
         self._pool = pool
 
-        def ways(own: tuple[Secret, ...]) -> list[Transport]:
+        def transports(own: tuple[Secret, ...]) -> list[Transport]:
             proxies = own or config.proxies
             return [transport_for(config, proxy.reveal()) for proxy in proxies] or [transport_for(config, None)]
 
-        listed = [UpstreamAccount(one.name, one.key, ways(one.proxies), config) for one in config.accounts]
+        listed = [UpstreamAccount(one.name, one.key, transports(one.proxies), config) for one in config.accounts]
         if not listed:
-            listed = [UpstreamAccount(name, None, ways(()), config)]
+            listed = [UpstreamAccount(name, None, transports(()), config)]
         self.accounts = {account.name: account for account in listed}
-        """those that the pool chooses from"""
+        """by name: the pool chooses one of them"""
 
     @contextmanager
     def borrow(self, model: str = "") -> Iterator[tuple[UpstreamAccount, Transport]]:
-        """An account for what is no completion: one that can be used now, for one attempt. UpstreamFailure if none."""
+        """Reserve an account for a request that is not a completion. Raises UpstreamFailure if none is available."""
         now = steady_time()
         lease = self._pool.choose(now, AccountRequest(model=model), include_failing=True)
         if lease is None:

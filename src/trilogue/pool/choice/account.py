@@ -20,7 +20,7 @@ MAX_MODELS = 64
 
 
 class ModelCooldown(NamedTuple):
-    """A cooldown for one model. `at`: when the request failed; requests sent before then tell nothing new."""
+    """A cooldown for one model. `at`: when the request failed; requests sent before then say nothing new."""
 
     until: float
     why: str
@@ -111,7 +111,7 @@ class Account:
         self.failures = 0
         """in a row"""
         self.failed_at = 0.0
-        """when it last failed: requests sent before then tell nothing new"""
+        """when it last failed: requests sent before then say nothing new"""
         self.next_check = math.inf
         """when the pool will look at it again"""
         self.disabled_by = ""

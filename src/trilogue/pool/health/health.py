@@ -42,7 +42,7 @@ class Health:
         self._cooldowns = 0
         """of the provider, in a row"""
         self._failed_at = 0.0
-        """when the latest of either began: requests sent before then tell nothing new"""
+        """when the latest of either began: requests sent before then say nothing new"""
         self._provider = provider
         self._settings = settings
         self._ready = ready
