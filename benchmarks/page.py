@@ -153,8 +153,8 @@ def _growth(results: Results) -> str:
     parts = [
         "## Growth",
         "How the costs of Trilogue grow with the size of its input. The cost of a request is per byte beyond the "
-        "smallest request, and its growth is relative to the next smaller size. Open streams produce the same total number of "
-        "events per second, regardless of how many there are.",
+        "smallest request, and its growth is relative to the next smaller size. Open streams produce the same total "
+        "number of events per second, regardless of how many there are.",
         markdown(tables.growth(found)),
         *found.notes,
     ]
