@@ -10,12 +10,22 @@ from collections.abc import Callable
 from random import SystemRandom
 
 from benchmarks.core import best
-from trilogue.pool import Action, Ask, Limits, Pool, Pools, PoolsSettings, ProviderSpec, Scope, Verdict
+from trilogue.pool import (
+    AccountLimits,
+    AccountRequest,
+    Action,
+    Pool,
+    Pools,
+    PoolsSettings,
+    ProviderSpec,
+    Scope,
+    Verdict,
+)
 from trilogue.pool.settings import AccountSpec, PoolSettings, Strategy
 
 DECISIONS = 20_000
 CONVERSATIONS = 5_000
-LIMITS = Limits(concurrency=1_000, requests_per_minute=10_000_000, tokens_per_minute=1_000_000_000)
+LIMITS = AccountLimits(concurrency=1_000, requests_per_minute=10_000_000, tokens_per_minute=1_000_000_000)
 RATE_LIMITED = Verdict(action=Action.COOL, scope=Scope.ACCOUNT, delay=3_600.0, why="rate_limited")
 NO_MODEL = Verdict(action=Action.COOL, scope=Scope.ACCOUNT_MODEL, delay=3_600.0, why="model_not_found")
 START = 1_000_000.0
@@ -36,7 +46,7 @@ def choosing(pool: Pool, conversations: int = 0) -> Callable[[], object]:
         for number in range(DECISIONS):
             now += 0.001
             sticky = f"key-{number % conversations}" if conversations else ""
-            choice = pool.choose(now, Ask(model="m", sticky=sticky, tokens=100))
+            choice = pool.choose(now, AccountRequest(model="m", sticky=sticky, tokens=100))
             if choice is not None:
                 pool.finished(choice, now)
 
@@ -59,7 +69,7 @@ def mostly_away(accounts: int, verdict: Verdict) -> Callable[[], object]:
     pool = book.pools["p"]
     for number in range(accounts - max(1, accounts // 10)):
         account = pool.accounts[number]
-        pool.failed(pool.take(account, START, Ask(model="m")), START, verdict, book.rng)
+        pool.failed(pool.take(account, START, AccountRequest(model="m")), START, verdict, book.rng)
     return choosing(pool)
 
 

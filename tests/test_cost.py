@@ -22,17 +22,16 @@ import uvloop
 from benchmarks.core import STREAMS
 from trilogue import Protocol, Sealer, StreamTranslator
 from trilogue.config import load
-from trilogue.gateway.accounts import Accounts
-from trilogue.gateway.app import Gateway, not_http
-from trilogue.gateway.journal import journal
-from trilogue.gateway.passage import PassThrough
-from trilogue.gateway.services import Services
-from trilogue.protocols.reply import Reply
+from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.log.lines import journal
+from trilogue.gateway.response.pass_through import PassThrough
+from trilogue.gateway.setup.services import Services, WorkerPools
+from trilogue.protocols.stream.reply import Reply
 from trilogue.serving.connection import ClientConnection
-from trilogue.serving.known import KnownHeads
-from trilogue.upstream import Timeouts, UpstreamRequest
+from trilogue.serving.known_heads import KnownHeads
+from trilogue.upstream import UpstreamRequest, UpstreamTimeouts
 from trilogue.upstream.connection import Connection
-from trilogue.upstream.exchange import Exchange
+from trilogue.upstream.exchange import HttpExchange
 
 MARGIN = 1.2
 EVENTS = 200
@@ -143,7 +142,7 @@ async def _stream(pair: tuple[Protocol, Protocol]) -> None:
     through, wire = passage(*pair), Wire()
     connection = Connection()
     connection.connection_made(cast(asyncio.Transport, Wire()))
-    exchange = connection.start(b"", b"", Timeouts(between=None))
+    exchange = connection.start(b"", b"", UpstreamTimeouts(between=None))
     connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
 
     def take(data: bytes) -> bool:
@@ -235,7 +234,7 @@ class Upstream:
             b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body
         )
 
-    async def send(self, request: UpstreamRequest) -> Exchange:
+    async def send(self, request: UpstreamRequest) -> HttpExchange:
         connection = Connection()
         connection.connection_made(cast(asyncio.Transport, Wire()))
         exchange = connection.start(b"", request.body, request.timeouts)
@@ -283,7 +282,7 @@ def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]
 
     async def main() -> float:
         services = Services(
-            config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), Accounts(tmp_path / "pool.db")
+            config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), WorkerPools(tmp_path / "pool.db")
         )
         wire = Wire()
         client = ClientConnection(Gateway(services), not_http, set(), KnownHeads(), asyncio.get_running_loop())

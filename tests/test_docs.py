@@ -14,7 +14,7 @@ import trilogue
 from trilogue import LOSSES
 from trilogue.cli.app import COMMANDS, app
 from trilogue.cli.losses import losses_table
-from trilogue.cli.model_docs import models_table
+from trilogue.cli.models import models_table
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

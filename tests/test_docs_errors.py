@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import trilogue
-from trilogue.gateway.failures import LOOP, error_reply
+from trilogue.gateway.request.failures import LOOP, error_reply
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool.journey import CREDENTIAL, QUOTA
-from trilogue.protocols.openai_errors import _REPLIES
-from trilogue.protocols.signals import FINAL_CODES
+from trilogue.pool.plan import CREDENTIAL, QUOTA
+from trilogue.protocols.failure.codes import FINAL_CODES
+from trilogue.protocols.openai.errors import _REPLIES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 SOURCES = sorted(Path(trilogue.__file__).parent.rglob("*.py"))

@@ -16,12 +16,15 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 ROOT_PACKAGE = "trilogue"
 CODECS_DOC = SRC.parent / "docs" / "codecs.md"
 
+PROTOCOL_ROOMS = "chat messages responses"
+
 LAYERS = {
     "errors": 0,
     "sse": 1,
     "headers": 1,
     "cipher": 1,
     "model": 1,
+    "jsontext": 1.2,
     "profiles": 1.5,
     "protocols": 2,
     "translate": 3,
@@ -39,11 +42,28 @@ LAYERS = {
     "cli": 7,
     "__main__": 8,
 }
+# The rooms of the large packages, and the modules next to them, lowest first: each imports only what stands before it.
+ROOMS = {
+    "protocols": ("fields", "failure", "content", "stream", "codec", "openai", "fit", PROTOCOL_ROOMS, "registry"),
+    "translate": (
+        "foreign",
+        "tools",
+        "reasoning",
+        "learning",
+        "content",
+        "exchange",
+        "pipeline",
+        "requests",
+        "responses",
+    ),
+    "pool": ("settings", "changes", "choice", "health", "decision", "pool", "plan", "pools"),
+    "gateway": ("log", "setup", "request", "response", "endpoints", "process"),
+}
 # The package's own __init__ shows the library, which ends with layer 3; only what is above may import it.
 ROOT_LAYER = 3.5
 
 CORE = {name for name, layer in LAYERS.items() if layer < ROOT_LAYER}
-PROTOCOLS = ("chat", "messages", "responses")
+PROTOCOLS = tuple(PROTOCOL_ROOMS.split())
 
 IMPURE_MODULES = ("socket", "asyncio", "ssl", "http", "urllib.request", "subprocess", "threading")
 IMPURE_ATTRIBUTES = {"os.environ", "os.environb", "os.getenv", "os.open", "io.open"}
@@ -133,6 +153,37 @@ def upward_imports(modules: list[Module]) -> list[str]:
         for target in sorted(internal_imports(module, known))
         if component(target) != module.component
         and (component(target) not in {*LAYERS, ""} or layer(component(target)) >= layer(module.component))
+    ]
+
+
+def room(name: str) -> str:
+    """The room of a module, or its own name where it stands next to the rooms; empty for a package itself."""
+    return name.split(".")[2] if name.count(".") >= 2 else ""
+
+
+def rooms_without_place(modules: list[Module]) -> list[str]:
+    return [
+        module.name
+        for module in modules
+        if module.component in ROOMS and room(module.name) and room_level(module.name) is None
+    ]
+
+
+def room_level(name: str) -> int | None:
+    levels = ROOMS[component(name)]
+    return next((level for level, rooms in enumerate(levels) if room(name) in rooms.split()), None)
+
+
+def imports_of_higher_rooms(modules: list[Module]) -> list[str]:
+    known = names(modules)
+    return [
+        f"{module.name} imports {target}"
+        for module in modules
+        if module.component in ROOMS and room(module.name)
+        for target in sorted(internal_imports(module, known))
+        if component(target) == module.component
+        and room(target) != room(module.name)
+        and (room_level(target) or 0) >= (room_level(module.name) or 0)
     ]
 
 
@@ -243,6 +294,11 @@ def test_imports_go_downwards() -> None:
     assert upward_imports(MODULES) == []
 
 
+def test_rooms_import_lower_rooms() -> None:
+    assert rooms_without_place(MODULES) == []
+    assert imports_of_higher_rooms(MODULES) == []
+
+
 def test_protocols_do_not_import_each_other() -> None:
     assert imports_across_protocols(MODULES) == []
 
@@ -261,9 +317,14 @@ def test_core_is_pure() -> None:
 
 def test_what_protocols_share_is_documented() -> None:
     text = CODECS_DOC.read_text("utf-8")
-    beside = [module.name.rpartition(".")[2] for module in MODULES if re.fullmatch(r"\w+\.protocols\.\w+", module.name)]
-    assert beside
-    assert [name for name in beside if name not in PROTOCOLS and f"`{name}`" not in text] == []
+    shared = [module.name.split(".", 2)[2] for module in MODULES if is_shared(module)]
+    assert shared
+    assert [name for name in shared if f"`{name}`" not in text] == []
+
+
+def is_shared(module: Module) -> bool:
+    """Whether a module serves all protocols."""
+    return module.component == "protocols" and bool(room(module.name)) and room(module.name) not in PROTOCOLS
 
 
 def test_protocol_packages_have_the_same_files() -> None:
@@ -289,7 +350,7 @@ def module(name: str, source: str = "", is_package: bool = False) -> Module:
         ("protocols.chat.request", "from trilogue import translate"),
         ("translate.request", "from trilogue import translate_request"),
         ("lint", "if True:\n    from trilogue.translate import pairs"),
-        ("pool.choice", "from trilogue.gateway.app import App"),
+        ("pool.choice", "from trilogue.gateway.endpoints.app import App"),
         ("pool.choice", "from trilogue.unheard_of import X"),
         ("", "from trilogue.pool import Pool"),
     ],
@@ -308,6 +369,23 @@ def test_upward_import_is_found(name: str, source: str) -> None:
 )
 def test_downward_import_is_allowed(name: str, source: str) -> None:
     assert upward_imports([module(name, source, is_package=name == "")]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "found"),
+    [
+        ("gateway.log.record", "from trilogue.gateway.setup.services import Services", True),
+        ("gateway.setup.services", "from trilogue.gateway.log.record import Record", False),
+        ("pool.choice.account", "from trilogue.pool.health.health import Health", True),
+        ("protocols.fields.reader", "from trilogue.protocols.chat import CODEC", True),
+    ],
+)
+def test_import_of_a_higher_room_is_found(name: str, source: str, found: bool) -> None:
+    assert bool(imports_of_higher_rooms([module(name, source)])) is found
+
+
+def test_room_without_place_is_found() -> None:
+    assert rooms_without_place([module("gateway.helpers.text")]) == ["trilogue.gateway.helpers.text"]
 
 
 def test_module_without_layer_is_found() -> None:

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
         UpstreamTimeout,
         UpstreamTruncated,
     )
+    from trilogue.jsontext.text import dump
     from trilogue.model import LOSSES, Collector, Failure, Loss, Protocol, Provenance, Usage
     from trilogue.profiles import Profile, profile_for
     from trilogue.protocols.codec import Codec, ErrorReply, Target
-    from trilogue.protocols.jsontext import dump
     from trilogue.protocols.registry import codec
-    from trilogue.protocols.reply import Reply
+    from trilogue.protocols.stream.reply import Reply
     from trilogue.translate.exchange import Exchange
+    from trilogue.translate.reasoning.seal import Sealer
     from trilogue.translate.requests import RequestTranslation, translate_request
     from trilogue.translate.responses import (
         ResponseTranslation,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
         collect_stream,
         translate_response,
     )
-    from trilogue.translate.seal import Sealer
 
 __version__ = "0.1.0"
 
@@ -99,14 +99,14 @@ _HOMES = {
     ),
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
-    "trilogue.protocols.jsontext": "dump",
+    "trilogue.jsontext.text": "dump",
     "trilogue.profiles": "Profile profile_for",
     "trilogue.protocols.registry": "codec",
-    "trilogue.protocols.reply": "Reply",
+    "trilogue.protocols.stream.reply": "Reply",
     "trilogue.translate.exchange": "Exchange",
     "trilogue.translate.requests": "RequestTranslation translate_request",
     "trilogue.translate.responses": "ResponseTranslation Stamp StreamTranslator collect_stream translate_response",
-    "trilogue.translate.seal": "Sealer",
+    "trilogue.translate.reasoning.seal": "Sealer",
 }
 """the imports above once more, for the run time"""
 

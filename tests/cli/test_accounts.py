@@ -15,7 +15,7 @@ from tests.pool.making import BAD_KEY, RATE_LIMITED
 from trilogue.cli.accounts import accounts
 from trilogue.config import load, state_directory
 from trilogue.pool import Pools
-from trilogue.state import FILE_NAME, Keeper, load_into
+from trilogue.state import FILE_NAME, StateSync, load_into
 
 CONFIG = """
 providers:
@@ -61,7 +61,7 @@ def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
 def test_what_a_worker_has_found_out_is_shown(home: Path) -> None:
     """State, until when, why, how often."""
     now = time.time()
-    keeper = Keeper(configured(home), state_file(home), now)
+    keeper = StateSync(configured(home), state_file(home), now)
     journey = keeper.pools.begin(now, "r", [("p", "m")])
     journey.next(now)
     journey.failed(now, RATE_LIMITED)
@@ -192,7 +192,7 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     (home / "trilogue.yaml").write_text(CONFIG.replace("key-a", "env:FIRST"))
     environ = {"HOME": str(home), "FIRST": "key-a"}
     pools = load(home / "trilogue.yaml", environ).pools(Random(1))
-    keeper = Keeper(pools, state_file(home), time.time())
+    keeper = StateSync(pools, state_file(home), time.time())
     journey = pools.begin(time.time(), "req_1", [("p", "m")])
     journey.next(time.time())
     journey.failed(time.time(), BAD_KEY)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trilogue.config.endpoint import endpoint, is_azure, url_fault
+from trilogue.config.network import endpoint, is_azure, url_fault
 from trilogue.model import Protocol
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from trilogue.config import (
-    ClientKey,
+    ClientKeySettings,
     Config,
-    Provider,
+    ProviderSettings,
     Secret,
     Server,
     is_loopback,
@@ -49,15 +49,15 @@ def test_other_machines_need_keys(host: str) -> None:
     assert "keys: [env:TRILOGUE_KEY]" in line
     assert "127.0.0.1" in line
     assert "\n" not in line
-    assert refuse_exposure(replace(config, keys=(ClientKey(key=Secret("k")),))) is None
+    assert refuse_exposure(replace(config, keys=(ClientKeySettings(key=Secret("k")),))) is None
 
 
 ANY = str(IPv4Address(0))
 
 
 def started(host: str, url: str) -> str | None:
-    server, key = Server(host=host, port=4000), ClientKey(key=Secret("k"))
-    provider = Provider(protocol=Protocol.CHAT, base_url=url)
+    server, key = Server(host=host, port=4000), ClientKeySettings(key=Secret("k"))
+    provider = ProviderSettings(protocol=Protocol.CHAT, base_url=url)
     return refuse_start(Config(server=server, keys=(key,), providers={"up": provider}))
 
 

@@ -54,7 +54,7 @@ def test_every_setting_is_described_and_nothing_else_allowed(name: str, part: di
 
 def test_secrets_are_text_in_the_schema() -> None:
     """A key is a text alone or a mapping."""
-    short, whole = SCHEMA["$defs"]["ClientKey"]["anyOf"]
+    short, whole = SCHEMA["$defs"]["ClientKeySettings"]["anyOf"]
     assert short["type"] == "string"
     assert whole["properties"]["key"]["type"] == "string"
 

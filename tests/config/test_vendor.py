@@ -6,7 +6,7 @@ import pytest
 
 from tests.each import each
 from trilogue.config import ConfigError, parse
-from trilogue.config.vendor import vendor_of
+from trilogue.config.load import vendor_of
 from trilogue.model import Effort, Protocol
 
 

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from trilogue.demo.images import describe
+from trilogue.demo.request import describe
 from trilogue.model import Source, SourceKind
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 12, 8)

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from trilogue.gateway.failures import error_reply, upstream_failure
+from trilogue.gateway.request.failures import error_reply, upstream_failure
 from trilogue.lint import lint_error
 from trilogue.model import Protocol
-from trilogue.pool.journey import CREDENTIAL, QUOTA
+from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
+from trilogue.protocols.failure.codes import FINAL_CODES
 from trilogue.protocols.registry import codec
-from trilogue.protocols.signals import FINAL_CODES
 
 EVERY_CLIENT = pytest.mark.parametrize("client", Protocol, ids=lambda protocol: f"to-{protocol.short}")
 EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: f"from-{protocol.short}")

@@ -14,7 +14,7 @@ from tests.scripted.ask import body
 from tests.scripted.http import LAST_CHUNK, Do, chunk, sse_answer, stream_head, whole
 from tests.scripted.server import KEY, ScriptedUpstream
 from trilogue.model import Opaque, OpaqueKind, Protocol, Provenance
-from trilogue.translate.seal import Sealer
+from trilogue.translate.reasoning.seal import Sealer
 
 STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 ODD = {"x-unknown": [1.50, 1e2, "\u65e5\ud83d\ude00", {"model": "inner", "b": None, "a": -0.0}]}

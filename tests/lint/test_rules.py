@@ -7,7 +7,7 @@ import pytest
 
 from tests.each import each
 from trilogue.lint import NOT_VISIBLE, REQUEST_RULES, RULES, rules_table
-from trilogue.lint.messages import ILLEGAL, LIFECYCLE, State
+from trilogue.lint.messages import ILLEGAL, LIFECYCLE, StreamState
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "lint.md"
 SECTIONS = {"A": 26, "B": 62, "C": 63, "D": 80}
@@ -56,7 +56,7 @@ def test_the_page_holds_the_generated_table() -> None:
 def test_every_illegal_event_of_messages_has_a_rule() -> None:
     """The two tables together cover every state and event."""
     events = {event for row in LIFECYCLE.values() for event in row}
-    for state in State:
+    for state in StreamState:
         for event in events - LIFECYCLE[state].keys():
             rule = ILLEGAL[state].get(event) or ILLEGAL[state]["*"]
             assert rule in RULES

@@ -13,7 +13,7 @@ from msgspec.structs import fields, replace
 from tests.vendors.client_requests import PROTOCOLS, client_requests, single_settings
 from trilogue import ClientError, Profile, Target, translate_request
 from trilogue.model import Ledger, Protocol, protocol_of
-from trilogue.profiles import NOBODY, ROWS, VENDORS, Row, profile_for, rows_for
+from trilogue.profiles import NOBODY, ROWS, VENDORS, ProfileRow, profile_for, rows_for
 from trilogue.translate.requests import fit_own
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "trilogue"
@@ -23,14 +23,14 @@ BY_CONFIGURATION = {"raw_as_summary", "billing_block", "think_tags", "json_mode"
 """fields that users set: what is behind a server, or what they like, no row can know"""
 
 
-def place(row: Row) -> tuple[str, Protocol]:
+def place(row: ProfileRow) -> tuple[str, Protocol]:
     """Return the first vendor and protocol that a row is for."""
     vendor = row.vendors.split()[0]
     return (NOBODY if vendor == "any" else vendor), protocol_of(row.protocols.split()[0])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
-def test_a_row_decides_for_its_example(row: Row) -> None:
+def test_a_row_decides_for_its_example(row: ProfileRow) -> None:
     """A row that others hide would be dead, and nobody would notice when they change."""
     vendor, protocol = place(row)
     deciding = dict((id(one), own) for one, own in rows_for(protocol, row.example, vendor))
@@ -38,7 +38,7 @@ def test_a_row_decides_for_its_example(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
-def test_a_row_is_complete(row: Row) -> None:
+def test_a_row_is_complete(row: ProfileRow) -> None:
     """Every row says whom it is for, in names that exist, when it was seen, and how we know."""
     assert set(row.vendors.split()) <= {*VENDORS, NOBODY, "any"}
     assert {protocol_of(name).short for name in row.protocols.split()} == set(row.protocols.split())
@@ -107,7 +107,7 @@ def sent(client: str, body: dict[str, Any], target: Target) -> Any:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
-def test_a_row_changes_what_is_sent(row: Row) -> None:
+def test_a_row_changes_what_is_sent(row: ProfileRow) -> None:
     """Without its fields, at least one request would go out in another way."""
     vendor, protocol = place(row)
     profile = profile_for(protocol, row.example, vendor)

@@ -4,14 +4,14 @@ import pytest
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.model import Protocol
-from trilogue.routing import NoRoute, Provider, Resolution, Route, Router, RouteTarget, Upstream
+from trilogue.routing import NoRoute, Resolution, RoutableProvider, Route, Router, RouteTarget, Upstream
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
 PROVIDERS = (
-    Provider("chat", (CHAT,), ("llama", "claude-listed")),
-    Provider("messages", (MESSAGES,)),
-    Provider("responses", (RESPONSES,), ("llama",)),
+    RoutableProvider("chat", (CHAT,), ("llama", "claude-listed")),
+    RoutableProvider("messages", (MESSAGES,)),
+    RoutableProvider("responses", (RESPONSES,), ("llama",)),
 )
 ALIASES = {
     "fast": "chat/small",
@@ -136,7 +136,7 @@ def test_vendors_go_by_name_then_by_protocol(
     providers: tuple[tuple[str, Protocol], ...], client: Protocol, model: str, chosen: str
 ) -> None:
     """With several providers of one vendor, the one that needs no translation is taken."""
-    router = Router([Provider(name, (protocol,)) for name, protocol in providers])
+    router = Router([RoutableProvider(name, (protocol,)) for name, protocol in providers])
     assert router.resolve(model, client).targets == ((chosen, model),)
 
 
@@ -162,8 +162,8 @@ def test_router_refuses_a_bad_table() -> None:
         Router(PROVIDERS, {}, [Route(match="x", provider="nobody")])
 
 
-ONE = Provider("local", (CHAT,), ("qwen",))
-BARE = Provider("local", (CHAT,))
+ONE = RoutableProvider("local", (CHAT,), ("qwen",))
+BARE = RoutableProvider("local", (CHAT,))
 ANY = Route(match="*", provider="local", model="qwen")
 
 
@@ -174,7 +174,7 @@ ANY = Route(match="*", provider="local", model="qwen")
         (Router([ONE], {"fast": "local/qwen"}), "fast"),
         (Router([BARE], {"fast": "local/qwen"}), "fast"),
         (Router([BARE], {"fast": "local/qwen", "slow": "fast"}), "fast"),
-        (Router([ONE, Provider("messages", (MESSAGES,))]), "qwen"),
+        (Router([ONE, RoutableProvider("messages", (MESSAGES,))]), "qwen"),
         (Router([ONE], routes=[ANY]), "qwen"),
         (
             Router(
@@ -183,7 +183,7 @@ ANY = Route(match="*", provider="local", model="qwen")
             "m",
         ),
         (Router([BARE]), None),
-        (Router([Provider("local", (CHAT,), ("a", "b"))]), None),
+        (Router([RoutableProvider("local", (CHAT,), ("a", "b"))]), None),
         (Router([ONE], {"fast": "local/other"}), None),
         (Router([ONE], routes=[Route(match="*", provider="local")]), None),
         (Router([ONE], routes=[Route(match="gpt-*", provider="local", model="qwen")]), None),

@@ -6,10 +6,8 @@ import time
 import pytest
 
 from tests.timing import check_within
-from trilogue.routing.errors import BadPattern
-from trilogue.routing.names import MAX_MODEL_NAME
-from trilogue.routing.patterns import compile_match
-from trilogue.routing.safety import check_regex
+from trilogue.routing.errors import MAX_MODEL_NAME, BadPattern
+from trilogue.routing.patterns import check_regex, compile_match
 
 TOO_LONG = [
     r"(a+)+",

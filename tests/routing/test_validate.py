@@ -3,9 +3,9 @@
 import pytest
 
 from trilogue.model import Protocol
-from trilogue.routing import Provider, Route, RouteTarget, find_problems
+from trilogue.routing import RoutableProvider, Route, RouteTarget, find_problems
 
-PROVIDERS = (Provider("chat", (Protocol.CHAT,)), Provider("messages", (Protocol.MESSAGES,)))
+PROVIDERS = (RoutableProvider("chat", (Protocol.CHAT,)), RoutableProvider("messages", (Protocol.MESSAGES,)))
 
 
 @pytest.mark.parametrize(

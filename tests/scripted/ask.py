@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.scripted.server import KEY, ScriptedUpstream
 from trilogue.model import Protocol
-from trilogue.upstream import HttpTransport, Timeouts, UpstreamRequest, UpstreamResponse
+from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamResponse, UpstreamTimeouts
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PATHS = {
@@ -46,5 +46,5 @@ async def send(
 ) -> UpstreamResponse:
     """Post with a key, with clocks that suit tests."""
     headers = (("authorization", f"Bearer {key}"), ("content-type", "application/json"))
-    timeouts = Timeouts(connect=2, first_byte=0.3, between=0.3)
+    timeouts = UpstreamTimeouts(connect=2, first_byte=0.3, between=0.3)
     return await http.send(UpstreamRequest("POST", up.url + path, headers, payload, timeouts))

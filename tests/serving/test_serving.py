@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from trilogue.errors import InternalError
-from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, Listener, Request, Responder, connection
-from trilogue.serving.heads import response_head
-from trilogue.serving.problems import Problem
+from trilogue.serving import BodyBroken, BodyTooLarge, ClientGone, Headers, HttpRequest, Listener, Responder, connection
+from trilogue.serving.request import Problem
+from trilogue.serving.responder import response_head
 
-Answer = Callable[[Request, Responder], Awaitable[None]]
+Answer = Callable[[HttpRequest, Responder], Awaitable[None]]
 GET = b"GET /path%20x?q=1 HTTP/1.1\r\nhost: a\r\n\r\n"
 
 
@@ -24,7 +24,7 @@ def refusal(problem: Problem, path: str) -> tuple[Headers, bytes]:
 def talk(answer: Answer, *pieces: bytes) -> bytes:
     """Everything that the server says to these pieces, until it closes or falls silent."""
 
-    async def app(request: Request, responder: Responder) -> None:
+    async def app(request: HttpRequest, responder: Responder) -> None:
         await answer(request, responder)
 
     async def main() -> bytes:
@@ -49,18 +49,18 @@ def talk(answer: Answer, *pieces: bytes) -> bytes:
     return asyncio.run(main())
 
 
-async def hello(request: Request, responder: Responder) -> None:
+async def hello(request: HttpRequest, responder: Responder) -> None:
     responder.reply(200, [(b"x-path", request.path.encode())], b"hello")
 
 
-async def stream(request: Request, responder: Responder) -> None:
+async def stream(request: HttpRequest, responder: Responder) -> None:
     responder.start(200, [(b"connection", b"keep-alive")])
     for _ in range(3):
         await responder.write(b"abc")
     responder.end(b"d")
 
 
-async def echo(request: Request, responder: Responder) -> None:
+async def echo(request: HttpRequest, responder: Responder) -> None:
     try:
         body = await request.body(1_000_000)
     except (BodyBroken, BodyTooLarge, ClientGone) as error:
@@ -134,7 +134,7 @@ def test_empty_lines_are_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some old clients send one after a body: while they wait for the answer, or before the next request."""
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)
 
-    async def slowly(request: Request, responder: Responder) -> None:
+    async def slowly(request: HttpRequest, responder: Responder) -> None:
         await asyncio.sleep(0.15)
         responder.reply(200, [], b"late")
 
@@ -190,7 +190,7 @@ def test_what_is_no_request() -> None:
 def test_an_application_that_leaves_in_the_middle() -> None:
     """Nobody must take what there is for the whole: the connection is gone without an end."""
 
-    async def half(request: Request, responder: Responder) -> None:
+    async def half(request: HttpRequest, responder: Responder) -> None:
         responder.start(200, [])
         await responder.write(b"half")
 

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from tests.serving.test_serving import refusal
-from trilogue.serving import Listener, Request, Responder, connection
+from trilogue.serving import HttpRequest, Listener, Responder, connection
 
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 SMALL = 4096
@@ -21,7 +21,7 @@ Loop = Callable[[], asyncio.AbstractEventLoop]
 def connected(answer: bytes, client: Callable[[socket.socket, Listener], Awaitable[None]], loop: Loop) -> None:
     """A client that asks for this answer, over sockets that hold little."""
 
-    async def app(request: Request, responder: Responder) -> None:
+    async def app(request: HttpRequest, responder: Responder) -> None:
         responder.reply(200, [], answer)
 
     async def main() -> None:
@@ -79,7 +79,7 @@ def test_who_leaves_while_it_is_slow_wakes_nobody(loop: Loop) -> None:
     """Whoever makes the answer was held back, and is not told to go on just because nobody is left to read it."""
     flows: list[bool] = []
 
-    async def app(request: Request, responder: Responder) -> None:
+    async def app(request: HttpRequest, responder: Responder) -> None:
         request.on_gone = request.task.cancel
         responder.start(200, [])
         responder.follow(flows.append)

@@ -16,7 +16,7 @@ WORKER = """
     import sys, time
     from pathlib import Path
     from tests.pool.making import RATE_LIMITED
-    from tests.state.test_keeper import attempt, book, states
+    from tests.state.test_sync import attempt, book, states
     from trilogue.state import Keeper, steady_time
 
     keeper = Keeper(book(), Path(sys.argv[1]), steady_time())

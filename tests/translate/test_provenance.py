@@ -32,10 +32,10 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.fate import SILENT, Fate
+from trilogue.protocols.fields.extras import SILENT, FieldPolicy
 from trilogue.translate.foreign import declare_answer
-from trilogue.translate.provenance import Closer, SealStage
-from trilogue.translate.seal import Sealer
+from trilogue.translate.reasoning.provenance import Closer, SealStage
+from trilogue.translate.reasoning.seal import Sealer
 
 SEALER = Sealer([b"k" * 32])
 ORIGIN = Provenance(protocol=Protocol.MESSAGES)
@@ -116,7 +116,7 @@ def test_a_plain_answer_declares_what_its_events_would() -> None:
         usage=Usage(extras={"joules": 5}),
         extras={"fingerprint": "f", "echo": 1},
     )
-    fates = {"echo": SILENT, "joules": Fate(loss="usage.detail")}
+    fates = {"echo": SILENT, "joules": FieldPolicy(loss="usage.detail")}
     streamed, whole = Ledger(), Ledger()
     SealStage(Closer(SEALER, ORIGIN, False), fates, streamed)(list(events_of(answer)))
     declare_answer(answer, fates, whole)

@@ -8,7 +8,7 @@ import pytest
 
 from trilogue.errors import SealError, UpstreamProtocolError
 from trilogue.model import SEAL_PREFIX, Opaque, OpaqueKind, Protocol, Provenance
-from trilogue.translate.seal import Sealer
+from trilogue.translate.reasoning.seal import Sealer
 
 OLD, NEW = b"o" * 32, b"n" * 32
 ORIGIN = Provenance(protocol=Protocol.MESSAGES, provider="anthropic", model="claude-sonnet-5", account="a")

@@ -13,7 +13,7 @@ from trilogue.upstream import UpstreamRequest
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.dial import dial
 from trilogue.upstream.exchange import HIGH_WATER
-from trilogue.upstream.idle import AT_ONCE, Idle
+from trilogue.upstream.transport import AT_ONCE, Idle
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 

@@ -14,7 +14,7 @@ from trilogue.cli.files import counted
 from trilogue.config import (
     Config,
     ConfigError,
-    Provider,
+    ProviderSettings,
     find,
     load,
     refuse_start,
@@ -80,7 +80,7 @@ def summary(config: Config) -> Iterator[str]:
     yield f"other models: {config.default_provider or 'by the prefix of their vendor, else an error'}"
 
 
-def _provider_line(provider: Provider) -> str:
+def _provider_line(provider: ProviderSettings) -> str:
     if provider.is_demo:
         return "the built-in demo model"
     names = ", ".join(account.name for account in provider.accounts)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from trilogue import Protocol, TrilogueError
-from trilogue.protocols.jsontext import parse_object
+from trilogue.jsontext.text import parse_object
 from trilogue.sse import SseParser
 
 HEAD_BYTES = 1024 * 1024

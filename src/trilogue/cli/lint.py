@@ -8,9 +8,9 @@ import click
 
 from trilogue import BadRequest, Protocol
 from trilogue.cli.files import PROTOCOL, counted, looks_like_stream, naming, read
+from trilogue.jsontext.text import parse
 from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
 from trilogue.model import Json
-from trilogue.protocols.jsontext import parse
 
 KINDS = ("auto", "stream", "response", "error", "request")
 FINDINGS = 1

@@ -1,4 +1,7 @@
-"""`trilogue models`: what a model takes, how we know, what is configured, and what a gateway has learned."""
+"""`trilogue models`: what a model takes, how we know, what is configured, and what a gateway has learned.
+
+The table of models as Markdown, for docs/models.md.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,60 @@ import click
 import msgspec
 from msgspec import Struct
 
-from trilogue.cli.model_docs import models_table
 from trilogue.config import Config, ConfigError, find, load, state_directory
 from trilogue.errors import ClientError
-from trilogue.gateway.lessons import instead
+from trilogue.gateway.request.learning import instead
 from trilogue.model import Protocol
 from trilogue.pool import Pools
-from trilogue.profiles import CORE_ROWS, NOBODY, ROWS, VENDORS, Profile, profile_for, rows_for, vendor_for, vendor_named
+from trilogue.profiles import (
+    CORE_ROWS,
+    NOBODY,
+    ROWS,
+    VENDORS,
+    Profile,
+    ProfileRow,
+    profile_for,
+    rows_for,
+    vendor_for,
+    vendor_named,
+)
 from trilogue.state import FILE_NAME, load_into, write_now
-from trilogue.translate.remedies import Remedy
+from trilogue.translate.learning.remedies import Remedy
+
+
+def models_table() -> str:
+    """Return all rows, by vendors and protocols, in the order in which they count."""
+    groups: dict[tuple[str, str], list[ProfileRow]] = {}
+    for row in ROWS:
+        groups.setdefault((row.vendors, row.protocols), []).append(row)
+    return "\n\n".join(_section(vendors, protocols, rows) for (vendors, protocols), rows in groups.items())
+
+
+def _section(vendors: str, protocols: str, rows: list[ProfileRow]) -> str:
+    head = f"### {', '.join(vendors.split())}: {' and '.join(protocols.split())}"
+    table = ["| models | what | fields | sure | sources |", "|---|---|---|---|---|", *map(_line, rows)]
+    return "\n".join([head, "", *table])
+
+
+def _line(row: ProfileRow) -> str:
+    pattern = f"`{row.models}`" if row.models else "all"
+    fields = ", ".join(f"`{name}: {_value(value)}`" for name, value in row.takes.items())
+    sources = ", ".join(row.sources) or "our own choice"
+    cells = (pattern, row.what, fields, f"{row.sure}, {row.seen}", sources)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _value(value: Any) -> str:
+    """Return a value as the configuration writes it."""
+    match msgspec.to_builtins(value):
+        case bool(flag):
+            return "true" if flag else "false"
+        case list(items) | tuple(items):
+            return f"[{', '.join(map(str, items))}]"
+        case None:
+            return "null"
+        case other:
+            return str(other)
 
 
 @click.command()
@@ -62,7 +110,7 @@ def models(name: str | None, path: str | None, vendor: str | None, as_json: bool
         click.echo("\n\n".join("\n".join(law.lines()) for law in found))
 
 
-class Law(Struct, kw_only=True):
+class ModelRules(Struct, kw_only=True):
     """What one model takes in one protocol."""
 
     model: str
@@ -140,7 +188,7 @@ class _Known(Struct):
                 yield from (f"  {model} has refused {remedy.path}: {instead(remedy)}" for remedy in remedies)
         yield f"{len(ROWS)} rows; `trilogue models NAME` shows those of a model, docs/models.md all of them"
 
-    def laws(self, name: str, vendor: str | None) -> Iterator[Law]:
+    def laws(self, name: str, vendor: str | None) -> Iterator[ModelRules]:
         """Return what a model takes in every protocol that it can be asked in."""
         try:
             target = None if vendor else self.config.router().resolve(name).targets[0]
@@ -152,7 +200,7 @@ class _Known(Struct):
         provider = self.config.providers[target.provider]
         learned = self.pools.pools[target.provider].lessons.of(target.model) if self.pools else ()
         for protocol in provider.protocols:
-            yield Law(
+            yield ModelRules(
                 model=target.model,
                 provider=target.provider,
                 vendor=vendor_for(protocol, target.model, provider.vendor or ""),
@@ -174,7 +222,7 @@ class _Known(Struct):
         return f"{target.provider}/{target.model} starts anew"
 
 
-def _by_name(name: str, vendor: str) -> Iterator[Law]:
+def _by_name(name: str, vendor: str) -> Iterator[ModelRules]:
     """Return what the name alone tells: in the protocols in which its vendor has rows, or else in all."""
     provider, slash, rest = name.partition("/")
     whose = vendor or (vendor_named(provider) if slash else "")
@@ -182,7 +230,7 @@ def _by_name(name: str, vendor: str) -> Iterator[Law]:
     places = [(protocol, vendor_for(protocol, model, whose)) for protocol in Protocol]
     own = [one for one in places if any(row not in CORE_ROWS for row, _ in rows_for(one[0], model, one[1]))]
     for protocol, counts in own or places:
-        yield Law(
+        yield ModelRules(
             model=model,
             provider="",
             vendor=counts,

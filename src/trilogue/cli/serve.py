@@ -1,7 +1,11 @@
-"""`trilogue serve`: the gateway."""
+"""`trilogue serve`: the gateway.
+
+The sockets that `trilogue serve` listens on, bound before there are workers.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -10,6 +14,7 @@ import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
 
 import click
 import structlog
@@ -17,21 +22,60 @@ import uvloop
 from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
-from trilogue.cli.listen import NotStarted, listen, listen_for_admins
 from trilogue.cli.welcome import welcome
 from trilogue.config import Config, ConfigError, Problem, find, load, refuse_start, state_directory
-from trilogue.config import Provider as ProviderConfig
+from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.demo import DemoTransport
-from trilogue.gateway.accounts import Accounts
-from trilogue.gateway.logs import configure_logging
-from trilogue.gateway.provider import TransportFor
-from trilogue.gateway.server import Worker, load_or_none
-from trilogue.gateway.services import Services
-from trilogue.gateway.supervisor import Supervisor
+from trilogue.gateway.log.setup import configure_logging
+from trilogue.gateway.process.supervisor import Supervisor
+from trilogue.gateway.process.worker import Worker, load_or_none
+from trilogue.gateway.setup.provider import TransportFor
+from trilogue.gateway.setup.services import Services, WorkerPools
 from trilogue.state import FILE_NAME
 from trilogue.upstream import HttpTransport, Transport
 
+BACKLOG = 2048
+
 log = structlog.get_logger("trilogue.server")
+
+
+class NotStarted(click.ClickException):
+    """Why the gateway does not start: the message alone, as every problem has its own line."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """On standard error."""
+        click.echo(f"trilogue: {self.message}", err=True, file=file)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that workers inherit. Raises NotStarted."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except (OSError, UnicodeError, TypeError) as error:  # the last two: a name that cannot be one
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not an address"
+        hint = "; stop what uses it, or choose another with --port" if _in_use(error) else ""
+        raise NotStarted(f"cannot listen on {host}:{port}: {reason}{hint}") from None
+    listener.set_inheritable(True)
+    return listener
+
+
+def listen_for_admins(config: Config) -> socket.socket | None:
+    """The socket of the admin interface, if there is one: whichever worker takes a request there can answer it."""
+    if config.admin.key is None:
+        return None
+    listener = listen(config.admin.host, config.admin.port)
+    log.info("admin interface", host=config.admin.host, port=listener.getsockname()[1])
+    return listener
+
+
+def _in_use(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
 
 
 @click.command()
@@ -55,7 +99,7 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     # Until somebody listens to it, this signal waits: it must neither end the process nor get lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     file = find(Path(path) if path else None)
-    settings = Settings(file, {"host": host, "port": port, "workers": workers})
+    settings = ServeOptions(file, {"host": host, "port": port, "workers": workers})
     try:
         config = settings.load()
     except ConfigError as error:
@@ -81,9 +125,9 @@ _Run = Callable[[socket.socket, int | None], None]
 """a worker's life, on the socket where clients connect; the second is the process that watches it"""
 
 
-def _worker(settings: Settings, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
+def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
     def run(sock: socket.socket, parent: int | None) -> None:
-        accounts = Accounts(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
+        accounts = WorkerPools(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
 
         def build(new: Config) -> Services:
             return Services(new, _transports(), sealer, accounts)
@@ -95,7 +139,7 @@ def _worker(settings: Settings, sealer: Sealer, admin: socket.socket | None, sha
     return run
 
 
-def _supervise(run: _Run, settings: Settings, listener: socket.socket, shared: Path | None) -> None:
+def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, shared: Path | None) -> None:
     """Several workers, until the last one has ended; then the folder that they share goes."""
     here = os.getpid()
     try:
@@ -105,7 +149,7 @@ def _supervise(run: _Run, settings: Settings, listener: socket.socket, shared: P
             shutil.rmtree(shared, ignore_errors=True)
 
 
-class Settings:
+class ServeOptions:
     """The configuration as it is now: the file, or none, and what the command line says."""
 
     def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:

@@ -4,29 +4,36 @@ Comes in: a YAML file and the environment. Goes out: a `Config` in which every s
 filled in, or a `ConfigError` that lists all problems.
 """
 
-from trilogue.config.endpoint import endpoint, is_azure
-from trilogue.config.exposure import is_loopback, refuse_exposure, refuse_start
 from trilogue.config.folders import state_directory
-from trilogue.config.load import find, load, parse
-from trilogue.config.notes import warnings
+from trilogue.config.load import find, load, parse, zero_config
+from trilogue.config.network import endpoint, is_azure, is_loopback, refuse_exposure, refuse_start
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.secret import Secret
-from trilogue.config.types import Account, Admin, ClientKey, Config, Log, Provider, Server, Timeouts
+from trilogue.config.types import (
+    AccountSettings,
+    AdminSettings,
+    ClientKeySettings,
+    Config,
+    Log,
+    ProviderSettings,
+    ProviderTimeouts,
+    Server,
+)
+from trilogue.config.validate import warnings
 from trilogue.config.vault import Vault, VaultError
-from trilogue.config.zero import zero_config
 
 __all__ = [
-    "Account",
-    "Admin",
-    "ClientKey",
+    "AccountSettings",
+    "AdminSettings",
+    "ClientKeySettings",
     "Config",
     "ConfigError",
     "Log",
     "Problem",
-    "Provider",
+    "ProviderSettings",
+    "ProviderTimeouts",
     "Secret",
     "Server",
-    "Timeouts",
     "Vault",
     "VaultError",
     "endpoint",

@@ -27,7 +27,7 @@ _HARMLESS = re.compile(r".{0,3}|<[a-z ]+>", re.DOTALL)
 """what the parser may quote: single signs, and its own names for parts of a document"""
 
 
-class Document(Struct, frozen=True):
+class YamlDocument(Struct, frozen=True):
     """What a file says. `lines`: setting → line."""
 
     data: Any
@@ -40,7 +40,7 @@ class Document(Struct, frozen=True):
         return self.lines.get(path)
 
 
-def read_document(data: bytes) -> Document:
+def read_document(data: bytes) -> YamlDocument:
     """Parse YAML. Raises ConfigError."""
     if len(data) > MAX_BYTES:
         raise _error(f"the file is larger than {MAX_BYTES} bytes")
@@ -62,18 +62,18 @@ def read_document(data: bytes) -> Document:
         raise _error("a number or date in the file is not valid; put text in quotes") from None
 
 
-def _document(text: str, kind: _Loader) -> Document:
+def _document(text: str, kind: _Loader) -> YamlDocument:
     if kind is not yaml.SafeLoader:
         _check_depth(text, kind)
     loader = kind(text)
     node = loader.get_single_node()
     if node is None:
-        return Document({}, {})
+        return YamlDocument({}, {})
     walk = _Walk()
     walk.visit(node, "", 0)
     if walk.problems:
         raise ConfigError(walk.problems)
-    return Document(loader.construct_document(node), walk.lines)
+    return YamlDocument(loader.construct_document(node), walk.lines)
 
 
 def _check_depth(text: str, kind: _Loader) -> None:

@@ -1,13 +1,21 @@
-"""What is wrong with a configuration, as data: the path of the setting, what is wrong, and the line."""
+"""What is wrong with a configuration, as data: the path of the setting, what is wrong, and the line.
+
+What providers, accounts, client keys and stored keys may be called.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from msgspec import Struct
 
 from trilogue.errors import TrilogueError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME_RULE = "must be letters, digits, dots, dashes and underscores, at most 64"
+
 
 _LONGEST_SHOWN = 24
 """longer names are not shown: they may be a secret in the wrong place"""

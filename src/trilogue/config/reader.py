@@ -15,15 +15,15 @@ from msgspec import NODEFAULT, inspect
 from trilogue.config.problems import join, shown, suggest
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import BadReference, Secret, resolve
-from trilogue.config.types import Account, ClientKey
+from trilogue.config.types import AccountSettings, ClientKeySettings
 from trilogue.routing import RouteTarget
 
 WRONG = object()
 """stands for a value that could not be read"""
 
 SHORT_FORMS: dict[type, str] = {
-    ClientKey: "key",
-    Account: "key",
+    ClientKeySettings: "key",
+    AccountSettings: "key",
     ProfileSettings: "name",
     RouteTarget: "provider/model",
 }

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from trilogue.config.folders import state_directory
-from trilogue.config.names import NAME
+from trilogue.config.problems import NAME
 from trilogue.config.vault import Vault, VaultError
 
 MAX_SECRET_BYTES = 64 * 1024

@@ -15,9 +15,9 @@ from msgspec.structs import asdict, replace
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import Secret
 from trilogue.model import Protocol
-from trilogue.pool import AccountSpec, Limits, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
+from trilogue.pool import AccountLimits, AccountSpec, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
 from trilogue.profiles import Profile
-from trilogue.routing import Provider as RoutingProvider
+from trilogue.routing import RoutableProvider as RoutingProvider
 from trilogue.routing import Route, Router
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -47,7 +47,7 @@ DEMO_URL = "demo:"
 """the base URL that stands for the built-in model"""
 
 
-class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long an upstream may take, in seconds. Every clock is on progress."""
 
     connect: Seconds = 5.0
@@ -76,7 +76,7 @@ class TimeoutSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     total: Seconds | None = None
     """the whole request"""
 
-    def over(self, timeouts: Timeouts) -> Timeouts:
+    def over(self, timeouts: ProviderTimeouts) -> ProviderTimeouts:
         """These settings on top of others."""
         return replace(timeouts, **{name: value for name, value in asdict(self).items() if value is not None})
 
@@ -105,13 +105,13 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """silence after which a streaming client gets a sign of life"""
     drain_seconds: Seconds = 30.0
     """how long running requests may take to finish when the server stops"""
-    timeouts: Timeouts = Timeouts()
+    timeouts: ProviderTimeouts = ProviderTimeouts()
     """how long upstreams may take"""
     log: Log = Log()
     """the access log"""
 
 
-class ClientKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClientKeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key that clients may use. A text alone is short for `key`."""
 
     key: Secret
@@ -122,7 +122,7 @@ class ClientKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """as the top-level `mode`, for requests with this key"""
 
 
-class Account(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AccountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A credential of an upstream. A text alone is short for `key`."""
 
     key: Secret | None = None
@@ -133,7 +133,7 @@ class Account(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """its part of the requests with the strategy `weighted`"""
     priority: Priority = 1
     """its tier: accounts of the next one are used when none of this one can be"""
-    limits: Limits = Limits()
+    limits: AccountLimits = AccountLimits()
     """what it may be used for at most"""
     balance: Annotated[float, Meta(ge=0, le=1_000_000_000)] | None = None
     """what it may spend, in the unit of `prices`; by default nobody counts"""
@@ -141,7 +141,7 @@ class Account(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """egress proxies for it alone, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
 
 
-class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An upstream: where it is, what it speaks, and with which accounts."""
 
     protocol: Protocol
@@ -150,7 +150,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """further protocols at the same address: each request goes in the one that carries it best"""
     base_url: str = ""
     """its address, with or without /v1; by default the official one of the protocol; `demo:` is the built-in model"""
-    accounts: tuple[Account, ...] = ()
+    accounts: tuple[AccountSettings, ...] = ()
     """its credentials; none for servers that want none"""
     vendor: VendorName | None = None
     """whose API it is, which tells what its models take; by default from the address, this provider's name, or the
@@ -197,7 +197,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.profile.alone()
 
 
-class Admin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The admin interface: a listener of its own, off unless there is a key."""
 
     key: Secret | None = None
@@ -213,9 +213,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     server: Server = Server()
     """how the gateway listens and behaves"""
-    keys: tuple[ClientKey, ...] = ()
+    keys: tuple[ClientKeySettings, ...] = ()
     """client keys; without any, only this machine may connect"""
-    providers: dict[str, Provider] = field(default_factory=dict)
+    providers: dict[str, ProviderSettings] = field(default_factory=dict)
     """upstreams by name; without any, those that the environment has keys for, and the demo"""
     aliases: dict[str, str] = field(default_factory=dict)
     """other names for models: name → provider/model, or another name"""
@@ -231,7 +231,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """providers without `proxies` use those of the environment: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, but for NO_PROXY"""
     pool: PoolsSettings = PoolsSettings()
     """what holds for the accounts of all providers"""
-    admin: Admin = Admin()
+    admin: AdminSettings = AdminSettings()
     """the admin interface, off by default"""
     seal_keys: tuple[Secret, ...] = ()
     """secrets that seal reasoning on its way through clients: the first seals, all open; by default one is made"""
@@ -248,12 +248,12 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         specs = [_spec(name, provider) for name, provider in self.providers.items()]
         return Pools(specs, self.pool, rng=rng, share=1.0 / self.server.workers)
 
-    def timeouts(self, provider: str) -> Timeouts:
+    def timeouts(self, provider: str) -> ProviderTimeouts:
         """The timeouts of a provider."""
         return self.providers[provider].timeouts.over(self.server.timeouts)
 
 
-def _spec(name: str, provider: Provider) -> ProviderSpec:
+def _spec(name: str, provider: ProviderSettings) -> ProviderSpec:
     """A provider that wants no key still has one account, of its own name."""
     return ProviderSpec(
         name=name,
@@ -264,7 +264,7 @@ def _spec(name: str, provider: Provider) -> ProviderSpec:
     )
 
 
-def _account(account: Account) -> AccountSpec:
+def _account(account: AccountSettings) -> AccountSpec:
     return AccountSpec(
         name=account.name,
         weight=account.weight,

@@ -1,19 +1,24 @@
-"""What types cannot say: names, addresses, headers, and settings that must fit each other."""
+"""What works but is not wise: for `trilogue check`.
+
+What types cannot say: names, addresses, headers, and settings that must fit each other.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
-from trilogue.config.endpoint import proxy_fault, url_fault
-from trilogue.config.names import NAME, NAME_RULE
+from trilogue.config.network import OFFICIAL, is_loopback, proxy_fault, url_fault
+from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.config.secret import Secret
-from trilogue.config.types import Config, Provider
+from trilogue.config.types import AdminSettings, Config, ProviderSettings
+from trilogue.errors import ClientError
 from trilogue.headers import LEGAL_NAME, OF_CONNECTION
-from trilogue.routing import Provider as RoutingProvider
+from trilogue.routing import RoutableProvider as RoutingProvider
 from trilogue.routing import find_problems
-from trilogue.routing.names import name_fault
+from trilogue.routing.errors import name_fault
 
 MIN_SEAL_KEY = 32
 MIN_ADMIN_KEY = 16
@@ -83,7 +88,7 @@ def _check_rules(config: Config) -> Found:
             yield f"pool.rules[{index}].seconds", "goes with the action cooldown only"
 
 
-def _check_provider(path: str, name: str, provider: Provider) -> Found:
+def _check_provider(path: str, name: str, provider: ProviderSettings) -> Found:
     if not NAME.fullmatch(name):
         yield path, f"a provider's name {NAME_RULE}"
     fault = url_fault(provider.base_url) if provider.base_url else None
@@ -121,3 +126,60 @@ def _repeated(path: str, names: Iterable[str]) -> Found:
         elif name and name in seen:
             yield f"{path}[{index}].name", f'"{name}" is there twice'
         seen.add(name)
+
+
+_LITERAL = "the secret stands in the file; env:NAME or file:path keeps it out"
+
+
+def warnings(config: Config) -> Iterator[tuple[str, str]]:
+    """Each as (path, text). Never shows a value."""
+    for path, secret in _secrets(config):
+        if secret.literal:
+            yield path, _LITERAL
+    for name, provider in config.providers.items():
+        if not provider.verify_tls:
+            yield f"providers.{name}.verify_tls", "its certificate is not checked: anyone on the way can read the key"
+        if provider.base_url in OFFICIAL.values() and not provider.accounts and not provider.headers:
+            yield f"providers.{name}.accounts", "there are none, and the vendor's own API wants a key"
+        if provider.base_url.startswith("http://") and provider.accounts and not _is_near(provider.base_url):
+            yield f"providers.{name}.base_url", "http:// sends the key in clear"
+    for alias in _stray_aliases(config):
+        yield f"aliases.{alias}", f"nobody serves {config.aliases[alias]}"
+    if config.admin.key is None and config.admin != AdminSettings():
+        yield "admin", "the interface is off: it has no key"
+
+
+def _stray_aliases(config: Config) -> Iterator[str]:
+    """Aliases that end at a name which no provider, route or default takes."""
+    router = config.router()
+    for alias in config.aliases:
+        try:
+            router.resolve(alias)
+        except ClientError:
+            yield alias
+
+
+def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
+    yield from ((f"keys[{index}]", key.key) for index, key in enumerate(config.keys))
+    for name, provider in config.providers.items():
+        for index, account in enumerate(provider.accounts):
+            if account.key is not None:
+                yield f"providers.{name}.accounts[{index}].key", account.key
+    for path, proxy in _proxies(config):
+        if "@" in proxy.reveal():
+            yield path, proxy
+    if config.admin.key is not None:
+        yield "admin.key", config.admin.key
+    yield from ((f"seal_keys[{index}]", key) for index, key in enumerate(config.seal_keys))
+
+
+def _proxies(config: Config) -> Iterator[tuple[str, Secret]]:
+    for name, provider in config.providers.items():
+        yield from ((f"providers.{name}.proxies[{index}]", proxy) for index, proxy in enumerate(provider.proxies))
+        for number, account in enumerate(provider.accounts):
+            path = f"providers.{name}.accounts[{number}].proxies"
+            yield from ((f"{path}[{index}]", proxy) for index, proxy in enumerate(account.proxies))
+
+
+def _is_near(url: str) -> bool:
+    return is_loopback(urlsplit(url).hostname or "")

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Cipher
-from trilogue.config.names import NAME, NAME_RULE
+from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.errors import TrilogueError
 
 FILE = "accounts.vault"

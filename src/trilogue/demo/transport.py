@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 
 from trilogue.demo.model import PACE, DemoModel
 from trilogue.errors import ClientError, UpstreamProtocolError
+from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Collector, Event, Failed, Failure, FailureKind, Json, Request
-from trilogue.protocols.jsontext import dump, parse_request
 from trilogue.protocols.registry import codec
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 _ANSWER, _COUNT, _MODELS = "/responses", "/responses/input_tokens", "/models"
 
 
-class Asked(Interface):
+class DemoRequest(Interface):
     """What the demo reads of a request."""
 
     method: str
@@ -80,7 +80,7 @@ class DemoTransport:
         self._pace = pace
         self._clock = clock
 
-    async def send(self, request: Asked) -> DemoResponse:
+    async def send(self, request: DemoRequest) -> DemoResponse:
         """Answer it."""
         path = urlsplit(request.url).path
         head, _, wanted = path.rpartition(_MODELS)

@@ -16,7 +16,7 @@ Wait = Annotated[float, Meta(gt=0, le=604_800)]
 Money = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 
 
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AccountLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one account may be used for. With several workers each has its part of it."""
 
     concurrency: Count | None = None
@@ -61,7 +61,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """output tokens, reasoning included"""
 
 
-class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetryRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to do with a failure that looks like this. Everything that is given must fit."""
 
     status: Annotated[int, Meta(ge=100, le=599)] | None = None
@@ -92,7 +92,7 @@ class RetryBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What holds for the accounts of all providers."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RetryRule, ...] = ()
     """what to do with certain failures; the first that fits counts, before everything that is built in"""
     retry_budget: RetryBudget = RetryBudget()
     """how much of the traffic may be second attempts"""
@@ -110,7 +110,7 @@ class AccountSpec(Struct, frozen=True, kw_only=True):
     name: str
     weight: float = 1.0
     priority: int = 1
-    limits: Limits = Limits()
+    limits: AccountLimits = AccountLimits()
     balance: float | None = None
     proxies: int = 0
     credential: str | None = ""

@@ -7,7 +7,7 @@ from trilogue.profiles.core import CORE
 from trilogue.profiles.core import ROWS as CORE_ROWS
 from trilogue.profiles.lookup import NOBODY, ROWS, profile_for, rows_for, vendor_for
 from trilogue.profiles.profile import AS_IT_CAME, Profile
-from trilogue.profiles.row import Row
+from trilogue.profiles.row import ProfileRow
 from trilogue.profiles.vendors import VENDORS, plain_name, vendor_named
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "ROWS",
     "VENDORS",
     "Profile",
-    "Row",
+    "ProfileRow",
     "plain_name",
     "profile_for",
     "rows_for",

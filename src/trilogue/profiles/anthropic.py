@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels, tiers_but
-from trilogue.profiles.profile import FIRST_VERSION
-from trilogue.profiles.row import Row
+from trilogue.profiles.profile import FIRST_VERSION, levels, tiers_but
+from trilogue.profiles.row import ProfileRow
 
 _NO_THINKING = r"claude-(2|instant|3-(opus|sonnet|haiku)|3-5)"
 _FIRST_4 = r"claude-(opus|sonnet)-4(-0|-2025|$|@)"
@@ -15,8 +14,8 @@ _ALL = ""
 _WHO = {"vendors": "anthropic", "protocols": "messages"}
 
 
-def _limit(models: str, tokens: int, default: int, example: str) -> Row:
-    return Row(
+def _limit(models: str, tokens: int, default: int, example: str) -> ProfileRow:
+    return ProfileRow(
         **_WHO,
         models=models,
         takes={"output_limit": tokens, "max_output": default},
@@ -27,8 +26,8 @@ def _limit(models: str, tokens: int, default: int, example: str) -> Row:
     )
 
 
-def _efforts(models: str, names: str, example: str) -> Row:
-    return Row(
+def _efforts(models: str, names: str, example: str) -> ProfileRow:
+    return ProfileRow(
         **_WHO,
         models=models,
         takes={"efforts": levels(names)},
@@ -40,7 +39,7 @@ def _efforts(models: str, names: str, example: str) -> Row:
 
 
 _THINKING = (
-    Row(
+    ProfileRow(
         **_WHO,
         models=_NO_THINKING,
         takes={"reasons": "never", "adaptive_thinking": False, "budget_thinking": False},
@@ -49,7 +48,7 @@ _THINKING = (
         sources=("router-for-me/CLIProxyAPI#1435", "page: Building with extended thinking, Claude"),
         example="claude-3-5-haiku-20241022",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=r"claude-(fable|mythos)",
         takes={"reasons": "always", "disable_thinking": False},
@@ -58,7 +57,7 @@ _THINKING = (
         sources=("MoonshotAI/kimi-code#610", "BaseInfinity/claude-sdlc-harness#385"),
         example="claude-mythos-5",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=_ALL,
         takes={"reasons": "asked"},
@@ -67,7 +66,7 @@ _THINKING = (
         sources=("page: Building with extended thinking, Claude",),
         example="claude-sonnet-4-5",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=_BUDGET,
         takes={"adaptive_thinking": False},
@@ -76,7 +75,7 @@ _THINKING = (
         sources=("askalf/dario#273", "diegosouzapw/OmniRoute#1563", "mnfst/llm-gateway#1928"),
         example="claude-sonnet-4-5",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=rf"(?!{_BEFORE_47})",
         takes={"budget_thinking": False},
@@ -85,7 +84,7 @@ _THINKING = (
         sources=("srtab/daiv#1429", "OpenHands/software-agent-sdk#3427", "openclaw/openclaw#117871"),
         example="claude-opus-4-7",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=rf"{_BUDGET}|{_MIDDLE}",
         takes={"forced_tool_thinking": False},
@@ -98,7 +97,7 @@ _THINKING = (
     _efforts(r"claude-opus-4-5", "low medium high", "claude-opus-4-5"),
     _efforts(_MIDDLE, "low medium high max", "claude-sonnet-4-6"),
     _efforts(_ALL, "low medium high xhigh max", "claude-sonnet-5"),
-    Row(
+    ProfileRow(
         **_WHO,
         models=r"claude-(opus-5|opus-4-8)",
         takes={"efforts_without_thinking": levels("low medium high")},
@@ -110,7 +109,7 @@ _THINKING = (
 )
 
 _SETTINGS = (
-    Row(
+    ProfileRow(
         **_WHO,
         models=rf"(?!{_BEFORE_47})",
         takes={"sampling": False},
@@ -119,7 +118,7 @@ _SETTINGS = (
         sources=("UKGovernmentBEIS/inspect_ai#3721", "promptfoo/promptfoo#9500", "CherryHQ/cherry-studio#15532"),
         example="claude-opus-4-7",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=_ALL,
         takes={"sampling_with_reasoning": False},
@@ -128,7 +127,7 @@ _SETTINGS = (
         sources=("MartialBE/one-hub#529", "Kiln-AI/Kiln#1479", "page: Create a Message, Claude API reference"),
         example="claude-sonnet-4-5",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=r"claude-(opus-4-1(?!\d)|(opus|sonnet|haiku)-4-[56])",
         takes={"temperature_with_top_p": False},
@@ -144,7 +143,7 @@ _SETTINGS = (
     _limit(_FIRST_4, 64_000, 8_192, "claude-sonnet-4-20250514"),
     _limit(r"claude-(opus|sonnet|haiku)-4-5", 64_000, 32_000, "claude-haiku-4-5"),
     _limit(_ALL, 128_000, 32_000, "claude-opus-4-6"),
-    Row(
+    ProfileRow(
         **_WHO,
         models=rf"(?!{_NO_THINKING}|{_BUDGET})",
         takes={"prefill": False},
@@ -153,7 +152,7 @@ _SETTINGS = (
         sources=("rec: claude-sonnet-5, does not support assistant message prefill", "vercel/ai#12296"),
         example="claude-sonnet-4-6",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=rf"{_NO_THINKING}|claude-3-7|{_FIRST_4}",
         takes={"json_schema": False},
@@ -162,7 +161,7 @@ _SETTINGS = (
         sources=("envoyproxy/ai-gateway#1846", "dhyansraj/mcp-mesh#1341", "page: Structured outputs, Claude"),
         example="claude-sonnet-4-20250514",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=_ALL,
         takes={"closed_schemas": True, "max_strict_tools": 20, "plain_tool_schemas": True},
@@ -175,7 +174,7 @@ _SETTINGS = (
         ),
         example="claude-sonnet-4-6",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=rf"{_BEFORE_47}|claude-opus-4-7",
         takes={"mid_system": False},
@@ -184,7 +183,7 @@ _SETTINGS = (
         sources=("anthropics/claude-code#61242", "anomalyco/opencode#43180", "vercel/ai#15674"),
         example="claude-opus-4-7",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=r"(?!claude-(opus-4-[68]|opus-[5-9]))",
         takes={"tiers": tiers_but("fast ultrafast")},
@@ -193,7 +192,7 @@ _SETTINGS = (
         sources=("NousResearch/hermes-agent#82348", "zed-industries/zed#61341"),
         example="claude-sonnet-5",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=_ALL,
         takes={"image_types": ("image/jpeg", "image/png", "image/gif", "image/webp")},
@@ -202,7 +201,7 @@ _SETTINGS = (
         sources=("page: Vision, Claude",),
         example="claude-sonnet-4-6",
     ),
-    Row(
+    ProfileRow(
         **_WHO,
         models=_BEFORE_47,
         takes={"version": FIRST_VERSION},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels
-from trilogue.profiles.row import Row
+from trilogue.profiles.profile import levels
+from trilogue.profiles.row import ProfileRow
 
 _ALL = ""
 _KIMI = r"kimi-(k2\.[5-9]|k3|latest|for-coding|k2-thinking)"
 
 _DEEPSEEK = (
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=r"deepseek-reasoner",
@@ -19,7 +19,7 @@ _DEEPSEEK = (
         sources=("langgenius/dify#16860",),
         example="deepseek-reasoner",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=r"deepseek-v[4-9]",
@@ -29,7 +29,7 @@ _DEEPSEEK = (
         sources=("page: Thinking Mode, DeepSeek API Docs", "nextai-translator/nextai-translator#1879"),
         example="deepseek-v4-flash",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=r"deepseek-(v[4-9]|reasoner)",
@@ -39,7 +39,7 @@ _DEEPSEEK = (
         sources=("deepseek-ai/DeepSeek-V3#1376", "cloudwego/eino#994", "BerriAI/litellm#31466"),
         example="deepseek-v4-flash",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=_ALL,
@@ -54,7 +54,7 @@ _DEEPSEEK = (
         sources=("danny-avila/LibreChat#12836", "JohnnyZ93/oai-compatible-copilot#215"),
         example="deepseek-chat",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=_ALL,
@@ -64,7 +64,7 @@ _DEEPSEEK = (
         sources=("llm-exe/llm-exe#662", "UKGovernmentBEIS/inspect_ai#4916", "BerriAI/litellm#31466"),
         example="deepseek-chat",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=r"deepseek-(chat|reasoner|coder|v\d|r\d)",
@@ -77,7 +77,7 @@ _DEEPSEEK = (
 )
 
 _MOONSHOT = (
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=_KIMI,
@@ -87,7 +87,7 @@ _MOONSHOT = (
         sources=("kodustech/kodus-ai#1120", "CherryHQ/cherry-studio#14573", "page: Kimi K2.5, Moonshot AI platform"),
         example="kimi-k2.5",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=r"kimi-k2-thinking|kimi-k2\.[7-9]",
@@ -97,7 +97,7 @@ _MOONSHOT = (
         sources=("UKGovernmentBEIS/inspect_ai#5152", "can1357/oh-my-pi#1077", "mnfst/modelparams.dev#168"),
         example="kimi-k2-thinking",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=r"kimi-k[3-9]",
@@ -107,7 +107,7 @@ _MOONSHOT = (
         sources=("mnfst/modelparams.dev#168", "theopenco/llmgateway#3378"),
         example="kimi-k3",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=r"kimi-k2\.[5-9]",
@@ -117,7 +117,7 @@ _MOONSHOT = (
         sources=("UKGovernmentBEIS/inspect_ai#5152", "AstrBotDevs/AstrBot#7805", "theopenco/llmgateway#2090"),
         example="kimi-k2.5",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=_KIMI,
@@ -127,7 +127,7 @@ _MOONSHOT = (
         sources=("Kilo-Org/cloud#3807", "router-for-me/CLIProxyAPI#1307", "mnfst/modelparams.dev#168"),
         example="kimi-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=_ALL,
@@ -140,7 +140,7 @@ _MOONSHOT = (
 )
 
 _MISTRAL = (
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=r"mistral-(small|medium)-latest|magistral",
@@ -150,7 +150,7 @@ _MISTRAL = (
         sources=("tontinton/maki#47",),
         example="mistral-small-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=_ALL,
@@ -160,7 +160,7 @@ _MISTRAL = (
         sources=("tontinton/maki#47",),
         example="mistral-large-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=_ALL,
@@ -177,7 +177,7 @@ _MISTRAL = (
         sources=("editor-code-assistant/eca#231", "Gitlawb/openclaude#739", "anomalyco/opencode#1680"),
         example="mistral-large-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=_ALL,
@@ -187,7 +187,7 @@ _MISTRAL = (
         sources=("huggingface/smolagents#757", "0xPlaygrounds/rig#1130", "crewAIInc/crewAI#2194"),
         example="mistral-large-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=_ALL,
@@ -200,7 +200,7 @@ _MISTRAL = (
 )
 
 _GROQ = (
-    Row(
+    ProfileRow(
         vendors="groq",
         protocols="chat",
         models=r"gpt-oss",
@@ -210,7 +210,7 @@ _GROQ = (
         sources=("theopenco/llmgateway#3422", "vercel/ai#7731", "karthink/gptel#774"),
         example="openai/gpt-oss-120b",
     ),
-    Row(
+    ProfileRow(
         vendors="groq",
         protocols="chat",
         models=r"qwen",
@@ -220,7 +220,7 @@ _GROQ = (
         sources=("earendil-works/pi#1745", "theopenco/llmgateway#3422"),
         example="qwen/qwen3-32b",
     ),
-    Row(
+    ProfileRow(
         vendors="groq",
         protocols="chat",
         models=_ALL,
@@ -230,7 +230,7 @@ _GROQ = (
         sources=("diegosouzapw/OmniRoute#3277", "iamsrikanthnani/pluely#219"),
         example="llama-3.3-70b-versatile",
     ),
-    Row(
+    ProfileRow(
         vendors="groq",
         protocols="chat",
         models=_ALL,
@@ -243,7 +243,7 @@ _GROQ = (
 )
 
 _XAI = (
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=r"grok-4\.3",
@@ -253,7 +253,7 @@ _XAI = (
         sources=("NousResearch/hermes-agent#23435", "enricoros/big-AGI#1104"),
         example="grok-4.3",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=r"grok-(4\.20-multi-agent|4\.[4-9]|[5-9])",
@@ -263,7 +263,7 @@ _XAI = (
         sources=("enricoros/big-AGI#1104", "Wei-Shaw/sub2api#4409"),
         example="grok-4.5",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=r"grok-3-mini",
@@ -273,7 +273,7 @@ _XAI = (
         sources=("BerriAI/litellm#16265", "charmbracelet/crush#2362"),
         example="grok-3-mini",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=r"grok-(4|code)",
@@ -283,7 +283,7 @@ _XAI = (
         sources=("tetsuo-ai/agenc-core#416", "BerriAI/litellm#16265"),
         example="grok-4",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=_ALL,
@@ -293,7 +293,7 @@ _XAI = (
         sources=("charmbracelet/crush#2362",),
         example="grok-3",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat",
         models=r"grok-(4|3-mini|code)",
@@ -303,7 +303,7 @@ _XAI = (
         sources=("open-webui/open-webui#21266", "lobehub/lobehub#8379", "langgenius/dify-official-plugins#3405"),
         example="grok-4",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat",
         models=_ALL,
@@ -315,7 +315,7 @@ _XAI = (
 )
 
 _GEMINI = (
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=r"gemini-2\.5(?!-pro)",
@@ -325,7 +325,7 @@ _GEMINI = (
         sources=("HKUDS/DeepTutor#809", "mozilla-ai/any-llm#1294", "page: OpenAI compatibility, Gemini API"),
         example="gemini-2.5-flash",
     ),
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=r"gemini-[12]\.[0-4]|gemma",
@@ -334,7 +334,7 @@ _GEMINI = (
         sure="choice",
         example="gemini-2.0-flash",
     ),
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=_ALL,
@@ -344,7 +344,7 @@ _GEMINI = (
         sources=("page: OpenAI compatibility, Gemini API", "mozilla-ai/any-llm#1294"),
         example="gemini-2.5-pro",
     ),
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=_ALL,
@@ -362,7 +362,7 @@ _GEMINI = (
         sources=("MinLL/SkyrimNet-GamePlugin#77", "leookun/cursor-byok#112", "n4ze3m/page-assist#418"),
         example="gemini-2.5-pro",
     ),
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=_ALL,
@@ -375,7 +375,7 @@ _GEMINI = (
 )
 
 _LOCAL = (
-    Row(
+    ProfileRow(
         vendors="ollama",
         protocols="chat",
         models=r"llama|gemma|mistral|qwen2",
@@ -385,7 +385,7 @@ _LOCAL = (
         sources=("Gitlawb/openclaude#1371", "taketwo/llm-ollama#54", "Xoshbin/asyar#618"),
         example="llama3.2",
     ),
-    Row(
+    ProfileRow(
         vendors="ollama",
         protocols="chat",
         models=_ALL,
@@ -395,7 +395,7 @@ _LOCAL = (
         sources=("ollama/ollama#17141", "ollama/ollama#17252", "diegosouzapw/OmniRoute#10160"),
         example="gpt-oss:20b",
     ),
-    Row(
+    ProfileRow(
         vendors="openrouter",
         protocols="chat",
         models=r"gpt-5(?!\.)|deepseek-r1|o[1-9]|gemini-(2\.5-pro|3)",
@@ -405,7 +405,7 @@ _LOCAL = (
         sources=("dendrux/dendrux#44", "dendrux/dendrux#45", "oneshot-agent/oneshot-gtm#579"),
         example="openai/gpt-5",
     ),
-    Row(
+    ProfileRow(
         vendors="openrouter",
         protocols="chat",
         models=_ALL,

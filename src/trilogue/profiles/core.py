@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trilogue.model import Tier
-from trilogue.profiles.levels import levels
-from trilogue.profiles.profile import FIRST_VERSION
-from trilogue.profiles.row import ANY_VENDOR, Row
+from trilogue.profiles.profile import FIRST_VERSION, levels
+from trilogue.profiles.row import ANY_VENDOR, ProfileRow
 
 _ALL = ""
 _OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
@@ -25,7 +24,7 @@ CORE: dict[str, Any] = {
 """what servers differ in that take no more than the common core of Chat Completions"""
 
 ROWS = (
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat responses",
         models=_NO_REASONING,
@@ -34,7 +33,7 @@ ROWS = (
         sure="choice",
         example="llama-3.1-8b",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat responses",
         models=_ALL,
@@ -43,7 +42,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=_OTHERS,
         protocols="chat",
         models=_ALL,
@@ -53,7 +52,7 @@ ROWS = (
         sources=("earendil-works/pi#1048", "eclipse-theia/theia#15144", "OpenCoworkAI/open-codesign#316"),
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat",
         models=_ALL,
@@ -62,7 +61,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="responses",
         models=_ALL,
@@ -71,7 +70,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=_OTHERS,
         protocols="responses",
         models=_ALL,
@@ -80,7 +79,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=f"openai azure {_OTHERS}".replace("anthropic ", ""),
         protocols="messages",
         models=_ALL,
@@ -96,7 +95,7 @@ ROWS = (
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="messages",
         models=_ALL,

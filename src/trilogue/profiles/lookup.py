@@ -9,10 +9,10 @@ from typing import Any
 from trilogue.model import Protocol, protocol_of
 from trilogue.profiles import anthropic, compatible, core, openai
 from trilogue.profiles.profile import Profile
-from trilogue.profiles.row import Row
+from trilogue.profiles.row import ProfileRow
 from trilogue.profiles.vendors import maker_of, plain_name, vendor_of_model
 
-ROWS: tuple[Row, ...] = (*openai.ROWS, *anthropic.ROWS, *compatible.ROWS, *core.ROWS)
+ROWS: tuple[ProfileRow, ...] = (*openai.ROWS, *anthropic.ROWS, *compatible.ROWS, *core.ROWS)
 """the whole table, from the special to the general"""
 NOBODY = "none"
 """the vendor of a server that nobody knows"""
@@ -36,10 +36,10 @@ def vendor_for(protocol: Protocol, model: str, vendor: str = "") -> str:
     return vendor or vendor_of_model(protocol, model) or NOBODY
 
 
-def rows_for(protocol: Protocol, model: str, vendor: str = "") -> list[tuple[Row, dict[str, Any]]]:
+def rows_for(protocol: Protocol, model: str, vendor: str = "") -> list[tuple[ProfileRow, dict[str, Any]]]:
     """Return the rows that decide for a model, each with the fields that it decides."""
     whose, name = vendor_for(protocol, model, vendor), plain_name(model)
-    deciding: list[tuple[Row, dict[str, Any]]] = []
+    deciding: list[tuple[ProfileRow, dict[str, Any]]] = []
     decided: set[str] = set()
     for row in ROWS:
         if row.is_for(whose, protocol) and row.fits(name):

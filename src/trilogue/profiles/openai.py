@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels, tiers_but
-from trilogue.profiles.row import Row
+from trilogue.profiles.profile import levels, tiers_but
+from trilogue.profiles.row import ProfileRow
 
 _BOTH = "openai azure"
 _NO_REASONING = r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat"
@@ -12,8 +12,8 @@ _ALWAYS = r"o[1-9]|gpt-5(?!\.)(?!-chat)|gpt-5\.\d+-(codex|pro)|codex|gpt-[6-9]"
 _ALL = ""
 
 
-def _efforts(models: str, names: str, example: str) -> Row:
-    return Row(
+def _efforts(models: str, names: str, example: str) -> ProfileRow:
+    return ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=models,
@@ -25,8 +25,8 @@ def _efforts(models: str, names: str, example: str) -> Row:
     )
 
 
-def _limit(models: str, tokens: int, example: str) -> Row:
-    return Row(
+def _limit(models: str, tokens: int, example: str) -> ProfileRow:
+    return ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=models,
@@ -54,7 +54,7 @@ _EFFORTS = (
 )
 
 _REASONS = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_NO_REASONING,
@@ -64,7 +64,7 @@ _REASONS = (
         sources=("BoundaryML/baml#2708", "pydantic/pydantic-ai#2865", "openai/openai-python#2194"),
         example="gpt-4.1",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=rf"{_ALWAYS}|gpt-5\.\d+-chat",
@@ -74,7 +74,7 @@ _REASONS = (
         sources=("anomalyco/models.dev#2351",),
         example="gpt-5",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"gpt-5\.[1-4](?!\d)",
@@ -84,7 +84,7 @@ _REASONS = (
         sources=("anomalyco/models.dev#2296", "anomalyco/models.dev#2351"),
         example="gpt-5.1",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"gpt-5\.([4-9]|\d\d)(?!\d|-chat)",
@@ -94,7 +94,7 @@ _REASONS = (
         sources=("openai/openai-openapi#541", "BerriAI/litellm#34569", "pipecat-ai/pipecat#4043"),
         example="gpt-5.4",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="responses",
         models=r"gpt-5(-mini|-nano|-2025|$)",
@@ -107,7 +107,7 @@ _REASONS = (
 )
 
 _SAMPLING = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"gpt-4o(-mini)?-search",
@@ -117,7 +117,7 @@ _SAMPLING = (
         sources=("vercel/ai#5609", "crmne/ruby_llm#155", "charmbracelet/mods#480"),
         example="gpt-4o-search-preview",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"gpt-.*-search",
@@ -127,7 +127,7 @@ _SAMPLING = (
         sources=("rec: gpt-4o, Web search options not supported with this model",),
         example="gpt-5-search-api",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_REASONING,
@@ -137,7 +137,7 @@ _SAMPLING = (
         sources=("vercel/ai#10940", "openai/openai-python#2072", "griptape-ai/griptape#1915"),
         example="gpt-5.1",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_REASONING,
@@ -147,7 +147,7 @@ _SAMPLING = (
         sources=("confident-ai/deepeval#2184", "UKGovernmentBEIS/inspect_ai#2739", "vercel/ai#10940"),
         example="o4-mini",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=_REASONING,
@@ -157,7 +157,7 @@ _SAMPLING = (
         sources=("nextai-translator/nextai-translator#1781", "stanford-crfm/helm#3617"),
         example="o1",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"o3(?!-mini)|o4|gpt-5(?!(\.\d+)?-chat)|gpt-[6-9]",
@@ -167,7 +167,7 @@ _SAMPLING = (
         sources=("langgenius/dify#18971", "huggingface/smolagents#1671", "crewAIInc/crewAI#2738"),
         example="o3",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=_ALL,
@@ -177,7 +177,7 @@ _SAMPLING = (
         sources=("page: OpenAI API reference, Create chat completion",),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"o[1-9]",
@@ -190,7 +190,7 @@ _SAMPLING = (
 )
 
 _OUTPUT = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat|o[1-9]|gpt-5(\.\d)?-codex",
@@ -207,7 +207,7 @@ _OUTPUT = (
     _limit(r"gpt-5-chat|gpt-5\.\d+-chat", 16_384, "gpt-5-chat-latest"),
     _limit(r"gpt-5", 128_000, "gpt-5.2"),
     _limit(r"o[1-9]", 100_000, "o1"),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="responses",
         models=_ALL,
@@ -217,7 +217,7 @@ _OUTPUT = (
         sources=("sdk: litellm openai/responses/transformation.py",),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_ALL,
@@ -227,7 +227,7 @@ _OUTPUT = (
         sources=("mem0ai/mem0#3559", "browserbase/stagehand#1204", "miracodeai/mira#267"),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_ALL,
@@ -240,7 +240,7 @@ _OUTPUT = (
 )
 
 _CONTENT = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"o3-mini|o1-mini|gpt-3\.?5|gpt-4(-0|-32k|$)",
@@ -250,7 +250,7 @@ _CONTENT = (
         sources=("browser-use/browser-use#283", "appatalks/eva-agent#65"),
         example="o3-mini",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"(?!.*audio)",
@@ -260,7 +260,7 @@ _CONTENT = (
         sources=("rec: gpt-5-mini, content blocks are expected to be either text or image_url type",),
         example="gpt-5-mini",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"(?!gpt-[5-9]|o[1-9]|codex)(gpt-|chatgpt)",
@@ -272,7 +272,7 @@ _CONTENT = (
 )
 
 _CACHING = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"(?!gpt-(5\.([6-9]|\d\d)|[6-9]|\d\d))",
@@ -282,7 +282,7 @@ _CACHING = (
         sources=("Kilo-Org/kilocode#13052", "BerriAI/litellm#33814", "page: Prompt caching, OpenAI API"),
         example="gpt-5.4",
     ),
-    Row(
+    ProfileRow(
         vendors="openai",
         protocols="chat responses",
         models=r"gpt-4o|gpt-5\.([6-9]|\d\d)|gpt-[6-9]|o[1-9]|gpt-3",
@@ -292,7 +292,7 @@ _CACHING = (
         sources=("anomalyco/opencode#5149", "CodeWithCJ/SparkyFitness#2199", "page: Prompt caching, OpenAI API"),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors="azure",
         protocols="chat responses",
         models=_ALL,
@@ -302,7 +302,7 @@ _CACHING = (
         sources=("OpenHands/software-agent-sdk#2295", "OpenHands/software-agent-sdk#2311"),
         example="gpt-5.2",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"gpt-4|gpt-3|chatgpt-4|o1|o3-mini|gpt-5-chat",
@@ -312,7 +312,7 @@ _CACHING = (
         sources=("vercel/ai#18589", "page: Flex processing, OpenAI API"),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=_ALL,
@@ -322,7 +322,7 @@ _CACHING = (
         sources=("run-llama/llama_index#17731", "sdk: openai CompletionCreateParams"),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="responses",
         models=_ALL,

@@ -1,6 +1,8 @@
 """What a model takes, and in which dialect: quirks as data, never as an `if` on a name.
 
 The defaults of `Profile` take everything; the rows of the table say what a vendor, a protocol or a model does not.
+
+Short ways to write what many rows say.
 """
 
 from __future__ import annotations
@@ -10,6 +12,17 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from trilogue.model import Effort, Tier
+
+
+def levels(names: str) -> tuple[Effort, ...]:
+    """Return effort levels, from least to most."""
+    return tuple(Effort(name) for name in names.split())
+
+
+def tiers_but(names: str) -> tuple[Tier, ...]:
+    """Return all service tiers except these."""
+    return tuple(tier for tier in Tier if tier.value not in names.split())
+
 
 ALL_EFFORTS = tuple(Effort)
 ALL_TIERS = tuple(Tier)

@@ -18,7 +18,7 @@ SEEN = "2026-11"
 ANY_VENDOR = "any"
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class ProfileRow(Struct, frozen=True, kw_only=True):
     """What models take. Of two rows that fit a model and name the same field, the first one counts."""
 
     vendors: str

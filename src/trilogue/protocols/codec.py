@@ -1,4 +1,7 @@
-"""The shape that all protocol packages have: what a codec offers, and what it is told."""
+"""The shape that all protocol packages have: what a codec offers, and what it is told.
+
+What the encoding of one request has to know everywhere.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,20 @@ from trilogue.model import (
     protocol_of,
 )
 from trilogue.profiles import Profile, profile_for, vendor_named
-from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.encoding import StreamEncoder
-from trilogue.protocols.fate import Fates
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.fields.extras import FieldPolicies
+from trilogue.protocols.stream.decoder import StreamDecoder
+from trilogue.protocols.stream.encoder import StreamEncoder
+from trilogue.protocols.stream.reply import Reply
+
+
+class EncodingContext(Struct, frozen=True):
+    """Whose request it is, what the target takes, and where losses go."""
+
+    source: Protocol
+    profile: Profile
+    ledger: Ledger
+    native: bool
+    """it goes back to its own protocol, and is written as it came whatever the profile says"""
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -55,7 +68,7 @@ class ErrorReply(Struct, frozen=True):
     headers: dict[str, str]
 
 
-class Glance(Struct, frozen=True):
+class ResponseSummary(Struct, frozen=True):
     """What can be seen of an answer without decoding all of it."""
 
     id: str
@@ -72,7 +85,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     encode_request: Callable[[Request, Target, Ledger], dict[str, Json]]
     decode_response: Callable[[dict[str, Json]], Response]
     encode_response: Callable[[Response, Reply], dict[str, Json]]
-    glance: Callable[[bytes], Glance | None]
+    glance: Callable[[bytes], ResponseSummary | None]
     """what an answer is that is passed on as it came; None: `decode_response` must say"""
     decoder: Callable[[], StreamDecoder]
     encoder: Callable[[Reply], StreamEncoder]
@@ -80,7 +93,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     encode_error: Callable[[Failure, str], ErrorReply]
     request_fields: frozenset[str]
     """every top-level request field that the codec has a rule for"""
-    fates: Fates
+    fates: FieldPolicies
     """what becomes of top-level extras, and of extras of blocks and tools, in another protocol; others are dropped"""
     history_tools: frozenset[HostedKind]
     """hosted tools whose calls and results `encode_request` can write into the history"""
@@ -94,5 +107,5 @@ class Codec(Struct, frozen=True, kw_only=True):
     """has stop sequences; where not, the response is cut on its way back"""
     streamed_failures: frozenset[FailureKind] = frozenset()
     """what clients of a stream only understand inside of it, also if it is known before the stream begins"""
-    response_fates: Fates = field(default_factory=dict)
+    response_fates: FieldPolicies = field(default_factory=dict)
     """what becomes of an answer's extras in another protocol; those not named are declared as resp.meta"""

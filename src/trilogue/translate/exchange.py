@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from trilogue.model import Json, Protocol
 from trilogue.protocols.codec import Target
-from trilogue.translate.builtin import NO_BUILTINS, Builtins
-from trilogue.translate.names import ToolNames
-from trilogue.translate.seal import Sealer
+from trilogue.translate.reasoning.seal import Sealer
+from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins
+from trilogue.translate.tools.names import ToolNames
 
 NO_CALLS: frozenset[str] = frozenset()
 

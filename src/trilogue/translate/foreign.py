@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
+from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     ChoiceMode,
@@ -37,12 +38,11 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.fate import DROP, SILENT, Fate, Fates
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy
 
-META = Fate(loss="resp.meta")
+META = FieldPolicy(loss="resp.meta")
 """of a field of an answer that has no fate of its own"""
-_TOOL_OPTION = Fate(loss="tool.option")
+_TOOL_OPTION = FieldPolicy(loss="tool.option")
 HISTORY_AS_TEXT = "hosted.history_as_text"
 _OPTIONAL = (HostedKind.TOOL_SEARCH, HostedKind.ADVISOR)
 """hosted tools that only help the model: without them it does the same work"""
@@ -78,7 +78,7 @@ class Foreign(Struct, frozen=True):
             self._declare_choice(request.tool_choice)
         return self._with_possible_choice(request)
 
-    def _extras(self, extras: Extras, path: str, default: Fate) -> None:
+    def _extras(self, extras: Extras, path: str, default: FieldPolicy) -> None:
         if extras is not None:
             declare_extras(extras, self.source.fates, path, self.ledger, default)
 
@@ -145,7 +145,7 @@ class Foreign(Struct, frozen=True):
         return (block.id if isinstance(block, HostedCall) else block.call_id) in self.replayable
 
     def _native(self, block: Native) -> Block | None:
-        fate = self.source.fates.get(block.type, Fate(loss="native.dropped"))
+        fate = self.source.fates.get(block.type, FieldPolicy(loss="native.dropped"))
         if fate.refuse:
             raise Unsupported(block.path, fate.refuse)
         if fate.loss:
@@ -156,7 +156,9 @@ class Foreign(Struct, frozen=True):
         return Text(text=f"[{block.type}: {dump_text(told)}]", path=block.path)
 
 
-def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: Ledger, default: Fate) -> None:
+def declare_extras(
+    extras: dict[str, object], fates: FieldPolicies, path: str, ledger: Ledger, default: FieldPolicy
+) -> None:
     """Each extra field is a loss, an error, or nothing, as its fate says."""
     for name, value in extras.items():
         fate = fates.get(name)
@@ -172,7 +174,7 @@ def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: L
             ledger.add(fate.loss, fate.where(path, name))
 
 
-def declare_answer(answer: Response, fates: Fates, ledger: Ledger) -> None:
+def declare_answer(answer: Response, fates: FieldPolicies, ledger: Ledger) -> None:
     """Declare the fields of a whole answer that only its source knows, in the order in which `SealStage` would."""
     if answer.extras:
         declare_extras(answer.extras, fates, "", ledger, META)
@@ -182,7 +184,7 @@ def declare_answer(answer: Response, fates: Fates, ledger: Ledger) -> None:
     declare_end(answer, fates, ledger)
 
 
-def declare_end(end: Response | Finish, fates: Fates, ledger: Ledger) -> None:
+def declare_end(end: Response | Finish, fates: FieldPolicies, ledger: Ledger) -> None:
     """The same of its stop reason and usage."""
     if end.stop.extras:
         declare_extras(end.stop.extras, fates, end.stop.path, ledger, META)

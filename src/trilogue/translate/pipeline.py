@@ -26,17 +26,15 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.registry import CODECS
-from trilogue.translate.builtin import NO_BUILTINS, BuiltinStage
-from trilogue.translate.callids import FreshIdStage
+from trilogue.translate.content.images import ImageStage
+from trilogue.translate.content.stop_sequences import StopStage
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
-from trilogue.translate.hosted import HostedStage
-from trilogue.translate.images import ImageStage
-from trilogue.translate.names import NO_NAMES, NameStage
-from trilogue.translate.parallel import ParallelStage
-from trilogue.translate.provenance import Closer, SealStage
-from trilogue.translate.show import SummaryStage
-from trilogue.translate.stop import StopStage
-from trilogue.translate.think import ThinkStage
+from trilogue.translate.reasoning.provenance import Closer, SealStage
+from trilogue.translate.reasoning.stages import SummaryStage, ThinkStage
+from trilogue.translate.tools.calls import FreshIdStage, ParallelStage
+from trilogue.translate.tools.client_tools import NO_BUILTINS, BuiltinStage
+from trilogue.translate.tools.hosted import HostedStage
+from trilogue.translate.tools.names import NO_NAMES, NameStage
 
 Stage = Callable[[list[Event]], list[Event]]
 

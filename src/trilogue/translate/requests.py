@@ -13,26 +13,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
+from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
-from trilogue.protocols.codec import Target
-from trilogue.protocols.crowd import LARGE_BYTES
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
-from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
-from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.tokens import estimate
-from trilogue.translate.billing import without_billing
-from trilogue.translate.builtin import NO_BUILTINS, Builtins, offer_builtins
-from trilogue.translate.callids import tell_apart
-from trilogue.translate.clean import without_sealed
-from trilogue.translate.deferred import offer_found
+from trilogue.translate.content.billing import without_billing
+from trilogue.translate.content.history import PROMPTS, History, is_plain, prompts_by_user
+from trilogue.translate.content.repair import refuse_broken_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
-from trilogue.translate.history import PROMPTS, History, is_plain, prompts_by_user
-from trilogue.translate.names import NO_NAMES, Namer, ToolNames
-from trilogue.translate.provenance import Opener
-from trilogue.translate.repair import refuse_broken_history, repair_history
-from trilogue.translate.seal import Sealer
+from trilogue.translate.reasoning.provenance import Opener
+from trilogue.translate.reasoning.seal import Sealer
+from trilogue.translate.reasoning.unseal import without_sealed
+from trilogue.translate.tools.calls import tell_apart
+from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins, offer_builtins
+from trilogue.translate.tools.deferred import offer_found
+from trilogue.translate.tools.names import NO_NAMES, Namer, ToolNames
 
 
 class RequestTranslation(Struct, frozen=True):
@@ -105,7 +103,7 @@ def fit_own(wire: dict[str, Json], target: Target, ledger: Ledger, *, repair: bo
     codec = CODECS[target.protocol]
     request = codec.decode_request(wire)
     fitted = _repaired(request, ledger) if repair else request
-    out = Outgoing(target.protocol, target.profile, ledger, native=True)
+    out = EncodingContext(target.protocol, target.profile, ledger, native=True)
     fitted = fit_request(fitted, out, target.protocol)
     return wire if fitted is request else codec.encode_request(fitted, target, ledger)
 

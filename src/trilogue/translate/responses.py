@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError, UpstreamProtocolError
+from trilogue.jsontext.text import SUSPECT, blame, parse_upstream
 from trilogue.model import (
     BlockStart,
     Collector,
@@ -28,14 +29,13 @@ from trilogue.model import (
     events_of,
     protocol_of,
 )
-from trilogue.protocols.decoding import MOST_TEXT, PIECE, failure_of, too_long
-from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, failure_of, too_long
+from trilogue.protocols.stream.reply import Reply
+from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_answer
 from trilogue.translate.pipeline import Pipeline
-from trilogue.translate.usage import UsageCounter
 
 
 class ResponseTranslation(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """One connection to an upstream, spoken to in HTTP/1.1: one exchange at a time, several after each other.
 
-In: the bytes of the socket, parsed by llhttp. Out: an `Exchange` per request, which is told what comes.
+In: the bytes of the socket, parsed by llhttp. Out: an `HttpExchange` per request, which is told what comes.
 The connection knows nothing of pools, retries and how it was opened.
 """
 
@@ -22,9 +22,9 @@ from trilogue.errors import (
     UpstreamTruncated,
 )
 from trilogue.headers import header_name
-from trilogue.upstream.exchange import Exchange
+from trilogue.upstream.exchange import HttpExchange
 from trilogue.upstream.failures import tls_failure
-from trilogue.upstream.seam import Timeouts
+from trilogue.upstream.interface import UpstreamTimeouts
 
 MAX_HEAD_BYTES = 256 * 1024
 """Honest heads are below 16 KiB; one read from the socket can be as large as this."""
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
         self.loop = asyncio.get_running_loop()
         self.deadlines = deadlines(self.loop)
         self.transport: asyncio.Transport | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: HttpExchange | None = None
         self._bodies: list[bytes] = []
         """what the read under way has of the body: it is handed over in one piece"""
         self.on_body = self._bodies.append
@@ -55,12 +55,12 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._parser = HttpResponseParser(self)
 
-    def start(self, head: bytes, body: bytes, timeouts: Timeouts) -> Exchange:
+    def start(self, head: bytes, body: bytes, timeouts: UpstreamTimeouts) -> HttpExchange:
         """Send a request. The connection must be idle."""
         transport = self.transport
         if transport is None or self._exchange is not None:
             raise InternalError("a connection was used twice at once")
-        exchange = self._exchange = Exchange(self, timeouts)
+        exchange = self._exchange = HttpExchange(self, timeouts)
         self._head_bytes = 0
         if len(body) < _JOIN_BELOW:
             transport.write(head + body)
@@ -111,13 +111,13 @@ class Connection(asyncio.Protocol):
             elif self._exchange is not None:
                 self._check_head(exchange, len(data))
 
-    def _check_head(self, exchange: Exchange, received: int) -> None:
+    def _check_head(self, exchange: HttpExchange, received: int) -> None:
         """The head, or what surrounds the body: trailers must not go on for ever either."""
         self._head_bytes += received
         if self._head_bytes > MAX_HEAD_BYTES:
             self._fail(exchange, UpstreamProtocolError(f"the answer's head or trailer is over {MAX_HEAD_BYTES} bytes"))
 
-    def _fail(self, exchange: Exchange, error: UpstreamError) -> None:
+    def _fail(self, exchange: HttpExchange, error: UpstreamError) -> None:
         if self._bodies:
             exchange.received(self._bodies)
         exchange.finish(error)
@@ -180,7 +180,7 @@ def _ignore(_: Connection) -> None:
     """Nobody listens yet."""
 
 
-def _loss(exchange: Exchange, exc: Exception | None) -> UpstreamError | None:
+def _loss(exchange: HttpExchange, exc: Exception | None) -> UpstreamError | None:
     """What the end of the connection means for the answer that was under way."""
     if isinstance(exc, ssl.SSLError):
         return tls_failure(exc)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from trilogue.deadlines import Deadlines
 from trilogue.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeout
-from trilogue.upstream.seam import Timeouts
+from trilogue.upstream.interface import UpstreamTimeouts
 
 HIGH_WATER = 64 * 1024
 """Body bytes that may wait for their reader before the socket is no longer read."""
@@ -32,7 +32,7 @@ class Link(Protocol):
     def resume(self) -> None: ...
 
 
-class Exchange:
+class HttpExchange:
     """An `UpstreamResponse`, made by the connection, which tells it what comes."""
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Exchange:
         "touched",
     )
 
-    def __init__(self, connection: Link, timeouts: Timeouts) -> None:
+    def __init__(self, connection: Link, timeouts: UpstreamTimeouts) -> None:
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.encoded = False

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from trilogue.errors import InternalError
 from trilogue.headers import LEGAL_NAME, OF_CONNECTION
+from trilogue.upstream.interface import HeaderPairs, UpstreamRequest
 from trilogue.upstream.origin import Origin
-from trilogue.upstream.seam import HeaderPairs, UpstreamRequest
 
 _OURS = OF_CONNECTION | {"accept-encoding"}
 """the transport's business, never the caller's"""

@@ -2,24 +2,97 @@
 
 No redirects, no cookies, no compression, no proxies from the environment: what the caller says is what
 goes out, and where it says is where it goes. Not for use from several event loops.
+
+Connections that wait for their next exchange. The last to come goes first, so that the others can grow old.
+
+One clock for all of them, which runs while any waits: nothing is set up or torn down per exchange.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+import time
+from collections.abc import Iterator
 from copy import copy
 from functools import partial
+from itertools import islice
 
 from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.dial import dial, tls_context, unverified_context
-from trilogue.upstream.exchange import Exchange
+from trilogue.upstream.exchange import HttpExchange
 from trilogue.upstream.head import request_head
-from trilogue.upstream.idle import Idle
+from trilogue.upstream.interface import UpstreamRequest
 from trilogue.upstream.origin import Origin, parse_proxy, split_url
-from trilogue.upstream.seam import UpstreamRequest
 from trilogue.upstream.tunnel import proxy_authorization
+
+AT_ONCE = 8
+PAUSE_SECONDS = 0.02
+"""To close a connection takes as long as a few events: a hundred at once would hold up every stream by milliseconds."""
+
+
+class Idle:
+    """`seconds`: how long one may wait. Servers close theirs after 5 to 75 s; we notice at once when they do.
+
+    `per_origin`: how many may wait. Hundreds of streams at a time come and go at random, and to open a connection again
+    takes longer than all the rest.
+    """
+
+    def __init__(self, seconds: float = 30, per_origin: int = 512) -> None:
+        self._seconds = seconds
+        self._per_origin = per_origin
+        self._waiting: dict[Origin, dict[Connection, float]] = {}
+        """since when each waits"""
+        self._clock: asyncio.TimerHandle | None = None
+
+    def take(self, origin: Origin) -> Connection | None:
+        """A connection that can be used again."""
+        waiting = self._waiting.get(origin)
+        while waiting:
+            connection, _ = waiting.popitem()
+            transport = connection.transport
+            if transport is not None and not transport.is_closing():
+                return connection
+        return None
+
+    def put(self, origin: Origin, connection: Connection) -> None:
+        """Keep it for later, or close it if enough are waiting."""
+        waiting = self._waiting.get(origin)
+        if waiting is None:
+            waiting = self._waiting[origin] = {}
+        if len(waiting) >= self._per_origin:
+            connection.abort()
+            return
+        waiting[connection] = time.monotonic()
+        if self._clock is None:
+            self._clock = asyncio.get_running_loop().call_later(self._seconds / 4, self._sweep)
+
+    def drop(self, origin: Origin, connection: Connection) -> None:
+        """It is gone."""
+        waiting = self._waiting.get(origin, {})
+        waiting.pop(connection, None)
+        if not waiting:
+            self._waiting.pop(origin, None)
+
+    def _sweep(self) -> None:
+        """Close those that have waited long enough, a few at a time: answers are on their way meanwhile."""
+        due = list(islice(self._old(time.monotonic() - self._seconds), AT_ONCE))
+        for waiting, connection in due:
+            del waiting[connection]
+            connection.abort()
+        pause = PAUSE_SECONDS if len(due) == AT_ONCE else self._seconds / 4
+        some = any(self._waiting.values())
+        self._clock = asyncio.get_running_loop().call_later(pause, self._sweep) if some else None
+
+    def _old(self, oldest: float) -> Iterator[tuple[dict[Connection, float], Connection]]:
+        """Those that have waited since then or longer; of each origin they come first."""
+        for waiting in self._waiting.values():
+            for connection, since in waiting.items():
+                if since > oldest:
+                    break
+                yield waiting, connection
+
 
 TOO_SILENT = 408
 """what some servers say on a connection before they close it because nobody asked for anything"""
@@ -49,7 +122,7 @@ class HttpTransport:
         self._idle = Idle() if idle is None else idle
         self._open: set[Connection] = set()
 
-    async def send(self, request: UpstreamRequest) -> Exchange:
+    async def send(self, request: UpstreamRequest) -> HttpExchange:
         """Send it; once more, on a new connection, if a pooled one turns out to be dead."""
         origin, target = split_url(request.url)
         if self._forwarded and not origin.tls:
@@ -75,7 +148,7 @@ class HttpTransport:
         # Let the event loop close the sockets.
         await asyncio.sleep(0)
 
-    def _checked(self, exchange: Exchange) -> Exchange:
+    def _checked(self, exchange: HttpExchange) -> HttpExchange:
         """An answer that the caller can have: its head has come, and is about what was asked for."""
         if exchange.error is not None and not exchange.status:
             raise copy(exchange.error)
@@ -115,7 +188,7 @@ class HttpTransport:
         self._idle.drop(origin, connection)
 
 
-def _was_over(exchange: Exchange) -> bool:
+def _was_over(exchange: HttpExchange) -> bool:
     """Tell whether the upstream had ended a connection that was used before, so that it has not seen this request.
 
     It closed it while we wrote, a keep-alive connection's usual end (RFC 9112 §9.3.1), or said that it closes because

@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 
 from trilogue.model import Audio, Json, Source, SourceKind
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields.reader import LooseFields
 
 
 def read_audio(value: Json, path: str) -> Audio | None:

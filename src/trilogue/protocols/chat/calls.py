@@ -7,14 +7,14 @@ object.
 from __future__ import annotations
 
 from trilogue.errors import UpstreamProtocolError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import CallKind, Json, ToolCall
 from trilogue.protocols.chat.reasoning import entries
 from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Kinds, sort_fields
-from trilogue.protocols.ids import safe_call_id
-from trilogue.protocols.jsontext import dump_text
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.content.ids import safe_call_id
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.stream.reply import Reply
 
 ARGUMENTS = {CallKind.FUNCTION: "arguments", CallKind.CUSTOM: "input"}
 CALL: Kinds = {"id": str, **dict.fromkeys(("type", "index", "custom", "function"), object)}

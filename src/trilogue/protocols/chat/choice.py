@@ -11,9 +11,9 @@ from trilogue.model import (
     ToolRef,
 )
 from trilogue.protocols.chat.wire import CALL_KINDS
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields.reader import Fields
 
 # Mistral says "any" where OpenAI says "required".
 _MODES = {
@@ -82,7 +82,7 @@ def _reference(value: Json, path: str) -> ToolRef:
     return ToolRef(name=name, kind=CALL_KINDS[kind], path=path, extras=fields.rest())
 
 
-def encode_choice(choice: ToolChoice, offered: bool, out: Outgoing) -> dict[str, Json]:
+def encode_choice(choice: ToolChoice, offered: bool, out: EncodingContext) -> dict[str, Json]:
     """`tool_choice`; other servers than OpenAI's take none without tools. `offered`: there are some."""
     if not offered and not out.native:
         if choice.mode not in (ChoiceMode.AUTO, ChoiceMode.NONE):
@@ -99,7 +99,7 @@ def encode_choice(choice: ToolChoice, offered: bool, out: Outgoing) -> dict[str,
     return {"tool_choice": wire}
 
 
-def _encode_allowed(choice: ToolChoice, out: Outgoing) -> Json:
+def _encode_allowed(choice: ToolChoice, out: EncodingContext) -> Json:
     mode = _MODE_NAMES.get(choice.allowed_mode, "auto")
     if not (out.native or out.profile.openai_fields):
         return mode
@@ -110,7 +110,7 @@ def _encode_allowed(choice: ToolChoice, out: Outgoing) -> Json:
     return allowed
 
 
-def _encode_reference(ref: ToolRef, out: Outgoing) -> dict[str, Json] | None:
+def _encode_reference(ref: ToolRef, out: EncodingContext) -> dict[str, Json] | None:
     if ref.hosted is not None:
         return ref.native if out.native else None
     wire: dict[str, Json] = {"type": ref.kind.value, ref.kind.value: {"name": ref.name}}

@@ -18,11 +18,11 @@ from trilogue.model import (
     Tier,
 )
 from trilogue.protocols.chat.wire import MAX_USER_LENGTH, NEAREST_TIER, TIERS
-from trilogue.protocols.fields import Fields, Readers
-from trilogue.protocols.ids import short_user
-from trilogue.protocols.openai_cache import lose_lifetime
-from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import short_user
+from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.openai.cache import lose_lifetime
+from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 
 Paths = dict[str, str]
 
@@ -66,7 +66,7 @@ _SAMPLING: Readers = {
 SAMPLING_FIELDS = ("max_completion_tokens", "max_tokens", *_SAMPLING)
 
 
-def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_sampling(request: Request, out: EncodingContext) -> dict[str, Json]:
     """The same fields back, under the names that the upstream takes."""
     sampling = request.sampling
     body: dict[str, Json] = {}
@@ -96,7 +96,7 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     return body
 
 
-def _fit_sampling(request: Request, body: dict[str, Json], out: Outgoing) -> None:
+def _fit_sampling(request: Request, body: dict[str, Json], out: EncodingContext) -> None:
     """What the upstream does not take is refused, or dropped and declared."""
     sampling = request.sampling
     if sampling.max_tokens is not None and sampling.max_tokens < 1:
@@ -134,7 +134,7 @@ def decode_format(fields: Fields, _: Paths) -> OutputFormat | None:
     return result
 
 
-def encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
+def encode_format(form: OutputFormat, out: EncodingContext) -> dict[str, Json]:
     """`response_format`, with a name where Messages has none."""
     body: dict[str, Json] = {"type": FORMAT_NAMES[form.kind]}
     if form.kind is FormatKind.SCHEMA:
@@ -165,7 +165,7 @@ def decode_caching(fields: Fields, paths: Paths) -> Caching | None:
     return Caching(key=key, options=options, retention=retention)
 
 
-def encode_caching(caching: Caching, request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_caching(caching: Caching, request: Request, out: EncodingContext) -> dict[str, Json]:
     """The same back. Automatic caching is the default here; options of Responses alone are dropped."""
     lose_lifetime(request, out.ledger)
     known = out.native or out.profile.openai_fields
@@ -180,7 +180,7 @@ def encode_caching(caching: Caching, request: Request, out: Outgoing) -> dict[st
     return body
 
 
-def _cache_options(options: dict[str, Json], out: Outgoing) -> dict[str, Json]:
+def _cache_options(options: dict[str, Json], out: EncodingContext) -> dict[str, Json]:
     """Chat has one lifetime, and neither prewarming nor diagnosis."""
     kept = {name: value for name, value in options.items() if (name == "mode" or (name, value) == ("ttl", "30m"))}
     for name in options.keys() - kept.keys():
@@ -188,7 +188,7 @@ def _cache_options(options: dict[str, Json], out: Outgoing) -> dict[str, Json]:
     return kept
 
 
-def set_or_lose(body: dict[str, Json], name: str, value: Json, known: bool, out: Outgoing, loss: str) -> None:
+def set_or_lose(body: dict[str, Json], name: str, value: Json, known: bool, out: EncodingContext, loss: str) -> None:
     """Write a field that the upstream knows; declare one that it does not."""
     if known:
         body[name] = value
@@ -205,7 +205,7 @@ def decode_tier(fields: Fields) -> Tier | None:
     return tier
 
 
-def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_tier(tier: Tier, request: Request, out: EncodingContext) -> dict[str, Json]:
     """The tier, or the nearest that Chat has."""
     path = request.where("tier")
     if not (out.native or out.profile.openai_fields):
@@ -218,7 +218,7 @@ def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
     return {"service_tier": tier.value}
 
 
-def encode_identity(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_identity(request: Request, out: EncodingContext) -> dict[str, Json]:
     """Who is asking, and what the provider should remember of it."""
     body: dict[str, Json] = {}
     known = out.native or out.profile.openai_fields
@@ -253,5 +253,5 @@ def decode_user(fields: Fields, paths: Paths) -> str | None:
     return fields.text("user")
 
 
-def _user(user: str, request: Request, out: Outgoing) -> str:
+def _user(user: str, request: Request, out: EncodingContext) -> str:
     return user if out.native else short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)

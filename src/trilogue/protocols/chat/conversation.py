@@ -34,16 +34,16 @@ from trilogue.model import (
 from trilogue.protocols.chat.encode_content import encode_block, encode_content, mark_part
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.ids import is_minted, safe_call_id
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.wording import tool_error
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import is_minted, safe_call_id
+from trilogue.protocols.content.parts import tool_error
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 
 _B = TypeVar("_B", bound=Block)
 
 
-def encode_turns(request: Request, out: Outgoing) -> list[dict[str, Json]]:
+def encode_turns(request: Request, out: EncodingContext) -> list[dict[str, Json]]:
     """The `messages` of a request."""
     if out.native:
         return [_native_message(turn, out) for turn in request.turns]
@@ -51,13 +51,13 @@ def encode_turns(request: Request, out: Outgoing) -> list[dict[str, Json]]:
         raise Unsupported(
             request.turns[-1].path, "Chat Completions does not continue an assistant message", code="prefill"
         )
-    conversation = Conversation(out)
+    conversation = ChatConversation(out)
     for turn in request.turns:
         conversation.add(turn)
     return conversation.end()
 
 
-def _native_message(turn: Turn, out: Outgoing) -> dict[str, Json]:
+def _native_message(turn: Turn, out: EncodingContext) -> dict[str, Json]:
     if turn.role is Role.TOOL:
         return _native_result(turn, out)
     message: dict[str, Json] = {"role": turn.role.value}
@@ -71,7 +71,7 @@ def _native_message(turn: Turn, out: Outgoing) -> dict[str, Json]:
     return message
 
 
-def _native_result(turn: Turn, out: Outgoing) -> dict[str, Json]:
+def _native_result(turn: Turn, out: EncodingContext) -> dict[str, Json]:
     message: dict[str, Json] = {"role": "tool"}
     for result in _of(ToolResult, turn.blocks):
         message["tool_call_id"] = result.call_id
@@ -82,7 +82,7 @@ def _native_result(turn: Turn, out: Outgoing) -> dict[str, Json]:
     return message
 
 
-def _native_assistant(turn: Turn, message: dict[str, Json], out: Outgoing) -> None:
+def _native_assistant(turn: Turn, message: dict[str, Json], out: EncodingContext) -> None:
     calls: list[Json] = []
     content: list[Block] = []
     for block in turn.blocks:
@@ -130,10 +130,10 @@ def _of(kind: type[_B], blocks: Iterable[Block]) -> list[_B]:
 _ROLES = {**{role: role.value for role in Role}, Role.TOOL: "user"}
 
 
-class Conversation:
+class ChatConversation:
     """Regroups turns into messages."""
 
-    def __init__(self, out: Outgoing) -> None:
+    def __init__(self, out: EncodingContext) -> None:
         self._out = out
         self._messages: list[dict[str, Json]] = []
         self._assistant: list[Turn] = []
@@ -267,7 +267,7 @@ def _is_media(block: Block) -> bool:
     return isinstance(block, Image | Audio)
 
 
-def _text_content(parts: list[dict[str, Json]], out: Outgoing, separator: str) -> str | list[dict[str, Json]]:
+def _text_content(parts: list[dict[str, Json]], out: EncodingContext, separator: str) -> str | list[dict[str, Json]]:
     """Parts of text as a string where that says the same, or where the server takes nothing else."""
     if len(parts) == 1 and len(parts[0]) == 2:
         return str(parts[0]["text"])
@@ -287,7 +287,7 @@ class _Said(Struct):
     """of calls, by their place"""
 
 
-def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | None:
+def _assistant_message(blocks: list[Block], out: EncodingContext) -> dict[str, Json] | None:
     """One message for all that the assistant said in a row; None if nothing of it can be said here."""
     said = _by_kind(blocks, out)
     if not (said.texts or said.refusals or said.calls):
@@ -306,7 +306,7 @@ def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | 
     return message
 
 
-def _by_kind(blocks: list[Block], out: Outgoing) -> _Said:
+def _by_kind(blocks: list[Block], out: EncodingContext) -> _Said:
     said = _Said([], [], [], [], {})
     for block in blocks:
         if type(block) is ToolCall:
@@ -328,14 +328,14 @@ def _by_kind(blocks: list[Block], out: Outgoing) -> _Said:
     return said
 
 
-def _declare_unsent(reasoning: list[Reasoning], out: Outgoing) -> None:
+def _declare_unsent(reasoning: list[Reasoning], out: EncodingContext) -> None:
     """Declare reasoning that is not sent. The raw words of a Chat upstream are none: it does not take them back."""
     for block in reasoning:
         if not block.raw or block.summary or (block.id is not None and not is_minted(block.id)):
             out.ledger.add("reasoning.foreign_dropped", block.path)
 
 
-def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: Outgoing) -> None:
+def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: EncodingContext) -> None:
     """Put on the calls what their maker signed them with. Of parallel calls Gemini signs the first."""
     if out.profile.call_signatures:
         signatures.setdefault(0, NO_SIGNATURE)
@@ -344,14 +344,16 @@ def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: Outgoin
             call.update(signature_field(signatures[position]))
 
 
-def _assistant_text(texts: list[dict[str, Json]], blocks: list[Block], out: Outgoing) -> str | list[dict[str, Json]]:
+def _assistant_text(
+    texts: list[dict[str, Json]], blocks: list[Block], out: EncodingContext
+) -> str | list[dict[str, Json]]:
     content = _text_content(texts, out, "")
     if len(texts) > 1 and isinstance(content, str):
         out.ledger.add("text.blocks_joined", _of(Text, blocks)[0].path)
     return content
 
 
-def _foreign_call(call: ToolCall, out: Outgoing) -> dict[str, Json]:
+def _foreign_call(call: ToolCall, out: EncodingContext) -> dict[str, Json]:
     if call.cache is not None:
         out.ledger.add("cache.mark", call.path)
     call_id = safe_call_id(call.id, MAX_CALL_ID)
@@ -359,7 +361,7 @@ def _foreign_call(call: ToolCall, out: Outgoing) -> dict[str, Json]:
     return _call(call, call_id, arguments)
 
 
-def _reasoning(blocks: list[Reasoning], calls: bool, out: Outgoing) -> dict[str, Json]:
+def _reasoning(blocks: list[Reasoning], calls: bool, out: EncodingContext) -> dict[str, Json]:
     """Earlier reasoning, for upstreams that want it back: their own values, and words where they have a field."""
     fields: dict[str, Json] = {}
     details = [entry for block in blocks if block.opaque is not None for entry in details_of(block.opaque)]

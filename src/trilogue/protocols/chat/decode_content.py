@@ -24,9 +24,9 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.chat.wire import CACHE_CONTROL_TTLS, REASONING_PART
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.media import data_source, sniffed_type
-from trilogue.protocols.openai_cache import read_breakpoint
+from trilogue.protocols.content.parts import data_source, sniffed_type
+from trilogue.protocols.fields.reader import Fields
+from trilogue.protocols.openai.cache import read_breakpoint
 
 PLAIN_TEXT = {"type", "text"}
 

@@ -45,9 +45,8 @@ from trilogue.protocols.chat.decode_tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.reasoning import read_reasoning
 from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.settings import Settings, field
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Fields, FieldTable, field
 
 _PLAIN_MESSAGE = {"role", "content"}
 _PLAIN_ASSISTANT = {"role", "content", "tool_calls"}
@@ -92,7 +91,7 @@ def _stream(fields: Fields, _: Paths) -> bool:
     return fields.flag("stream") or False
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         "tools": (decode_tools, TOOL_FIELDS),
         "tool_choice": (decode_choice, CHOICE_FIELDS),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     Citation,
@@ -32,9 +33,8 @@ from trilogue.protocols.chat.errors import MARKS, decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, TIERS
-from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
 
 
 def decode_response(body: dict[str, Json]) -> Response:

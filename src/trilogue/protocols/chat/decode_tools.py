@@ -12,8 +12,8 @@ from trilogue.errors import BadRequest
 from trilogue.model import CustomTool, Extras, FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.chat.decode_content import read_cache
 from trilogue.protocols.chat.wire import CALL_KINDS, WEB_SEARCH
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.location import read_location
+from trilogue.protocols.content.parts import read_location
+from trilogue.protocols.fields.reader import Fields, LooseFields
 
 TOOL_FIELDS = ("tools", "functions", WEB_SEARCH)
 

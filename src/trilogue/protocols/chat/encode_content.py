@@ -26,15 +26,14 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.decode_content import PLAIN_TEXT
 from trilogue.protocols.chat.wire import REASONING_PART
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.media import PDF, data_url
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.openai_cache import write_breakpoint
-from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.wording import document_head, native_part, search_result_text
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.parts import PDF, data_url, document_head, native_part, search_result_text
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
+from trilogue.protocols.openai.cache import write_breakpoint
 
 
-def encode_content(blocks: Sequence[Block], plain: bool, out: Outgoing) -> str | list[Json]:
+def encode_content(blocks: Sequence[Block], plain: bool, out: EncodingContext) -> str | list[Json]:
     """The `content` of a message: a string where that says the same, else an array of parts."""
     if len(blocks) == 1 and (plain or not out.native):
         only = blocks[0]
@@ -52,7 +51,7 @@ def encode_content(blocks: Sequence[Block], plain: bool, out: Outgoing) -> str |
     return "\n\n".join(texts)
 
 
-def encode_block(block: Block, out: Outgoing) -> list[dict[str, Json]]:
+def encode_block(block: Block, out: EncodingContext) -> list[dict[str, Json]]:
     """The content parts for one block; none if it has no form here, which is then declared."""
     writer = _WRITERS.get(type(block))
     if writer is None:
@@ -61,7 +60,7 @@ def encode_block(block: Block, out: Outgoing) -> list[dict[str, Json]]:
     return writer(block, out)
 
 
-def _write_text(block: Text, out: Outgoing) -> list[dict[str, Json]]:
+def _write_text(block: Text, out: EncodingContext) -> list[dict[str, Json]]:
     if block.citations:
         out.ledger.add("citation.dropped", block.path)
     if not block.text and not out.native:
@@ -70,18 +69,18 @@ def _write_text(block: Text, out: Outgoing) -> list[dict[str, Json]]:
     return [mark_part({"type": "text", "text": block.text}, block, out)]
 
 
-def _write_refusal(block: Refusal, out: Outgoing) -> list[dict[str, Json]]:
+def _write_refusal(block: Refusal, out: EncodingContext) -> list[dict[str, Json]]:
     return [mark_part({"type": "refusal", "refusal": block.text}, block, out)]
 
 
-def _write_image(block: Image, out: Outgoing) -> list[dict[str, Json]]:
+def _write_image(block: Image, out: EncodingContext) -> list[dict[str, Json]]:
     image: dict[str, Json] = {"url": _image_url(block.source, block.path)}
     if block.detail is not None:
         image["detail"] = block.detail
     return [mark_part({"type": "image_url", "image_url": image}, block, out)]
 
 
-def _write_audio(block: Audio, out: Outgoing) -> list[dict[str, Json]]:
+def _write_audio(block: Audio, out: EncodingContext) -> list[dict[str, Json]]:
     if block.source is None or block.source.kind is not SourceKind.DATA:
         raise Unsupported(block.path, "sound must be given as data")
     audio = {"data": block.source.value}
@@ -90,7 +89,7 @@ def _write_audio(block: Audio, out: Outgoing) -> list[dict[str, Json]]:
     return [mark_part({"type": "input_audio", "input_audio": audio}, block, out)]
 
 
-def _write_document(block: Document, out: Outgoing) -> list[dict[str, Json]]:
+def _write_document(block: Document, out: EncodingContext) -> list[dict[str, Json]]:
     if block.citations:
         out.ledger.add("param.dropped", f"{block.path}.citations")
     if block.source is None or block.source.kind is SourceKind.TEXT:
@@ -106,7 +105,7 @@ def _write_document(block: Document, out: Outgoing) -> list[dict[str, Json]]:
     return parts
 
 
-def _document_text(block: Document, out: Outgoing) -> list[dict[str, Json]]:
+def _document_text(block: Document, out: EncodingContext) -> list[dict[str, Json]]:
     """A document of text, or of parts: said in words, its pictures kept as pictures."""
     out.ledger.add("document.as_text", block.path)
     head = document_head(block)
@@ -119,12 +118,12 @@ def _document_text(block: Document, out: Outgoing) -> list[dict[str, Json]]:
     return parts
 
 
-def _write_search_result(block: SearchResult, out: Outgoing) -> list[dict[str, Json]]:
+def _write_search_result(block: SearchResult, out: EncodingContext) -> list[dict[str, Json]]:
     out.ledger.add("search_result.as_text", block.path)
     return [mark_part({"type": "text", "text": search_result_text(block)}, block, out)]
 
 
-def _write_reasoning(block: Reasoning, out: Outgoing) -> list[dict[str, Json]]:
+def _write_reasoning(block: Reasoning, out: EncodingContext) -> list[dict[str, Json]]:
     """Only a part of its own protocol is a part here; everything else goes beside the content."""
     part = (block.extras or {}).get(REASONING_PART)
     if out.native and part is not None:
@@ -133,7 +132,7 @@ def _write_reasoning(block: Reasoning, out: Outgoing) -> list[dict[str, Json]]:
     return []
 
 
-def _write_native(block: Native, out: Outgoing) -> list[dict[str, Json]]:
+def _write_native(block: Native, out: EncodingContext) -> list[dict[str, Json]]:
     if out.native:
         return [block.data]
     # Only the results of tools still hold blocks of other protocols.
@@ -161,7 +160,7 @@ def _image_url(source: Source, path: str) -> str:
     raise Unsupported(path, "an image must be a link or data")
 
 
-def _file(source: Source, path: str, out: Outgoing) -> dict[str, Json]:
+def _file(source: Source, path: str, out: EncodingContext) -> dict[str, Json]:
     if source.kind is SourceKind.FILE_ID:
         if out.source is Protocol.MESSAGES:
             raise Unsupported(path, "a file id belongs to the provider that gave it")
@@ -173,7 +172,7 @@ def _file(source: Source, path: str, out: Outgoing) -> dict[str, Json]:
     return {"file_data": source.value}
 
 
-def mark_part(part: dict[str, Json], block: Block, out: Outgoing) -> dict[str, Json]:
+def mark_part(part: dict[str, Json], block: Block, out: EncodingContext) -> dict[str, Json]:
     """Add what all parts share: the cache mark and, in its own protocol, the extras."""
     extras = (block.extras if out.native else None) or {}
     if block.cache is not None:
@@ -189,7 +188,7 @@ def mark_part(part: dict[str, Json], block: Block, out: Outgoing) -> dict[str, J
     return part
 
 
-def lose_mark(block: Block, out: Outgoing) -> None:
+def lose_mark(block: Block, out: EncodingContext) -> None:
     """The block of a mark is not written, or the server takes no marks."""
     if block.cache is not None:
         out.ledger.add("cache.mark", block.path)

@@ -19,15 +19,14 @@ from trilogue.protocols.chat.conversation import encode_turns
 from trilogue.protocols.chat.encode_tools import encode_tools
 from trilogue.protocols.chat.thinking import encode_thinking
 from trilogue.protocols.chat.wire import NESTED, PROTOCOL
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
-from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     if not out.native:
         request = fit_request(request, out, PROTOCOL)
     body: dict[str, Json] = {"model": target.model, "messages": encode_turns(request, out)}
@@ -51,7 +50,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     return body
 
 
-def _stream(request: Request, out: Outgoing) -> dict[str, Json]:
+def _stream(request: Request, out: EncodingContext) -> dict[str, Json]:
     """Usage is always asked for: the other protocols always give it."""
     usage = request.include_usage if out.native else (out.profile.stream_usage and request.stream) or None
     obfuscation = request.obfuscation if out.native or out.profile.openai_fields else None

@@ -24,14 +24,14 @@ from trilogue.model import (
     Tier,
     ToolCall,
 )
-from trilogue.protocols import openai_moderation
 from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import encode_call
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import NEAREST_TIER, PROTOCOL
-from trilogue.protocols.ids import mint
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.openai import moderation as openai_moderation
+from trilogue.protocols.stream.reply import Reply
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:

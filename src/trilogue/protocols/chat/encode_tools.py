@@ -8,13 +8,13 @@ from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, CustomTool, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
 from trilogue.protocols.chat.choice import encode_choice
 from trilogue.protocols.chat.wire import WEB_SEARCH
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.location import write_location
-from trilogue.protocols.openai_schema import fits_strict, parameters_of
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.parts import write_location
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.schema import fits_strict, parameters_of
 
 
-def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_tools(request: Request, out: EncodingContext) -> dict[str, Json]:
     """The fields that offer tools: `tools`, `web_search_options`, `tool_choice`, `parallel_tool_calls`."""
     offered = _filtered(request, out)
     searches = [tool for tool in offered if type(tool) is HostedTool and _is_search(tool, out)]
@@ -34,12 +34,12 @@ def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
     return body
 
 
-def _is_search(tool: HostedTool, out: Outgoing) -> bool:
+def _is_search(tool: HostedTool, out: EncodingContext) -> bool:
     """Tell whether a tool is written as `web_search_options`; those of compatible servers stand among the tools."""
     return tool.kind is HostedKind.WEB_SEARCH and (not out.native or tool.type == WEB_SEARCH)
 
 
-def _filtered(request: Request, out: Outgoing) -> tuple[Tool, ...]:
+def _filtered(request: Request, out: EncodingContext) -> tuple[Tool, ...]:
     """Servers that do not know `allowed_tools` are only told of the tools that are allowed."""
     choice = request.tool_choice
     if choice is None or choice.mode is not ChoiceMode.ALLOWED or out.native or out.profile.openai_fields:
@@ -51,7 +51,7 @@ def _filtered(request: Request, out: Outgoing) -> tuple[Tool, ...]:
     )
 
 
-def _encode_tool(tool: Tool, out: Outgoing) -> dict[str, Json] | None:
+def _encode_tool(tool: Tool, out: EncodingContext) -> dict[str, Json] | None:
     if isinstance(tool, HostedTool):
         if _is_search(tool, out):
             return None
@@ -64,7 +64,7 @@ def _encode_tool(tool: Tool, out: Outgoing) -> dict[str, Json] | None:
     return _ENCODERS[type(tool)](tool, out)
 
 
-def _declare(tool: Tool, out: Outgoing) -> None:
+def _declare(tool: Tool, out: EncodingContext) -> None:
     """The marks on a tool that Chat has no name for."""
     if tool.cache is not None:
         out.ledger.add("cache.tool_mark", tool.path)
@@ -74,7 +74,7 @@ def _declare(tool: Tool, out: Outgoing) -> None:
         out.ledger.add("tool.timing", tool.path)
 
 
-def _encode_function(tool: FunctionTool, out: Outgoing) -> dict[str, Json]:
+def _encode_function(tool: FunctionTool, out: EncodingContext) -> dict[str, Json]:
     function: dict[str, Json] = {"name": tool.name}
     if tool.description is not None:
         function["description"] = tool.description
@@ -86,7 +86,7 @@ def _encode_function(tool: FunctionTool, out: Outgoing) -> dict[str, Json]:
     return _with_extras({"type": "function", "function": function}, tool, out)
 
 
-def _strict(tool: FunctionTool, out: Outgoing) -> bool | None:
+def _strict(tool: FunctionTool, out: EncodingContext) -> bool | None:
     """False is the default here and not written. Responses' default is to try, which Chat cannot say."""
     if tool.strict is None and out.source is Protocol.RESPONSES:
         out.ledger.add("tool.strict_default", tool.path)
@@ -98,7 +98,7 @@ def _strict(tool: FunctionTool, out: Outgoing) -> bool | None:
     return None
 
 
-def _encode_custom(tool: CustomTool, out: Outgoing) -> dict[str, Json]:
+def _encode_custom(tool: CustomTool, out: EncodingContext) -> dict[str, Json]:
     custom: dict[str, Json] = {"name": tool.name}
     if tool.description is not None:
         custom["description"] = tool.description
@@ -108,7 +108,7 @@ def _encode_custom(tool: CustomTool, out: Outgoing) -> dict[str, Json]:
     return _with_extras({"type": "custom", "custom": custom}, tool, out)
 
 
-def _with_extras(wire: dict[str, Json], tool: Tool, out: Outgoing) -> dict[str, Json]:
+def _with_extras(wire: dict[str, Json], tool: Tool, out: EncodingContext) -> dict[str, Json]:
     if out.native and tool.extras:
         restore_extras(wire, tool.extras)
     return wire
@@ -120,7 +120,7 @@ _ENCODERS: dict[type[Tool], Callable[..., dict[str, Json]]] = {
 }
 
 
-def _encode_search(tool: HostedTool, others: bool, out: Outgoing) -> dict[str, Json]:
+def _encode_search(tool: HostedTool, others: bool, out: EncodingContext) -> dict[str, Json]:
     if out.native:
         return {WEB_SEARCH: tool.native}
     if not out.profile.web_search:

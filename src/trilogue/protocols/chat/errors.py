@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from trilogue.model import Failure, Json
 from trilogue.protocols.chat.wire import PROTOCOL
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.openai_errors import has_verdict, read_error, read_failure, write_error, write_failure
+from trilogue.protocols.openai.errors import has_verdict, read_error, read_failure, write_error, write_failure
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
+from trilogue.jsontext.text import dump_text, parse
 from trilogue.model import PART_BREAK, SEAL_PREFIX, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.jsontext import dump_text, parse
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.stream.reply import Reply
 
 REASONING_TEXTS = ("reasoning_content", "reasoning", "thinking")
 _SPELLINGS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")

@@ -14,8 +14,8 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.controls import Paths
 from trilogue.protocols.chat.wire import EFFORTS
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields, LooseFields
 
 _Read = tuple[Thinking | None, Fields | None]
 """what a spelling means, and what is left of its object; None if it means nothing"""
@@ -100,7 +100,7 @@ _THINKING_READERS: dict[str, Callable[[Json], _Read]] = {
 THINKING_FIELDS = tuple(_THINKING_READERS)
 
 
-def encode_thinking(thinking: Thinking, request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_thinking(thinking: Thinking, request: Request, out: EncodingContext) -> dict[str, Json]:
     """Reasoning controls: in their own spelling, or as `reasoning_effort` and the switch that some servers have."""
     if out.native:
         # Settings that a request did not have itself have no name of their own in it.

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from trilogue.errors import UpstreamFailure
 from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
-from trilogue.protocols.extras import add_extras
-from trilogue.protocols.reply import Reply, declare_doubts
+from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
 """where servers put cached tokens, besides prompt_tokens_details.cached_tokens"""

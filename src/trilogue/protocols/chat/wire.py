@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from trilogue.model import CallKind, Effort, Json, Protocol, Role, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, refuse
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicy, refuse
 
 PROTOCOL = Protocol.CHAT
 
@@ -81,19 +81,19 @@ FATES = {
     # Messages, parts, calls and tools. Marks, reasoning and file formats are carried by the block itself.
     REASONING_FIELDS: SILENT,
     REASONING_PART: SILENT,
-    "reasoning_content": Fate(harmless=("", " ")),
+    "reasoning_content": FieldPolicy(harmless=("", " ")),
     "video_url": refuse("only some Chat Completions servers take video"),
     "input_audio": refuse("only Chat Completions takes sound"),
     "cache_control": SILENT,
-    "user_location": Fate(loss="web_search.params"),
+    "user_location": FieldPolicy(loss="web_search.params"),
     "index": SILENT,
-    "annotations": Fate(loss="citation.dropped", harmless=([],)),
+    "annotations": FieldPolicy(loss="citation.dropped", harmless=([],)),
     "prefix": refuse("the target does not continue an assistant message", False),
 }
 
 RESPONSE_FATES = {
-    "choices": Fate(loss="choices.dropped"),
-    "message": Fate(loss="resp.meta", place="choices[0].message"),
+    "choices": FieldPolicy(loss="choices.dropped"),
+    "message": FieldPolicy(loss="resp.meta", place="choices[0].message"),
     # Encoders write it, or declare it.
     "moderation": SILENT,
     # Gemini's signature of a call, which goes to other protocols as reasoning before it.
@@ -110,8 +110,10 @@ RESPONSE_FATES = {
     "stop_reason": SILENT,
     "native_finish_reason": SILENT,
     "finish_details": SILENT,
-    "role": Fate(loss="resp.meta", harmless=("assistant",)),
-    "logprobs": Fate(loss="logprobs.dropped", harmless=({}, {"content": None}, {"content": None, "refusal": None})),
+    "role": FieldPolicy(loss="resp.meta", harmless=("assistant",)),
+    "logprobs": FieldPolicy(
+        loss="logprobs.dropped", harmless=({}, {"content": None}, {"content": None, "refusal": None})
+    ),
     # Figures of usage. Text is what the others leave of the sum.
     **dict.fromkeys(
         (
@@ -121,7 +123,7 @@ RESPONSE_FATES = {
             "completion_tokens_details.accepted_prediction_tokens",
             "completion_tokens_details.rejected_prediction_tokens",
         ),
-        Fate(loss="usage.detail", harmless=(0,)),
+        FieldPolicy(loss="usage.detail", harmless=(0,)),
     ),
 }
 
@@ -173,7 +175,7 @@ class CallDelta(Struct, gc=False, forbid_unknown_fields=True):
     function: FunctionDelta | None = None
 
 
-class Delta(Struct, gc=False, forbid_unknown_fields=True):
+class WireDelta(Struct, gc=False, forbid_unknown_fields=True):
     """What a chunk adds that has text or arguments and nothing else; any other is read as a dict."""
 
     content: str | None = None
@@ -189,10 +191,10 @@ class Delta(Struct, gc=False, forbid_unknown_fields=True):
     annotations: None = None
 
 
-class Choice(Struct, gc=False, forbid_unknown_fields=True):
+class WireChoice(Struct, gc=False, forbid_unknown_fields=True):
     """A choice that goes on."""
 
-    delta: Delta
+    delta: WireDelta
     index: int = 0
     finish_reason: None = None
     native_finish_reason: None = None
@@ -204,7 +206,7 @@ class Choice(Struct, gc=False, forbid_unknown_fields=True):
 class Chunk(Struct, gc=False, forbid_unknown_fields=True):
     """A chunk that says nothing beside its choices, or only what servers say in every chunk alike."""
 
-    choices: list[Choice]
+    choices: list[WireChoice]
     id: Json = None
     object: Literal["chat.completion.chunk"] | None = None
     created: Json = None

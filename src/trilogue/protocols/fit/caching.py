@@ -7,13 +7,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from trilogue.model import Caching, Protocol, Request, Tier
-from trilogue.protocols.ids import digest
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import digest
 
 MAX_KEY = 64
 
 
-def fit_caching(request: Request, out: Outgoing, target: Protocol) -> Request:
+def fit_caching(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Return the request with the cache settings and the tier that the model takes. Marks are part of the content."""
     changes: dict[str, Any] = {}
     if request.caching is not None:
@@ -29,14 +29,14 @@ def fit_caching(request: Request, out: Outgoing, target: Protocol) -> Request:
     return replace(request, **changes) if changes else request
 
 
-def _with_short_key(caching: Caching, request: Request, out: Outgoing) -> Caching:
+def _with_short_key(caching: Caching, request: Request, out: EncodingContext) -> Caching:
     if caching.key is None or len(caching.key) <= MAX_KEY:
         return caching
     out.ledger.add("cache.key_hashed", request.where("cache_key"))
     return replace(caching, key=digest(caching.key, MAX_KEY // 2))
 
 
-def _fitted(caching: Caching, request: Request, out: Outgoing) -> Caching:
+def _fitted(caching: Caching, request: Request, out: EncodingContext) -> Caching:
     if caching.retention is not None and not out.profile.cache_retention:
         out.ledger.add("cache.options", request.where("cache_retention"))
         caching = replace(caching, retention=None)
@@ -49,7 +49,7 @@ def _fitted(caching: Caching, request: Request, out: Outgoing) -> Caching:
     return caching
 
 
-def fit_identity(request: Request, out: Outgoing) -> Request:
+def fit_identity(request: Request, out: EncodingContext) -> Request:
     """Return the request without an end user where the model takes none."""
     if out.profile.user:
         return request
@@ -60,7 +60,7 @@ def fit_identity(request: Request, out: Outgoing) -> Request:
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
-def fit_include(request: Request, out: Outgoing) -> Request:
+def fit_include(request: Request, out: EncodingContext) -> Request:
     """Return a Responses request that is passed through, without asking for reasoning that the model does not give."""
     profile = out.profile
     if _ENCRYPTED not in request.include or (profile.encrypted_reasoning and profile.reasons != "never"):
@@ -81,7 +81,7 @@ _ONLY_OPENAI = {
 """settings that compatible servers do not know, and what leaving them out is called"""
 
 
-def fit_compatible(request: Request, out: Outgoing) -> Request:
+def fit_compatible(request: Request, out: EncodingContext) -> Request:
     """Return a Chat request that is passed through, without what only OpenAI's servers and some others know."""
     changes: dict[str, Any] = {}
     if not out.profile.openai_fields:

@@ -28,16 +28,16 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.profiles import Profile
-from trilogue.protocols.ids import digest
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import digest
 
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
-_Change = Callable[[Turn, bool, Outgoing], Turn]
+_Change = Callable[[Turn, bool, EncodingContext], Turn]
 """a turn, and whether it is what the user says now"""
 
 
-def fit_content(request: Request, out: Outgoing) -> Request:
+def fit_content(request: Request, out: EncodingContext) -> Request:
     """Return the request with turns that the model takes."""
     turns = request.turns
     if not out.profile.prefill and turns and turns[-1].role is Role.ASSISTANT:
@@ -50,7 +50,7 @@ def fit_content(request: Request, out: Outgoing) -> Request:
     return _changed(request, changes, out)
 
 
-def _changed(request: Request, changes: tuple[_Change, ...], out: Outgoing) -> Request:
+def _changed(request: Request, changes: tuple[_Change, ...], out: EncodingContext) -> Request:
     turns = request.turns
     last = max((place for place, turn in enumerate(turns) if turn.role is Role.ASSISTANT), default=-1)
     fitted = list(turns)
@@ -68,7 +68,7 @@ def _is_text(turns: tuple[Turn, ...]) -> bool:
     return all(type(block) is Text for turn in turns for block in turn.blocks)
 
 
-def _ended_by_user(request: Request, out: Outgoing) -> Request:
+def _ended_by_user(request: Request, out: EncodingContext) -> Request:
     """Return a request in which the user, or a tool, has the last word. Prompts at the end are said by the user."""
     turns = request.turns
     end = len(turns)
@@ -114,14 +114,14 @@ def _with_blocks(turn: Turn, blocks: list[Block]) -> Turn:
     return turn if all(map(is_, blocks, turn.blocks)) else replace(turn, blocks=tuple(blocks))
 
 
-def _media(turn: Turn, now: bool, out: Outgoing) -> Turn:
+def _media(turn: Turn, now: bool, out: EncodingContext) -> Turn:
     """What the user shows now must be seen; what was shown earlier, or came from a tool, becomes a note."""
     # Agents put what their tools have read beside the results.
     asks = now and turn.role is Role.USER and not any(type(block) is ToolResult for block in turn.blocks)
     return _with_blocks(turn, [_seen(block, asks, out) for block in turn.blocks])
 
 
-def _seen(block: Block, now: bool, out: Outgoing) -> Block:
+def _seen(block: Block, now: bool, out: EncodingContext) -> Block:
     if type(block) is ToolResult:
         content = tuple(_seen(part, False, out) for part in block.content)
         return block if all(map(is_, content, block.content)) else replace(block, content=content)
@@ -150,7 +150,7 @@ def _fault(block: Block, profile: Profile) -> str | None:
     return None
 
 
-def _call_ids(turn: Turn, _: bool, __: Outgoing) -> Turn:
+def _call_ids(turn: Turn, _: bool, __: EncodingContext) -> Turn:
     return _with_blocks(turn, [_with_short_id(block) for block in turn.blocks])
 
 
@@ -163,7 +163,7 @@ def _with_short_id(block: Block) -> Block:
     return block
 
 
-def _unnamed(turn: Turn, _: bool, out: Outgoing) -> Turn:
+def _unnamed(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     if turn.name is not None:
         out.ledger.add("message.name", turn.path)
         turn = replace(turn, name=None)
@@ -174,11 +174,11 @@ def _unnamed(turn: Turn, _: bool, out: Outgoing) -> Turn:
     return _with_blocks(turn, blocks)
 
 
-def _unmarked(turn: Turn, _: bool, out: Outgoing) -> Turn:
+def _unmarked(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     return _with_blocks(turn, [_unmarked_block(block, out) for block in turn.blocks])
 
 
-def _unmarked_block(block: Block, out: Outgoing) -> Block:
+def _unmarked_block(block: Block, out: EncodingContext) -> Block:
     if type(block) is ToolResult:
         content = tuple(_unmarked_block(part, out) for part in block.content)
         block = block if all(map(is_, content, block.content)) else replace(block, content=content)
@@ -186,11 +186,11 @@ def _unmarked_block(block: Block, out: Outgoing) -> Block:
     return unmarked
 
 
-def _unmarked_tool(tool: Any, out: Outgoing) -> Any:
+def _unmarked_tool(tool: Any, out: EncodingContext) -> Any:
     return _without_mark(tool, tool.path, out) if isinstance(tool, FunctionTool) else tool
 
 
-def _without_mark(marked: Any, path: str, out: Outgoing) -> Any:
+def _without_mark(marked: Any, path: str, out: EncodingContext) -> Any:
     if getattr(marked, "cache", None) is None:
         return marked
     out.ledger.add("cache.mark", path)
@@ -198,7 +198,7 @@ def _without_mark(marked: Any, path: str, out: Outgoing) -> Any:
     return replace(marked, cache=None, extras=extras or None)
 
 
-def _by_user(turn: Turn, _: bool, out: Outgoing) -> Turn:
+def _by_user(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     """Messages: a prompt in mid-conversation is said by the user, as Claude Code does for older models."""
     if turn.role is not Role.SYSTEM or turn.leading or out.source is not Protocol.MESSAGES:
         return turn
@@ -206,7 +206,7 @@ def _by_user(turn: Turn, _: bool, out: Outgoing) -> Turn:
     return replace(turn, role=Role.USER)
 
 
-def _without_words(turn: Turn, _: bool, out: Outgoing) -> Turn:
+def _without_words(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     """Chat: reasoning in its own field is what most vendors refuse."""
     if out.source is not Protocol.CHAT:
         return turn
@@ -217,7 +217,7 @@ def _without_words(turn: Turn, _: bool, out: Outgoing) -> Turn:
     return turn if len(kept) == len(turn.blocks) else replace(turn, blocks=tuple(kept))
 
 
-def _by_system(turn: Turn, _: bool, out: Outgoing) -> Turn:
+def _by_system(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     if turn.role is not Role.DEVELOPER:
         return turn
     out.ledger.add("role.developer_merged", turn.path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
+from trilogue.jsontext.text import dump_text
 from trilogue.model import FormatKind, OutputFormat, Protocol, Request, Role, Text, Turn
-from trilogue.protocols.fit.schemas import close_objects, strict_form
-from trilogue.protocols.jsontext import dump_text
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fit.tools import close_objects, strict_form
 
 _LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
 """what servers of Chat Completions call the output limit"""
@@ -17,7 +17,7 @@ _JSON = "Answer with one JSON object and nothing else."
 _BY_SCHEMA = "Answer with JSON that follows this JSON Schema, and nothing else:\n"
 
 
-def fit_limit(request: Request, out: Outgoing) -> Request:
+def fit_limit(request: Request, out: EncodingContext) -> Request:
     """Return the request with an output limit that the model can be given."""
     limit, profile = request.sampling.max_tokens, out.profile
     if limit is None:
@@ -39,7 +39,7 @@ def fit_limit(request: Request, out: Outgoing) -> Request:
     return replace(request, sampling=replace(request.sampling, max_tokens=fitted))
 
 
-def fit_verbosity(request: Request, out: Outgoing) -> Request:
+def fit_verbosity(request: Request, out: EncodingContext) -> Request:
     """Return the request without a verbosity that the model does not take."""
     if out.profile.verbosity:
         return request
@@ -48,7 +48,7 @@ def fit_verbosity(request: Request, out: Outgoing) -> Request:
     return replace(request, verbosity=None)
 
 
-def fit_format(request: Request, out: Outgoing, target: Protocol) -> Request:
+def fit_format(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Return the request with an output format that the model takes; what it does not take is asked for in words."""
     form, profile = request.format, out.profile
     if form is None or form.kind is FormatKind.TEXT:
@@ -71,7 +71,7 @@ def fit_format(request: Request, out: Outgoing, target: Protocol) -> Request:
     return request
 
 
-def _fit_schema(form: OutputFormat, request: Request, out: Outgoing) -> OutputFormat:
+def _fit_schema(form: OutputFormat, request: Request, out: EncodingContext) -> OutputFormat:
     path = form.path or request.where("format")
     if out.profile.closed_schemas and form.schema is not None:
         closed = close_objects(form.schema)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from trilogue.model import NO_SAMPLING, Protocol, Request
 from trilogue.profiles import Profile
+from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fit.caching import fit_caching, fit_compatible, fit_identity, fit_include
 from trilogue.protocols.fit.content import fit_content
 from trilogue.protocols.fit.output import fit_format, fit_limit, fit_verbosity
 from trilogue.protocols.fit.sampling import emulated_stops, fit_sampling, fit_stops
 from trilogue.protocols.fit.thinking import fit_thinking
 from trilogue.protocols.fit.tools import fit_tools
-from trilogue.protocols.outgoing import Outgoing
 
 __all__ = ["FITTED", "emulated_stops", "fit_request"]
 
@@ -38,7 +38,7 @@ FITTED = frozenset(Profile.__struct_fields__) - _ONLY_TRANSLATED
 """fields of a profile that requests are made to fit, also those that stay in their protocol"""
 
 
-def fit_request(request: Request, out: Outgoing, target: Protocol) -> Request:
+def fit_request(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Return the request as the model takes it."""
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         request = fit_tools(request, out)

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import Protocol, Request, Sampling
 from trilogue.profiles import Profile
+from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fit.thinking import will_reason
-from trilogue.protocols.outgoing import Outgoing
 
 _RANDOMNESS = ("temperature", "top_p", "top_k")
 _PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
 
 
-def fit_sampling(request: Request, out: Outgoing, target: Protocol) -> Request:
+def fit_sampling(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Return the request with the sampling settings that the model takes."""
     sampling, profile = request.sampling, out.profile
     changes: dict[str, Any] = {}
@@ -33,7 +33,7 @@ def fit_sampling(request: Request, out: Outgoing, target: Protocol) -> Request:
     return replace(request, sampling=replace(sampling, **changes)) if changes else request
 
 
-def _fit_randomness(request: Request, changes: dict[str, Any], out: Outgoing, target: Protocol) -> None:
+def _fit_randomness(request: Request, changes: dict[str, Any], out: EncodingContext, target: Protocol) -> None:
     sampling, profile = request.sampling, out.profile
     free = profile.sampling
     if free and not profile.sampling_with_reasoning:
@@ -47,7 +47,7 @@ def _fit_randomness(request: Request, changes: dict[str, Any], out: Outgoing, ta
         _drop(("top_k",), "param.dropped", request, changes, out)
 
 
-def _fit_logprobs(request: Request, changes: dict[str, Any], out: Outgoing, target: Protocol) -> None:
+def _fit_logprobs(request: Request, changes: dict[str, Any], out: EncodingContext, target: Protocol) -> None:
     """What the client reads in the response cannot be left out of the request; a mere `include` of Responses can."""
     gives = out.profile.logprobs and target is not Protocol.MESSAGES
     included = request.protocol is Protocol.RESPONSES and not request.sampling.top_logprobs
@@ -63,7 +63,7 @@ def _fit_logprobs(request: Request, changes: dict[str, Any], out: Outgoing, targ
     changes |= {"logprobs": None, "top_logprobs": None}
 
 
-def _drop(names: tuple[str, ...], loss: str, request: Request, changes: dict[str, Any], out: Outgoing) -> None:
+def _drop(names: tuple[str, ...], loss: str, request: Request, changes: dict[str, Any], out: EncodingContext) -> None:
     for name in names:
         value = getattr(request.sampling, name)
         if value is None or name in changes:
@@ -77,7 +77,7 @@ _DEFAULTS = {"temperature": 1, "top_p": 1, "frequency_penalty": 0, "presence_pen
 """values that say nothing: leaving them out loses nothing"""
 
 
-def _fit_temperature(sampling: Sampling, request: Request, changes: dict[str, Any], out: Outgoing) -> None:
+def _fit_temperature(sampling: Sampling, request: Request, changes: dict[str, Any], out: EncodingContext) -> None:
     most, given = out.profile.max_temperature, sampling.temperature
     if given is not None and not 0 <= given <= most:
         out.ledger.add("temperature.clamped", request.where("temperature"))
@@ -99,7 +99,7 @@ def emulated_stops(stops: tuple[str, ...], profile: Profile, has_stops: bool) ->
     return tuple(stop for stop in stops if stop and stop not in taken)
 
 
-def fit_stops(request: Request, out: Outgoing) -> Request:
+def fit_stops(request: Request, out: EncodingContext) -> Request:
     """Return the request with the stop sequences that the model takes. An empty one says nothing."""
     stops, path = request.sampling.stop, request.where("stop")
     taken = _taken(stops, out.profile)

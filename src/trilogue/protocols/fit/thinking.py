@@ -2,6 +2,10 @@
 
 Chat Completions and Responses know levels of effort, some Chat servers a switch beside them. What Messages knows is
 `modes.py`. What comes out says no more than the target's protocol can write.
+
+Thinking of Messages: modes, token budgets and levels of effort, as the model takes them.
+
+Newer models take an effort and decide for themselves; older ones take a budget of tokens, below the output limit.
 """
 
 from __future__ import annotations
@@ -11,9 +15,111 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, Effort, Protocol, Request, Thinking, ThinkingMode, ToolChoice
 from trilogue.profiles import Profile
-from trilogue.protocols.effort import effort_of_budget, lose_beside_effort, nearest_effort
-from trilogue.protocols.fit.modes import OFF, fit_mode, fit_own_mode
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.effort import BUDGETS, effort_of_budget, lose_beside_effort, nearest_effort
+
+OFF = Thinking(mode=ThinkingMode.DISABLED)
+_LEAST_BUDGET = 1024
+_ANSWER = 4096
+"""tokens that thinking leaves to the response where the output limit is ours; of small limits a half"""
+
+
+def fit_own_mode(request: Request, out: EncodingContext) -> Thinking | None:
+    """Return settings of Messages itself, changed only where the model does not take them."""
+    wanted, profile = request.thinking, out.profile
+    if wanted is None:
+        return None
+    effort = wanted.effort
+    levels = profile.efforts
+    if wanted.mode is ThinkingMode.DISABLED:
+        levels = tuple(level for level in levels if level in profile.efforts_without_thinking)
+    if effort is not None and effort not in levels:
+        effort = _nearest(effort, levels, request, out)
+    if wanted.mode is ThinkingMode.DISABLED and not profile.disable_thinking:
+        out.ledger.add("effort.none", request.where("thinking"))
+        return Thinking(effort=effort)
+    if wanted.mode is ThinkingMode.ADAPTIVE and not profile.adaptive_thinking:
+        return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
+    if wanted.mode is ThinkingMode.BUDGET and not profile.budget_thinking:
+        if effort is None and wanted.budget is not None:
+            effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
+        return Thinking(effort=effort, mode=ThinkingMode.ADAPTIVE, visibility=wanted.visibility)
+    most = profile.output_limit
+    if wanted.budget is not None and most is not None and not _LEAST_BUDGET <= wanted.budget < most:
+        return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
+    return replace(wanted, effort=effort)
+
+
+def fit_mode(request: Request, out: EncodingContext) -> Thinking | None:
+    """Return settings of another protocol as modes, budgets and levels that the model takes.
+
+    They show no more thinking than the client asked for: Responses shows a summary only where one is asked for, many
+    models of Messages show it unless told otherwise.
+    """
+    fitted = _mode(request, out)
+    thinks = fitted is not None and fitted.mode in (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
+    if fitted is not None and thinks and out.source is Protocol.RESPONSES and fitted.visibility is None:
+        return replace(fitted, visibility="omitted")
+    return fitted
+
+
+def _mode(request: Request, out: EncodingContext) -> Thinking | None:
+    wanted, profile = request.thinking, out.profile
+    if wanted is None:
+        return None
+    if wanted.effort is Effort.NONE or wanted.mode is ThinkingMode.DISABLED:
+        if profile.disable_thinking:
+            return OFF
+        out.ledger.add("effort.none", request.where("effort"))
+        return Thinking(effort=profile.efforts[0]) if profile.efforts else None
+    if profile.adaptive_thinking:
+        effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
+        return Thinking(effort=effort, mode=ThinkingMode.ADAPTIVE, visibility=wanted.visibility)
+    if profile.budget_thinking:
+        effort = _nearest(wanted.effort, profile.efforts, request, out) if profile.efforts else None
+        fitted = _budget(request, wanted, out)
+        return replace(fitted or Thinking(), effort=effort) if fitted or effort else None
+    out.ledger.add("thinking.mode", request.where("thinking"))
+    return None
+
+
+def _effort_of(wanted: Thinking, request: Request, out: EncodingContext) -> Effort | None:
+    if wanted.effort is not None or wanted.budget is None:
+        return wanted.effort
+    return effort_of_budget(wanted.budget, request.where("thinking"), out.ledger)
+
+
+def _nearest(effort: Effort | None, taken: tuple[Effort, ...], request: Request, out: EncodingContext) -> Effort | None:
+    if effort is None:
+        return None
+    return nearest_effort(effort, taken, request.where("effort"), out.ledger)
+
+
+def _budget(request: Request, wanted: Thinking, out: EncodingContext) -> Thinking | None:
+    """Return a token budget for thinking; None where there is no room, or only a wish to see what is thought."""
+    if wanted == Thinking(visibility=wanted.visibility):
+        out.ledger.add("reasoning.visibility", request.where("visibility"))
+        return None
+    asked = request.sampling.max_tokens
+    limit = _output_limit(asked, out)
+    if limit <= _LEAST_BUDGET:
+        out.ledger.add("thinking.no_room", request.where("thinking"))
+        return None
+    budget = wanted.budget
+    if budget is None:
+        budget = limit if wanted.effort is Effort.MAX else BUDGETS[wanted.effort or Effort.MEDIUM]
+    # A limit that the client gave is its own to divide: its protocol counts thinking too.
+    most = limit - 1 if asked is not None else max(limit - min(_ANSWER, limit // 2), _LEAST_BUDGET)
+    return Thinking(
+        mode=ThinkingMode.BUDGET, budget=min(max(budget, _LEAST_BUDGET), most), visibility=wanted.visibility
+    )
+
+
+def _output_limit(asked: int | None, out: EncodingContext) -> int:
+    """Return the output limit that will be sent."""
+    limit = out.profile.max_output if asked is None else asked
+    return limit if out.profile.output_limit is None else min(limit, out.profile.output_limit)
+
 
 _THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
 
@@ -40,7 +146,7 @@ def will_reason(thinking: Thinking | None, profile: Profile, target: Protocol) -
     return profile.reasons == "default"
 
 
-def fit_thinking(request: Request, out: Outgoing, target: Protocol) -> Request:
+def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Return the request with thinking settings that the model takes, beside its tools."""
     if out.profile.reasons == "never":
         return _never(request, out)
@@ -60,11 +166,11 @@ def fit_thinking(request: Request, out: Outgoing, target: Protocol) -> Request:
     return _beside_tools(request, out, target)
 
 
-def _rules_out(request: Request, out: Outgoing) -> bool:
+def _rules_out(request: Request, out: EncodingContext) -> bool:
     return is_forced(request.tool_choice) and not out.profile.forced_tool_thinking
 
 
-def _never(request: Request, out: Outgoing) -> Request:
+def _never(request: Request, out: EncodingContext) -> Request:
     wanted = request.thinking
     if wanted is None:
         return request
@@ -87,7 +193,7 @@ def _path(request: Request) -> str:
     return request.where("thinking")
 
 
-def _effort(wanted: Thinking, request: Request, out: Outgoing) -> Thinking | None:
+def _effort(wanted: Thinking, request: Request, out: EncodingContext) -> Thinking | None:
     path = _path(request)
     if out.native and wanted.effort is None:
         return wanted
@@ -106,7 +212,7 @@ def _effort(wanted: Thinking, request: Request, out: Outgoing) -> Thinking | Non
     return None if fitted == Thinking() else fitted
 
 
-def _least(path: str, out: Outgoing) -> Effort | None:
+def _least(path: str, out: EncodingContext) -> Effort | None:
     """Return the least effort of a model that cannot be told not to reason.
 
     Only for models that are known to reason anyway: any other would begin to, or refuse a field that nobody asked for.
@@ -117,7 +223,7 @@ def _least(path: str, out: Outgoing) -> Effort | None:
     return out.profile.efforts[0] if out.profile.reasons == "always" and out.profile.efforts else None
 
 
-def _shown(wanted: Thinking, request: Request, out: Outgoing) -> Thinking:
+def _shown(wanted: Thinking, request: Request, out: EncodingContext) -> Thinking:
     """Return settings of Responses with a summary that the model gives.
 
     A Messages client that lets a model think wants to see what it thinks.
@@ -132,7 +238,7 @@ def _shown(wanted: Thinking, request: Request, out: Outgoing) -> Thinking:
     return replace(wanted, visibility="auto" if "auto" in offered else None)
 
 
-def _level(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
+def _level(thinking: Thinking, path: str, out: EncodingContext) -> Effort | None:
     """Return the effort that these settings mean; None for the model's default."""
     if thinking.effort is not None:
         lose_beside_effort(thinking, path, out.ledger)
@@ -144,7 +250,7 @@ def _level(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
     return Effort.NONE if thinking.mode in (ThinkingMode.BETWEEN_TOOLS, ThinkingMode.DISABLED) else None
 
 
-def _beside_tools(request: Request, out: Outgoing, target: Protocol) -> Request:
+def _beside_tools(request: Request, out: EncodingContext, target: Protocol) -> Request:
     """Switch reasoning off where it rules out tools, or a forced choice of one."""
     profile = out.profile
     if not will_reason(request.thinking, profile, target):

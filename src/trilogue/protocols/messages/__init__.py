@@ -10,7 +10,7 @@ from trilogue.protocols.messages.encode_response import encode_response
 from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.errors import decode_error, encode_error
-from trilogue.protocols.messages.glance import glance
+from trilogue.protocols.messages.summary import glance
 from trilogue.protocols.messages.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 
 CODEC = Codec(

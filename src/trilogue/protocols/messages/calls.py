@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import Json
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.fields.reader import Fields, LooseFields
 
 
 def arguments_of(value: Json, fields: Fields) -> str:

@@ -12,10 +12,10 @@ from trilogue.model import (
     ToolChoice,
     ToolRef,
 )
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.fit.thinking import is_forced
 from trilogue.protocols.messages.wire import TOOL_TYPES, TOOL_VERSION
-from trilogue.protocols.outgoing import Outgoing
 
 _CHOICES = {"auto": ChoiceMode.AUTO, "any": ChoiceMode.REQUIRED, "none": ChoiceMode.NONE, "tool": ChoiceMode.NAMED}
 
@@ -49,7 +49,7 @@ def _is_hosted(tool: HostedTool, name: str) -> bool:
     return tool.name == name and not tool.runs_on_client
 
 
-def encode_choice(request: Request, tools: list[Json], out: Outgoing) -> dict[str, Json] | None:
+def encode_choice(request: Request, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
     """`tool_choice`; it may only be sent together with tools."""
     choice, native = request.tool_choice, out.native
     wire = _choice(choice, tools, out) if choice is not None else None
@@ -66,7 +66,7 @@ def encode_choice(request: Request, tools: list[Json], out: Outgoing) -> dict[st
     return wire
 
 
-def _choice(choice: ToolChoice, tools: list[Json], out: Outgoing) -> dict[str, Json] | None:
+def _choice(choice: ToolChoice, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
     mode = choice.allowed_mode if choice.mode is ChoiceMode.ALLOWED else choice.mode
     if mode is ChoiceMode.HOSTED:
         return _hosted_choice(choice, tools, out)
@@ -76,7 +76,7 @@ def _choice(choice: ToolChoice, tools: list[Json], out: Outgoing) -> dict[str, J
     return wire
 
 
-def _hosted_choice(choice: ToolChoice, tools: list[Json], out: Outgoing) -> dict[str, Json] | None:
+def _hosted_choice(choice: ToolChoice, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
     kind = choice.tool.hosted if choice.tool else None
     for tool in tools:
         name = tool.get("name")

@@ -21,9 +21,10 @@ from trilogue.model import (
     Sampling,
     Tier,
 )
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Fields, Readers
-from trilogue.protocols.ids import short_user
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import short_user
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields.reader import Fields, Readers
 from trilogue.protocols.messages.wire import (
     CACHE_TTLS,
     MAX_CACHE_MARKS,
@@ -31,7 +32,6 @@ from trilogue.protocols.messages.wire import (
     REQUEST_TIERS,
     Wire,
 )
-from trilogue.protocols.outgoing import Outgoing
 
 V = TypeVar("V")
 
@@ -107,7 +107,7 @@ def decode_tier(fields: Fields) -> Tier | None:
 class Marks(Struct):
     """Writes cache marks and keeps them within what the protocol allows for one request."""
 
-    out: Outgoing
+    out: EncodingContext
     written: list[tuple[Wire, str]] = field(default_factory=list)
     """what bears a mark, and its path"""
 
@@ -142,7 +142,7 @@ class Marks(Struct):
             self.out.ledger.add("cache.mark", path, f"at most {MAX_CACHE_MARKS} are allowed")
 
 
-def encode_format(request: Request, out: Outgoing) -> tuple[Wire | None, str | None]:
+def encode_format(request: Request, out: EncodingContext) -> tuple[Wire | None, str | None]:
     """The `format` of `output_config`, and an instruction for what it cannot say."""
     wanted = request.format
     if wanted is None or wanted.kind is FormatKind.TEXT:
@@ -156,7 +156,7 @@ def encode_format(request: Request, out: Outgoing) -> tuple[Wire | None, str | N
     return {"type": "json_schema", "schema": wanted.schema if wanted.schema is not None else {}}, None
 
 
-def encode_sampling(request: Request, out: Outgoing) -> Wire:
+def encode_sampling(request: Request, out: EncodingContext) -> Wire:
     """Sampling parameters and stop sequences."""
     sampling = request.sampling
     wire = _randomness(sampling)
@@ -165,7 +165,7 @@ def encode_sampling(request: Request, out: Outgoing) -> Wire:
     return {**wire, "stop_sequences": list(sampling.stop)} if sampling.stop else wire
 
 
-def _declare_sampling(request: Request, out: Outgoing) -> None:
+def _declare_sampling(request: Request, out: EncodingContext) -> None:
     """What the protocol has no field for."""
     given = request.sampling
     refused: tuple[tuple[str, Json, str], ...] = (
@@ -202,7 +202,7 @@ _TIERS: dict[Tier, Wire] = {
 _EXACT_TIERS = (Tier.AUTO, Tier.DEFAULT)
 
 
-def encode_tier(tier: Tier, request: Request, out: Outgoing) -> Wire:
+def encode_tier(tier: Tier, request: Request, out: EncodingContext) -> Wire:
     """`service_tier` or `speed`."""
     if out.native:
         return {"service_tier": "auto"} if tier is Tier.AUTO else _TIERS.get(tier, {})
@@ -211,14 +211,14 @@ def encode_tier(tier: Tier, request: Request, out: Outgoing) -> Wire:
     return _TIERS.get(tier, {})
 
 
-def encode_identity(user: str, request: Request, out: Outgoing) -> Wire:
+def encode_identity(user: str, request: Request, out: EncodingContext) -> Wire:
     """`metadata`: the end user."""
     if out.native:
         return {"metadata": {"user_id": user}}
     return {"metadata": {"user_id": short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)}}
 
 
-def declare_rest(request: Request, out: Outgoing) -> None:
+def declare_rest(request: Request, out: EncodingContext) -> None:
     """Settings of other protocols that this one has no field for."""
     caching = request.caching
     if request.previous_response is not None:

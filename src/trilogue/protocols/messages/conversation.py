@@ -21,10 +21,10 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.wire import Wire
-from trilogue.protocols.outgoing import Outgoing
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """Hosted tools whose calls and results can stand in the history."""
@@ -65,10 +65,10 @@ def _native_content(turn: Turn, writer: BlockWriter) -> Json:
     return writer.write_all(turn.blocks)
 
 
-class Conversation:
+class MessagesConversation:
     """Gathers the turns of another protocol into alternating messages."""
 
-    def __init__(self, request: Request, writer: BlockWriter, out: Outgoing) -> None:
+    def __init__(self, request: Request, writer: BlockWriter, out: EncodingContext) -> None:
         self._request = request
         self._mid_system = out.profile.mid_system
         self._writer = writer

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     Citation,
@@ -27,9 +28,8 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields import Fields, Kinds, LooseFields, sort_fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Fields, Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache

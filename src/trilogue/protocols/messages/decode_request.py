@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.model import Caching, Json, Native, OutputFormat, Request, Role, Text, Thinking, Tier, Tool, Turn
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.fields.reader import Fields, FieldTable
 from trilogue.protocols.messages.choice import decode_choice
 from trilogue.protocols.messages.controls import (
     SAMPLING_FIELDS,
@@ -22,7 +22,6 @@ from trilogue.protocols.messages.decode_content import decode_blocks, decode_con
 from trilogue.protocols.messages.decode_tools import decode_tool, decode_tools
 from trilogue.protocols.messages.thinking import decode_thinking
 from trilogue.protocols.messages.wire import PATHS, PROTOCOL
-from trilogue.protocols.settings import Settings
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _FAST_PATHS = {**PATHS, "tier": "speed"}
@@ -99,7 +98,7 @@ def _stream(fields: Fields, _: object) -> bool:
     return fields.flag("stream") or False
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         ("tool_choice", "parallel_tools"): (decode_choice, ("tool_choice",)),
         ("thinking", "format"): (_how, ("output_config", "thinking", "output_format")),

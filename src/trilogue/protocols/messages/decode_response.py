@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Extras, Json, Response, ToolCall
-from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages.decode_content import decode_blocks
 from trilogue.protocols.messages.errors import find_failure
 from trilogue.protocols.messages.usage import decode_stop, decode_usage

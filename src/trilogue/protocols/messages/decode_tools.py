@@ -10,8 +10,8 @@ from typing import Any
 
 from trilogue.errors import BadRequest
 from trilogue.model import FunctionTool, HostedKind, HostedTool, Json, Tool
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.location import read_location
+from trilogue.protocols.content.parts import read_location
+from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.messages.controls import take_cache
 from trilogue.protocols.messages.wire import MCP_SERVER, TOOL_TYPES, TOOL_VERSION
 

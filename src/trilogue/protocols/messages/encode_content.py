@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import InternalError, Unsupported
+from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     PART_BREAK,
     Audio,
@@ -37,13 +38,11 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.ids import safe_call_id
-from trilogue.protocols.jsontext import parse_object
-from trilogue.protocols.media import PDF, image_type, sniffed_type
+from trilogue.protocols.content.ids import safe_call_id
+from trilogue.protocols.content.parts import PDF, image_type, native_part, sniffed_type
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES, Wire
-from trilogue.protocols.wording import native_part
 
 _SOURCE_TYPES = {kind: (name, field) for name, (kind, field) in SOURCES.items()}
 

@@ -8,12 +8,12 @@ user message.
 from __future__ import annotations
 
 from trilogue.model import NO_SAMPLING, Json, Ledger, Request
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
 from trilogue.protocols.messages import controls
 from trilogue.protocols.messages.controls import Marks
-from trilogue.protocols.messages.conversation import Conversation, native_turns
+from trilogue.protocols.messages.conversation import MessagesConversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.encode_tools import encode_tools
 from trilogue.protocols.messages.thinking import encode_thinking
@@ -26,12 +26,11 @@ from trilogue.protocols.messages.wire import (
     TOOL_BETAS,
     Wire,
 )
-from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     if not out.native:
         request = fit_request(request, out, PROTOCOL)
     marks = Marks(out)
@@ -41,7 +40,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     if not out.native:
         controls.declare_rest(request, out)
     writer = BlockWriter(out.native, ledger, marks)
-    body |= native_turns(request, writer) if out.native else Conversation(request, writer, out).write()
+    body |= native_turns(request, writer) if out.native else MessagesConversation(request, writer, out).write()
     body |= _settings(request, body, out)
     body |= tools
     if request.caching is not None and request.caching.automatic is not None:
@@ -55,7 +54,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     return body
 
 
-def _limit(request: Request, out: Outgoing) -> Wire:
+def _limit(request: Request, out: EncodingContext) -> Wire:
     limit = request.sampling.max_tokens
     if limit is not None:
         return {"max_tokens": limit}
@@ -66,7 +65,7 @@ def _limit(request: Request, out: Outgoing) -> Wire:
     return {"max_tokens": default}
 
 
-def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
+def _settings(request: Request, body: Wire, out: EncodingContext) -> Wire:
     """Everything that is neither turns nor tools."""
     wire = _how(request, body, out) if request.thinking is not None or request.format is not None else {}
     if request.sampling is not NO_SAMPLING:
@@ -78,7 +77,7 @@ def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
     return wire
 
 
-def _how(request: Request, body: Wire, out: Outgoing) -> Wire:
+def _how(request: Request, body: Wire, out: EncodingContext) -> Wire:
     """How much to think, and the form of the answer."""
     wire: Wire = {}
     thinking, config = encode_thinking(request.thinking, request, out)
@@ -96,7 +95,7 @@ def _how(request: Request, body: Wire, out: Outgoing) -> Wire:
     return wire
 
 
-def _possible(thinking: Wire, request: Request, messages: list[Json], out: Outgoing) -> Wire | None:
+def _possible(thinking: Wire, request: Request, messages: list[Json], out: EncodingContext) -> Wire | None:
     """Thinking, unless the history rules it out."""
     if thinking["type"] == "enabled" and _replay_missing(messages):
         out.ledger.add("thinking.replay_missing", request.where("thinking"))

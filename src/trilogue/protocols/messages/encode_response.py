@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trilogue.jsontext.pieces import complete_object
+from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     PART_BREAK,
     Audio,
@@ -28,16 +30,14 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols import openai_moderation
-from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.ids import mint, safe_call_id
-from trilogue.protocols.jsonpieces import complete_object
-from trilogue.protocols.jsontext import parse_object
+from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.usage import encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
-from trilogue.protocols.reply import Reply, declare_doubts
+from trilogue.protocols.openai import moderation as openai_moderation
+from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 """between the parts of another protocol's reasoning, which is one text here"""
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from trilogue.errors import InternalError, Unsupported
 from trilogue.model import ChoiceMode, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
-from trilogue.protocols.location import write_location
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.parts import write_location
 from trilogue.protocols.messages.choice import encode_choice
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import MCP_SERVER
-from trilogue.protocols.outgoing import Outgoing
 
 
-def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Json]:
+def encode_tools(request: Request, marks: Marks, out: EncodingContext) -> dict[str, Json]:
     """The fields that offer tools: `tools`, `tool_choice`, `mcp_servers`."""
     body: dict[str, Json] = {}
     tools = _write_tools(request, marks, out)
@@ -30,7 +30,7 @@ def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Jso
     return body
 
 
-def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
+def _write_tools(request: Request, marks: Marks, out: EncodingContext) -> list[Json]:
     offered = _offered(request, out)
     if out.native:
         return [_write_back(tool, request, marks, out) for tool in offered if not _stands_elsewhere(tool)]
@@ -56,7 +56,7 @@ def _stands_elsewhere(tool: Tool) -> bool:
     return tool.added_at is not None or (isinstance(tool, HostedTool) and tool.type == MCP_SERVER)
 
 
-def _write_back(tool: Tool, request: Request, marks: Marks, out: Outgoing) -> Json:
+def _write_back(tool: Tool, request: Request, marks: Marks, out: EncodingContext) -> Json:
     """A tool of this protocol."""
     if isinstance(tool, HostedTool):
         return tool.native
@@ -65,7 +65,7 @@ def _write_back(tool: Tool, request: Request, marks: Marks, out: Outgoing) -> Js
     return wire
 
 
-def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: Outgoing) -> None:
+def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: EncodingContext) -> None:
     """A tool can wait only where there is a search that finds it."""
     if tool.added_at is None and any(_is_server_search(other) for other in request.tools):
         wire["defer_loading"] = True
@@ -79,7 +79,7 @@ def _is_taken(name: Json, offered: Sequence[Tool], written: list[Json]) -> bool:
     return own or any(name is not None and tool.get("name") == name for tool in written)
 
 
-def _declare(tool: Tool, out: Outgoing) -> None:
+def _declare(tool: Tool, out: EncodingContext) -> None:
     if tool.added_at is not None:
         out.ledger.add("tool.timing", tool.path)
     if out.source is Protocol.RESPONSES and type(tool) is FunctionTool and tool.strict is None:
@@ -90,7 +90,7 @@ def _is_server_search(tool: Tool) -> bool:
     return isinstance(tool, HostedTool) and tool.kind is HostedKind.TOOL_SEARCH and not tool.runs_on_client
 
 
-def _offered(request: Request, out: Outgoing) -> Sequence[Tool]:
+def _offered(request: Request, out: EncodingContext) -> Sequence[Tool]:
     """All tools, or those that the choice is limited to."""
     choice = request.tool_choice
     if choice is None or choice.mode is not ChoiceMode.ALLOWED:
@@ -114,7 +114,7 @@ def _schema(parameters: dict[str, Json] | None) -> dict[str, Json]:
     return parameters if "type" in parameters else {"type": "object", **parameters}
 
 
-def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, Json]:
+def _write_function(tool: FunctionTool, _: Request, out: EncodingContext) -> dict[str, Json]:
     native = out.native
     wire: dict[str, Json] = {"name": tool.name}
     if tool.description is not None:
@@ -130,7 +130,7 @@ def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, 
     return wire
 
 
-def _write_hosted(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, Json] | None:
+def _write_hosted(tool: HostedTool, request: Request, out: EncodingContext) -> dict[str, Json] | None:
     writer = None if tool.runs_on_client else _HOSTED.get(tool.kind)
     if writer is None:
         out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
@@ -138,7 +138,7 @@ def _write_hosted(tool: HostedTool, request: Request, out: Outgoing) -> dict[str
     return writer(tool, request, out)
 
 
-def _write_web_search(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, Json]:
+def _write_web_search(tool: HostedTool, request: Request, out: EncodingContext) -> dict[str, Json]:
     wire: dict[str, Json] = {"type": "web_search_20250305", "name": "web_search"}
     limit = tool.max_uses if tool.max_uses is not None else request.sampling.max_tool_calls
     if limit is not None:
@@ -157,17 +157,17 @@ def _write_web_search(tool: HostedTool, request: Request, out: Outgoing) -> dict
     return wire
 
 
-def _write_code(tool: HostedTool, _: Request, out: Outgoing) -> dict[str, Json]:
+def _write_code(tool: HostedTool, _: Request, out: EncodingContext) -> dict[str, Json]:
     out.ledger.add("code_exec.container", tool.path)
     return {"type": "code_execution_20250825", "name": "code_execution"}
 
 
-def _write_search(tool: HostedTool, _: Request, out: Outgoing) -> dict[str, Json]:
+def _write_search(tool: HostedTool, _: Request, out: EncodingContext) -> dict[str, Json]:
     out.ledger.add("tool_search.algorithm", tool.path)
     return {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 
 
-def _write_mcp(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, Json] | None:
+def _write_mcp(tool: HostedTool, request: Request, out: EncodingContext) -> dict[str, Json] | None:
     reason = None
     if tool.approval != "never":
         reason = "the target calls MCP tools without asking; require_approval must be never"
@@ -185,7 +185,7 @@ def _write_mcp(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, J
     return wire
 
 
-_HOSTED: dict[HostedKind, Callable[[HostedTool, Request, Outgoing], dict[str, Json] | None]] = {
+_HOSTED: dict[HostedKind, Callable[[HostedTool, Request, EncodingContext], dict[str, Json] | None]] = {
     HostedKind.WEB_SEARCH: _write_web_search,
     HostedKind.CODE: _write_code,
     HostedKind.TOOL_SEARCH: _write_search,
@@ -194,13 +194,13 @@ _HOSTED: dict[HostedKind, Callable[[HostedTool, Request, Outgoing], dict[str, Js
 OFFERED = frozenset(_HOSTED)
 """hosted tools of other protocols that can be offered here"""
 
-_WRITERS: dict[type[Tool], Callable[[Any, Request, Outgoing], dict[str, Json] | None]] = {
+_WRITERS: dict[type[Tool], Callable[[Any, Request, EncodingContext], dict[str, Json] | None]] = {
     FunctionTool: _write_function,
     HostedTool: _write_hosted,
 }
 
 
-def _write(tool: Tool, request: Request, out: Outgoing) -> dict[str, Json] | None:
+def _write(tool: Tool, request: Request, out: EncodingContext) -> dict[str, Json] | None:
     writer = _WRITERS.get(type(tool))
     if writer is None:
         raise InternalError(f"{type(tool).__name__} should have become a function before")

@@ -10,15 +10,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from trilogue.jsontext.text import parse_object
 from trilogue.model import Failure, FailureKind, Json
 from trilogue.protocols.codec import ErrorReply
-from trilogue.protocols.error_text import error_text
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.jsontext import parse_object
+from trilogue.protocols.failure.codes import OURS, STATUSES, TOO_LONG, error_text, reply_status
+from trilogue.protocols.failure.retry import retry_after, retry_headers
+from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages.wire import PROTOCOL
-from trilogue.protocols.retry import retry_after, retry_headers
-from trilogue.protocols.signals import TOO_LONG
-from trilogue.protocols.statuses import OURS, STATUSES, reply_status
 
 _TYPES = {
     "invalid_request_error": FailureKind.INVALID_REQUEST,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trilogue.jsontext.text import dump_text, parse_object
 from trilogue.model import (
     HostedCall,
     HostedKind,
@@ -18,9 +19,8 @@ from trilogue.model import (
     OpaqueKind,
     SearchHit,
 )
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.ids import digest, mint, safe_call_id
-from trilogue.protocols.jsontext import dump_text, parse_object
+from trilogue.protocols.content.ids import digest, mint, safe_call_id
+from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
 from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS

@@ -7,10 +7,10 @@ in `fit.thinking`.
 from __future__ import annotations
 
 from trilogue.model import Request, Thinking
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.messages.controls import take_enum
 from trilogue.protocols.messages.wire import DISPLAY, EFFORTS, THINKING, Wire, reverse
-from trilogue.protocols.outgoing import Outgoing
 
 
 def decode_thinking(fields: Fields, config: Fields | None) -> Thinking | None:
@@ -33,7 +33,7 @@ _MODE_NAMES = reverse(THINKING)
 _SHOWN = {"auto": "summarized", "concise": "summarized", "detailed": "summarized", "omitted": "omitted"}
 
 
-def encode_thinking(wanted: Thinking | None, request: Request, out: Outgoing) -> tuple[Wire | None, Wire]:
+def encode_thinking(wanted: Thinking | None, request: Request, out: EncodingContext) -> tuple[Wire | None, Wire]:
     """`thinking`, and the part of `output_config` that goes with it, for settings that fit the model."""
     if wanted is None:
         return None, {}

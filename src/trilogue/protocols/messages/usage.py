@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
-from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields.reader import Kinds, LooseFields, NonNegative, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -39,10 +39,10 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
 
 
 _USAGE: Kinds = {
-    "cache_creation_input_tokens": Count,
-    "input_tokens": Count,
-    "cache_read_input_tokens": Count,
-    "output_tokens": Count,
+    "cache_creation_input_tokens": NonNegative,
+    "input_tokens": NonNegative,
+    "cache_read_input_tokens": NonNegative,
+    "output_tokens": NonNegative,
     "server_tool_use": object,
     "cache_creation": object,
     "output_tokens_details": object,

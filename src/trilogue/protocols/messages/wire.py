@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from trilogue.model import Effort, HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
 
 Wire = dict[str, Json]
 """a JSON object as it is sent"""
@@ -69,7 +69,7 @@ NEUTRAL_FIELDS = frozenset(
 
 _STATE = "it names state that is kept at the provider"
 
-_TOP_LEVEL: dict[str, Fate] = {
+_TOP_LEVEL: dict[str, FieldPolicy] = {
     "container": refuse(_STATE),
     "thread": refuse(_STATE),
     "compaction": refuse("no other protocol compacts a conversation this way, and its history would be lost"),
@@ -90,50 +90,50 @@ _TOP_LEVEL: dict[str, Fate] = {
 
 REQUEST_FIELDS = NEUTRAL_FIELDS | _TOP_LEVEL.keys()
 
-_NESTED: dict[str, Fate] = {
-    "service_tier": Fate(loss="tier", harmless=("auto",)),
-    "speed": Fate(loss="tier", harmless=("standard",)),
-    "thinking.display": Fate(loss="reasoning.visibility"),
-    "output_config.effort": Fate(loss="effort.clamped"),
+_NESTED: dict[str, FieldPolicy] = {
+    "service_tier": FieldPolicy(loss="tier", harmless=("auto",)),
+    "speed": FieldPolicy(loss="tier", harmless=("standard",)),
+    "thinking.display": FieldPolicy(loss="reasoning.visibility"),
+    "output_config.effort": FieldPolicy(loss="effort.clamped"),
 }
 
-_BLOCKS: dict[str, Fate] = {
-    "caller": Fate(loss="tool.option", harmless=({"type": "direct"},)),
-    "toolset_name": Fate(loss="tool.option"),
-    "citations": Fate(loss="citation.dropped", harmless=([],)),
+_BLOCKS: dict[str, FieldPolicy] = {
+    "caller": FieldPolicy(loss="tool.option", harmless=({"type": "direct"},)),
+    "toolset_name": FieldPolicy(loss="tool.option"),
+    "citations": FieldPolicy(loss="citation.dropped", harmless=([],)),
     # Thinking without a signature is declared, or carried, as a whole.
     "signature": SILENT,
     # Of what a hosted tool gave.
-    "content.return_code": Fate(loss="hosted.result_dropped", harmless=(0,)),
-    "content": Fate(loss="hosted.result_dropped"),
+    "content.return_code": FieldPolicy(loss="hosted.result_dropped", harmless=(0,)),
+    "content": FieldPolicy(loss="hosted.result_dropped"),
 }
 
-RESPONSE_FATES: Fates = {
+RESPONSE_FATES: FieldPolicies = {
     **_BLOCKS,
     # Figures of usage: what each step cost, some of it not in the totals.
-    "iterations": Fate(loss="usage.detail", harmless=([],)),
-    "fallback_credit": Fate(loss="usage.detail"),
-    "inference_geo": Fate(loss="resp.meta", harmless=("global", "not_available")),
-    "service_tier": Fate(loss="tier", harmless=("standard",)),
+    "iterations": FieldPolicy(loss="usage.detail", harmless=([],)),
+    "fallback_credit": FieldPolicy(loss="usage.detail"),
+    "inference_geo": FieldPolicy(loss="resp.meta", harmless=("global", "not_available")),
+    "service_tier": FieldPolicy(loss="tier", harmless=("standard",)),
 }
 
-_PARTS: dict[str, Fate] = {
+_PARTS: dict[str, FieldPolicy] = {
     **_BLOCKS,
     # Blocks and messages.
     "container_upload": refuse("a file for a container of the provider"),
-    "cache_control": Fate(loss="cache.options"),
-    "transformations": Fate(loss="image.detail"),
-    "clear_at": Fate(harmless=("never",)),
+    "cache_control": FieldPolicy(loss="cache.options"),
+    "transformations": FieldPolicy(loss="image.detail"),
+    "clear_at": FieldPolicy(harmless=("never",)),
     # Tools.
-    "default_config.defer_loading": Fate(loss="tool.defer_loading", harmless=(False,)),
-    "allowed_callers": Fate(loss="tool.option", harmless=(["direct"],)),
-    "eager_input_streaming": Fate(loss="tool.option"),
-    "input_examples": Fate(loss="tool.option"),
-    "response_inclusion": Fate(loss="web_search.params"),
-    "user_location": Fate(loss="web_search.params"),
+    "default_config.defer_loading": FieldPolicy(loss="tool.defer_loading", harmless=(False,)),
+    "allowed_callers": FieldPolicy(loss="tool.option", harmless=(["direct"],)),
+    "eager_input_streaming": FieldPolicy(loss="tool.option"),
+    "input_examples": FieldPolicy(loss="tool.option"),
+    "response_inclusion": FieldPolicy(loss="web_search.params"),
+    "user_location": FieldPolicy(loss="web_search.params"),
 }
 
-FATES: Fates = {**_TOP_LEVEL, **_NESTED, **_PARTS}
+FATES: FieldPolicies = {**_TOP_LEVEL, **_NESTED, **_PARTS}
 
 EFFORTS = {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}
 THINKING = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trilogue.errors import BadRequest
 from trilogue.model import CallKind, ChoiceMode, HostedKind, Json, ToolChoice, ToolRef
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _MODES = {"auto": ChoiceMode.AUTO, "none": ChoiceMode.NONE, "required": ChoiceMode.REQUIRED}
@@ -55,7 +55,7 @@ def _ref(value: Json, path: str) -> ToolRef:
     )
 
 
-def encode_choice(choice: ToolChoice, out: Outgoing) -> Json:
+def encode_choice(choice: ToolChoice, out: EncodingContext) -> Json:
     """`tool_choice`; None if the choice cannot be made here."""
     if choice.mode in _MODES.values():
         return choice.mode.value
@@ -70,7 +70,7 @@ def encode_choice(choice: ToolChoice, out: Outgoing) -> Json:
     return {**entry, **extras}
 
 
-def _write_ref(ref: ToolRef, out: Outgoing) -> dict[str, Json] | None:
+def _write_ref(ref: ToolRef, out: EncodingContext) -> dict[str, Json] | None:
     if out.native and ref.native is not None:
         return dict(ref.native)
     if ref.hosted is not None:

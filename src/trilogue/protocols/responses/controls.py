@@ -19,11 +19,11 @@ from trilogue.model import (
     Sampling,
     Tier,
 )
-from trilogue.protocols.fields import Fields, Readers
-from trilogue.protocols.ids import short_user
-from trilogue.protocols.openai_cache import lose_lifetime
-from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import short_user
+from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.openai.cache import lose_lifetime
+from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 from trilogue.protocols.responses.wire import MAX_USER_LENGTH, TIERS
 
 
@@ -101,7 +101,7 @@ def decode_user(fields: Fields) -> tuple[str | None, str]:
     return fields.text("user"), "user"
 
 
-def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_sampling(request: Request, out: EncodingContext) -> dict[str, Json]:
     """Limits and randomness; what the protocol has no field for is declared or refused."""
     sampling = request.sampling
     if not out.native:
@@ -126,7 +126,7 @@ def _limit(request: Request) -> int | None:
     return None if limit == 0 and request.protocol is Protocol.MESSAGES else limit
 
 
-def _declare_sampling(request: Request, out: Outgoing) -> None:
+def _declare_sampling(request: Request, out: EncodingContext) -> None:
     sampling = request.sampling
     if sampling.choices is not None and sampling.choices > 1:
         raise Unsupported(request.where("choices"), "the Responses protocol gives one answer")
@@ -144,7 +144,7 @@ def _declare_sampling(request: Request, out: Outgoing) -> None:
         out.ledger.add("stop.emulated", request.where("stop"))
 
 
-def encode_text(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_text(request: Request, out: EncodingContext) -> dict[str, Json]:
     """The `text` object."""
     text: dict[str, Any] = {}
     if request.format is not None:
@@ -154,7 +154,7 @@ def encode_text(request: Request, out: Outgoing) -> dict[str, Json]:
     return {"text": text} if text else {}
 
 
-def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
+def _encode_format(form: OutputFormat, out: EncodingContext) -> dict[str, Json]:
     entry: dict[str, Json] = {
         "type": FORMAT_NAMES[form.kind],
         "name": form.name,
@@ -168,7 +168,7 @@ def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
     return given(entry)
 
 
-def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_caching(request: Request, out: EncodingContext) -> dict[str, Json]:
     """Cache key, options and retention. A Messages request for no output is one that warms the cache."""
     warms = request.protocol is Protocol.MESSAGES and request.sampling.max_tokens == 0
     if request.caching is None:
@@ -183,7 +183,7 @@ def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
     return given(body)
 
 
-def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_tier(tier: Tier, request: Request, out: EncodingContext) -> dict[str, Json]:
     """The service tier."""
     if tier.value not in TIERS:
         out.ledger.add("tier", request.where("tier"), tier.value)
@@ -191,7 +191,7 @@ def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
     return {"service_tier": tier.value}
 
 
-def encode_user(user: str, request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_user(user: str, request: Request, out: EncodingContext) -> dict[str, Json]:
     """The end user, hashed where the id is longer than the protocol allows."""
     if out.native:
         return {request.where("user"): user}

@@ -29,14 +29,14 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.ids import mint, safe_call_id
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.content.parts import TOOL_ERROR, tool_error
 from trilogue.protocols.responses.encode_content import PartWriter
 from trilogue.protocols.responses.encode_tools import ToolWriter
 from trilogue.protocols.responses.hosted import declare_unsaid, encode_hosted, results_by_call
 from trilogue.protocols.responses.items import encode_call, encode_reasoning
 from trilogue.protocols.responses.wire import ID_PREFIXES
-from trilogue.protocols.wording import TOOL_ERROR, tool_error
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 """Hosted tools of other protocols whose calls can stand in the input."""
@@ -46,10 +46,10 @@ _NOBODY = Turn(role=Role.USER, blocks=())
 _ROLES = {role: role.value for role in Role}
 
 
-class Conversation:
+class ResponsesConversation:
     """Writes the turns of one request."""
 
-    def __init__(self, request: Request, out: Outgoing) -> None:
+    def __init__(self, request: Request, out: EncodingContext) -> None:
         self._request = request
         self._out = out
         self._native = out.native
@@ -244,13 +244,13 @@ class Conversation:
             self._ledger.add("cache.mark", block.path)
 
 
-_ITEMS: dict[type[Block], Callable[[Conversation, Any], dict[str, Json] | None]] = {
-    ToolCall: Conversation.call,
-    ToolResult: Conversation.result,
-    Reasoning: Conversation.reasoning,
-    HostedCall: Conversation.hosted_call,
-    HostedResult: Conversation.hosted_result,
-    Native: Conversation.native,
+_ITEMS: dict[type[Block], Callable[[ResponsesConversation, Any], dict[str, Json] | None]] = {
+    ToolCall: ResponsesConversation.call,
+    ToolResult: ResponsesConversation.result,
+    Reasoning: ResponsesConversation.reasoning,
+    HostedCall: ResponsesConversation.hosted_call,
+    HostedResult: ResponsesConversation.hosted_result,
+    Native: ResponsesConversation.native,
 }
 
 
@@ -291,9 +291,9 @@ def _as_error(output: Json) -> Json:
     return [{"type": "input_text", "text": TOOL_ERROR}, *output]
 
 
-def encode_turns(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_turns(request: Request, out: EncodingContext) -> dict[str, Json]:
     """`instructions` and `input`."""
-    conversation = Conversation(request, out)
+    conversation = ResponsesConversation(request, out)
     turns = request.turns
     body: dict[str, Json] = {}
     offset = 0
@@ -312,7 +312,7 @@ def encode_turns(request: Request, out: Outgoing) -> dict[str, Json]:
 
 
 def _items(
-    turns: tuple[Turn, ...], offset: int, added: dict[int, list[Tool]], conversation: Conversation
+    turns: tuple[Turn, ...], offset: int, added: dict[int, list[Tool]], conversation: ResponsesConversation
 ) -> list[Json]:
     """The input items, with tools that came in mid-conversation before the turn they came before."""
     items: list[Json] = []

@@ -22,9 +22,9 @@ from trilogue.model import (
     SourceKind,
     Text,
 )
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.media import data_source
-from trilogue.protocols.openai_cache import read_breakpoint
+from trilogue.protocols.content.parts import data_source
+from trilogue.protocols.fields.reader import Fields, LooseFields
+from trilogue.protocols.openai.cache import read_breakpoint
 
 _CITATIONS = {
     "url_citation": CitationKind.WEB,

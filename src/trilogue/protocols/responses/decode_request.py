@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.model import NO_SAMPLING, Block, Json, Request, Role, Text, ToolChoice, ToolResult, Turn
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.fields.reader import Fields, FieldTable, field
 from trilogue.protocols.responses.choice import decode_choice
 from trilogue.protocols.responses.controls import (
     CACHING_FIELDS,
@@ -26,7 +26,6 @@ from trilogue.protocols.responses.decode_tools import ToolReader
 from trilogue.protocols.responses.items import decode_item, short_item
 from trilogue.protocols.responses.thinking import decode_thinking
 from trilogue.protocols.responses.wire import LOGPROBS, PATHS, PROTOCOL
-from trilogue.protocols.settings import Settings, field
 
 _ROLES = {
     "user": Role.USER,
@@ -91,7 +90,7 @@ def _stream_options(fields: Fields) -> bool | None:
     return obfuscation
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         ("format", "verbosity"): (decode_text, ("text",)),
         "thinking": (decode_thinking, ("reasoning",)),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Extras, Json, Native, Response, Text, Tier, Usage
-from trilogue.protocols.fields import Kept, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields.reader import Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.items import decode_item

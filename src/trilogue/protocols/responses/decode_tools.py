@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Tool
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.location import read_location
+from trilogue.protocols.content.parts import read_location
+from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _CLIENT_KINDS = frozenset({HostedKind.COMPUTER, HostedKind.PATCH})

@@ -30,10 +30,9 @@ from trilogue.model import (
     Text,
     ToolResult,
 )
-from trilogue.protocols.media import data_url
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.openai_cache import write_breakpoint
-from trilogue.protocols.wording import document_head, native_part, search_result_text
+from trilogue.protocols.content.parts import data_url, document_head, native_part, search_result_text
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
+from trilogue.protocols.openai.cache import write_breakpoint
 
 
 def encode_annotation(citation: Citation, text: str, native: bool) -> dict[str, Json] | None:

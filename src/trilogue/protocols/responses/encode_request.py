@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from trilogue.errors import Unsupported
 from trilogue.model import NO_SAMPLING, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Role
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
-from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.controls import encode_caching, encode_sampling, encode_text, encode_tier, encode_user
 from trilogue.protocols.responses.conversation import encode_turns
 from trilogue.protocols.responses.encode_tools import encode_tools
@@ -21,7 +20,7 @@ from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NES
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
     """The body for the upstream."""
-    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     _refuse_prefill(request)
     if not out.native:
         request = fit_request(request, out, PROTOCOL)
@@ -56,7 +55,7 @@ def _refuse_prefill(request: Request) -> None:
         raise Unsupported(request.turns[-1].path, "the answer cannot be begun for the model", code="prefill")
 
 
-def _state(request: Request, out: Outgoing) -> dict[str, Json]:
+def _state(request: Request, out: EncodingContext) -> dict[str, Json]:
     """Storage and identity. Other protocols keep nothing by default, so keeping is switched off."""
     body: dict[str, Json] = {}
     if request.metadata is not None:
@@ -72,7 +71,7 @@ def _state(request: Request, out: Outgoing) -> dict[str, Json]:
     return body
 
 
-def _include(request: Request, out: Outgoing) -> dict[str, Json]:
+def _include(request: Request, out: EncodingContext) -> dict[str, Json]:
     include = list(request.include)
     if not out.native:
         # Models that do not reason refuse to be asked for it.
@@ -92,7 +91,7 @@ def _searches(request: Request) -> bool:
     return any(type(tool) is HostedTool and tool.kind in searches for tool in request.tools)
 
 
-def _stream(request: Request, out: Outgoing) -> dict[str, Json]:
+def _stream(request: Request, out: EncodingContext) -> dict[str, Json]:
     """Padding against traffic analysis is switched as the client asked; it exists in streams only."""
     body: dict[str, Json] = {"stream": True} if request.stream else {}
     if request.obfuscation is not None and (request.stream or out.native):

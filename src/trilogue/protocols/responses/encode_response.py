@@ -5,10 +5,10 @@ It is what the last event of its stream would say, so that the stream encoder wr
 
 from __future__ import annotations
 
+from trilogue.jsontext.text import dump
 from trilogue.model import Json, Response
-from trilogue.protocols.jsontext import dump
-from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
+from trilogue.protocols.stream.reply import Reply
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from trilogue.errors import InternalError
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Tool
-from trilogue.protocols.location import write_location
-from trilogue.protocols.openai_schema import fits_strict, parameters_of
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.parts import write_location
+from trilogue.protocols.openai.schema import fits_strict, parameters_of
 from trilogue.protocols.responses.choice import encode_choice
 
 _NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}
@@ -17,7 +17,7 @@ _NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}
 class ToolWriter:
     """Writes the tools of one request. Natives and extras go back into their own protocol."""
 
-    def __init__(self, out: Outgoing, namespaces: dict[str, str | None] | None) -> None:
+    def __init__(self, out: EncodingContext, namespaces: dict[str, str | None] | None) -> None:
         self._native = out.native
         self._source = out.source
         self._ledger = out.ledger
@@ -165,7 +165,7 @@ OFFERED = frozenset(_HOSTED_WRITERS)
 """hosted tools of other protocols that can be offered here"""
 
 
-def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
+def encode_tools(request: Request, out: EncodingContext) -> dict[str, Json]:
     """The fields that offer tools: `tools`, `tool_choice`, `parallel_tool_calls`, `max_tool_calls`."""
     body: dict[str, Json] = {}
     offered = [tool for tool in request.tools if tool.added_at is None or not out.native]
@@ -185,7 +185,7 @@ def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
     return body if out.native else body | _search_limit(request, out)
 
 
-def _search_limit(request: Request, out: Outgoing) -> dict[str, Json]:
+def _search_limit(request: Request, out: EncodingContext) -> dict[str, Json]:
     """A limit on searches becomes the limit on all hosted calls, if search is the only hosted tool."""
     hosted = [tool for tool in request.tools if type(tool) is HostedTool and not tool.runs_on_client]
     if not hosted:

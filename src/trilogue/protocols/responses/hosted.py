@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from trilogue.jsontext.text import dump_text, parse_object
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Ledger, Native, SearchHit
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text, parse_object
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import LooseFields
 
 _ALWAYS_FOR_CLIENT = frozenset({"computer_call", "local_shell_call", "apply_patch_call", "mcp_approval_request"})
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from trilogue.errors import InternalError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     CallKind,
@@ -23,9 +24,8 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields import Fields, Kept, Kinds, LooseFields, sort_fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS, decode_hosted, decode_native
 

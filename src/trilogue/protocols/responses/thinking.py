@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trilogue.errors import BadRequest
 from trilogue.model import Json, Thinking
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.responses.controls import given
 from trilogue.protocols.responses.wire import EFFORTS
 
@@ -23,7 +23,7 @@ def decode_thinking(fields: Fields) -> Thinking | None:
     return thinking
 
 
-def encode_thinking(thinking: Thinking, out: Outgoing) -> dict[str, Json]:
+def encode_thinking(thinking: Thinking, out: EncodingContext) -> dict[str, Json]:
     """The `reasoning` object."""
     shown = thinking.visibility if out.native or thinking.visibility != "omitted" else None
     written = given({"effort": thinking.effort and thinking.effort.value, "summary": shown})

@@ -7,10 +7,10 @@ reason, only a status, so that "the model wants a tool" is read off the blocks.
 from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
-from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
-from trilogue.protocols.reply import Reply, declare_doubts
+from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.fields.reader import Kinds, LooseFields, NonNegative, sort_fields
 from trilogue.protocols.responses.wire import PROTOCOL
+from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.LENGTH,
@@ -97,17 +97,17 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
 
 
 _USAGE: Kinds = {
-    "input_tokens": Count,
-    "output_tokens": Count,
+    "input_tokens": NonNegative,
+    "output_tokens": NonNegative,
     "input_tokens_details": object,
     "output_tokens_details": object,
     "total_tokens": object,
 }
-_INPUT: Kinds = {"cached_tokens": Count, "cache_write_tokens": Count, "cache_write_tokens_details": dict}
-_LIFETIMES: Kinds = {"ttl_12h_tokens": Count}
-_OUTPUT: Kinds = {"reasoning_tokens": Count}
+_INPUT: Kinds = {"cached_tokens": NonNegative, "cache_write_tokens": NonNegative, "cache_write_tokens_details": dict}
+_LIFETIMES: Kinds = {"ttl_12h_tokens": NonNegative}
+_OUTPUT: Kinds = {"reasoning_tokens": NonNegative}
 _TOOL_USAGE: Kinds = {"web_search": dict}
-_SEARCHES: Kinds = {"num_requests": Count}
+_SEARCHES: Kinds = {"num_requests": NonNegative}
 
 
 def _input_details(given: Json, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:

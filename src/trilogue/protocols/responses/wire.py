@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trilogue.model import Effort, HostedKind, Json, Protocol, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
-from trilogue.protocols.fields import Kinds
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
+from trilogue.protocols.fields.reader import Kinds
 
 PROTOCOL = Protocol.RESPONSES
 
@@ -69,7 +69,7 @@ NEUTRAL_FIELDS = frozenset(
 _STATE = "it needs what an earlier response left at the provider"
 _BOUND = "only the provider that made it can read it, and what it stands for would be lost"
 
-_TOP_LEVEL: dict[str, Fate] = {
+_TOP_LEVEL: dict[str, FieldPolicy] = {
     # `previous_response_id` has a neutral field, so it is never an extra: whoever translates looks at
     # `request.previous_response` and takes the reason from this row.
     "previous_response_id": refuse(_STATE),
@@ -77,12 +77,12 @@ _TOP_LEVEL: dict[str, Fate] = {
     "prompt": refuse("prompt templates are stored at the provider"),
     "background": refuse("no other protocol answers later", False),
     # Only matters when the context overflows, and then the client hears of it.
-    "truncation": Fate(harmless=("disabled",)),
+    "truncation": FieldPolicy(harmless=("disabled",)),
     "multi_agent": refuse("no other protocol runs several agents", {"enabled": False}),
     "reasoning.mode": refuse("no other protocol has this way of thinking", "standard"),
-    "reasoning.context": Fate(loss="reasoning.context"),
-    "reasoning.generate_summary": Fate(loss="reasoning.visibility"),
-    "service_tier": Fate(loss="tier"),
+    "reasoning.context": FieldPolicy(loss="reasoning.context"),
+    "reasoning.generate_summary": FieldPolicy(loss="reasoning.visibility"),
+    "service_tier": FieldPolicy(loss="tier"),
     "context_management": DROP,
     "image": DROP,
     "access_programs": DROP,
@@ -92,42 +92,42 @@ _TOP_LEVEL: dict[str, Fate] = {
     "stream_options.include_obfuscation": SILENT,
 }
 
-_OF_BLOCKS_AND_TOOLS: dict[str, Fate] = {
+_OF_BLOCKS_AND_TOOLS: dict[str, FieldPolicy] = {
     "item_id": SILENT,
     "item_status": SILENT,
     "type": SILENT,
     "summary": SILENT,
     "content": SILENT,
-    "prompt_cache_breakpoint": Fate(loss="cache.mark"),
+    "prompt_cache_breakpoint": FieldPolicy(loss="cache.mark"),
     "created_by": SILENT,
-    "phase": Fate(loss="phase"),
+    "phase": FieldPolicy(loss="phase"),
     "caller": refuse("a program of the provider made this call", {"type": "direct"}),
-    "async": Fate(loss="tool.option"),
-    "allowed_callers": Fate(loss="tool.option"),
-    "output_schema": Fate(loss="tool.option"),
+    "async": FieldPolicy(loss="tool.option"),
+    "allowed_callers": FieldPolicy(loss="tool.option"),
+    "output_schema": FieldPolicy(loss="tool.option"),
     "namespace": SILENT,
-    "format": Fate(loss="tool.option", harmless=({"type": "text"},)),
-    "detail": Fate(loss="image.detail", harmless=("auto",)),
-    "annotations": Fate(loss="citation.dropped"),
-    "external_web_access": Fate(loss="web_search.params"),
-    "search_content_types": Fate(loss="web_search.params"),
-    "return_token_budget": Fate(loss="web_search.params"),
-    "image_settings": Fate(loss="web_search.params"),
-    "filters": Fate(loss="web_search.params"),
-    "user_location": Fate(loss="web_search.params"),
-    "container": Fate(loss="code_exec.container"),
-    "container_id": Fate(loss="code_exec.container"),
-    "outputs": Fate(loss="hosted.result_dropped"),
-    "headers": Fate(loss="tool.option"),
-    "require_approval": Fate(loss="tool.option"),
-    "allowed_tools": Fate(loss="tool.option"),
-    "connector_id": Fate(loss="tool.option"),
-    "tunnel_id": Fate(loss="tool.option"),
-    "server_description": Fate(loss="tool.option"),
-    "defer_loading": Fate(loss="tool.defer_loading"),
+    "format": FieldPolicy(loss="tool.option", harmless=({"type": "text"},)),
+    "detail": FieldPolicy(loss="image.detail", harmless=("auto",)),
+    "annotations": FieldPolicy(loss="citation.dropped"),
+    "external_web_access": FieldPolicy(loss="web_search.params"),
+    "search_content_types": FieldPolicy(loss="web_search.params"),
+    "return_token_budget": FieldPolicy(loss="web_search.params"),
+    "image_settings": FieldPolicy(loss="web_search.params"),
+    "filters": FieldPolicy(loss="web_search.params"),
+    "user_location": FieldPolicy(loss="web_search.params"),
+    "container": FieldPolicy(loss="code_exec.container"),
+    "container_id": FieldPolicy(loss="code_exec.container"),
+    "outputs": FieldPolicy(loss="hosted.result_dropped"),
+    "headers": FieldPolicy(loss="tool.option"),
+    "require_approval": FieldPolicy(loss="tool.option"),
+    "allowed_tools": FieldPolicy(loss="tool.option"),
+    "connector_id": FieldPolicy(loss="tool.option"),
+    "tunnel_id": FieldPolicy(loss="tool.option"),
+    "server_description": FieldPolicy(loss="tool.option"),
+    "defer_loading": FieldPolicy(loss="tool.defer_loading"),
 }
 
-_OF_NATIVES: dict[str, Fate] = {
+_OF_NATIVES: dict[str, FieldPolicy] = {
     # By the `type` of a Native block. Others are dropped and declared.
     **dict.fromkeys(
         # Without what the client's own tools did, the model would do it again.
@@ -139,7 +139,7 @@ _OF_NATIVES: dict[str, Fate] = {
             "apply_patch_call",
             "apply_patch_call_output",
         ),
-        Fate(loss="hosted.history_as_text"),
+        FieldPolicy(loss="hosted.history_as_text"),
     ),
     "item_reference": refuse(_STATE),
     "compaction": refuse(_BOUND),
@@ -151,7 +151,7 @@ _OF_NATIVES: dict[str, Fate] = {
     "multi_agent_call_output": refuse("no other protocol runs several agents"),
 }
 
-FATES: Fates = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
+FATES: FieldPolicies = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
 
 _ECHOES = (
     "instructions metadata parallel_tool_calls temperature top_p tool_choice tools background max_output_tokens "
@@ -160,14 +160,14 @@ _ECHOES = (
     "access_programs completed_at billing output_text item_id item_status type summary content"
 )
 
-RESPONSE_FATES: Fates = {
+RESPONSE_FATES: FieldPolicies = {
     **dict.fromkeys(_ECHOES.split(), SILENT),
     # Blocks carry what stands on their message.
-    "phase": Fate(loss="phase", place="../phase"),
-    "item": Fate(loss="resp.meta", place=".."),
-    "container_id": Fate(loss="code_exec.container"),
-    "outputs": Fate(loss="hosted.result_dropped"),
-    "namespace": Fate(loss="tool.option"),
+    "phase": FieldPolicy(loss="phase", place="../phase"),
+    "item": FieldPolicy(loss="resp.meta", place=".."),
+    "container_id": FieldPolicy(loss="code_exec.container"),
+    "outputs": FieldPolicy(loss="hosted.result_dropped"),
+    "namespace": FieldPolicy(loss="tool.option"),
     # Encoders write it, or declare it.
     "moderation": SILENT,
     # Searches are counted in the usage, and only a tool that no other protocol has makes pictures.

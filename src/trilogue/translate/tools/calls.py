@@ -1,0 +1,165 @@
+"""Calls that a model wrote into one pseudo-call, taken apart.
+
+Tool calls that share an id. Some servers count their calls anew in every answer (`call_0`, `call_0`, …).
+
+Anthropic refuses a history in which an id occurs twice, and agents find the results of calls by their ids alone. So an
+id that a conversation already knows is changed: in a history (`tell_apart`) and in an answer (`FreshIdStage`). The new
+id follows from those before it, so that the same history gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container
+from operator import is_
+
+from msgspec.structs import replace
+
+from trilogue.errors import BadRequest
+from trilogue.jsontext.text import dump_text, parse_object
+from trilogue.model import Block, BlockStart, BlockStop, CallKind, Delta, Event, Request, ToolCall, ToolResult, Turn
+from trilogue.protocols.content.ids import safe_call_id
+from trilogue.translate.tools.names import ToolNames
+
+
+def fresh_id(call_id: str, taken: Container[str]) -> str:
+    """The id, with a number behind it if it is taken."""
+    fresh, number = call_id, 1
+    while fresh in taken:
+        number += 1
+        fresh = f"{call_id}_{number}"
+    return fresh
+
+
+def tell_apart(request: Request) -> Request:
+    """The request with an id of its own for every call. Results belong to the calls with their id in turn."""
+    return replace(request, turns=_Apart(request).turns(request.turns))
+
+
+class _Apart:
+    def __init__(self, request: Request) -> None:
+        blocks = [block for turn in request.turns for block in turn.blocks]
+        calls = Counter(block.id for block in blocks if type(block) is ToolCall)
+        self._shared = {call_id for call_id, count in calls.items() if count > 1}
+        self._results = Counter(block.call_id for block in blocks if type(block) is ToolResult)
+        """how many results of an id are still to come"""
+        self._known = set(calls)
+        self._earlier: dict[str, list[ToolCall]] = {call_id: [] for call_id in self._shared}
+        self._waiting: dict[str, list[str]] = {call_id: [] for call_id in self._shared}
+        """new ids of calls whose results have not come yet"""
+
+    def turns(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        out: list[Turn] = []
+        for turn in turns:
+            blocks = [self._block(block) for block in turn.blocks]
+            if all(map(is_, blocks, turn.blocks)):
+                out.append(turn)
+            elif kept := tuple(block for block in blocks if block is not None):
+                out.append(replace(turn, blocks=kept))
+        return tuple(out)
+
+    def _block(self, block: Block) -> Block | None:
+        if type(block) is ToolCall and block.id in self._shared:
+            return self._call(block)
+        if type(block) is ToolResult and block.call_id in self._shared:
+            return self._result(block)
+        return block
+
+    def _call(self, call: ToolCall) -> ToolCall | None:
+        earlier, waiting = self._earlier[call.id], self._waiting[call.id]
+        if self._results[call.id] <= len(waiting):
+            if any((call.name, call.arguments) == (other.name, other.arguments) for other in earlier):
+                return None  # the same call once more, as some clients keep it: one result answers both
+            raise BadRequest(f"{call.path} is a tool call without a result", path=call.path)
+        new = fresh_id(call.id, self._known) if earlier else call.id
+        self._known.add(new)
+        earlier.append(call)
+        waiting.append(new)
+        return call if new == call.id else replace(call, id=new)
+
+    def _result(self, result: ToolResult) -> ToolResult:
+        self._results[result.call_id] -= 1
+        waiting = self._waiting[result.call_id]
+        new = waiting.pop(0) if waiting else result.call_id
+        return result if new == result.call_id else replace(result, call_id=new)
+
+
+class FreshIdStage:
+    """Gives each call of an answer an id of its own, that the client's history does not know yet either."""
+
+    def __init__(self, taken: frozenset[str]) -> None:
+        self._taken = set(taken)
+        self._changed: dict[int, str] = {}
+        """new ids, by the index of the block"""
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        return [self._event(event) for event in events]
+
+    def _event(self, event: Event) -> Event:
+        if type(event) is BlockStart and type(event.block) is ToolCall:
+            return BlockStart(event.index, self._started(event.index, event.block))
+        if type(event) is BlockStop and type(event.block) is ToolCall and event.index in self._changed:
+            return BlockStop(event.index, event.opaque, replace(event.block, id=self._changed[event.index]))
+        return event
+
+    def _started(self, index: int, call: ToolCall) -> ToolCall:
+        seen = safe_call_id(call.id)  # what the client will see
+        new = fresh_id(seen, self._taken)
+        self._taken.add(new)
+        if new == seen:
+            return call
+        self._changed[index] = new
+        return replace(call, id=new)
+
+
+class ParallelStage:
+    """Expands the pseudo-call `multi_tool_use.parallel`, which models write instead of several real calls."""
+
+    NAMES = frozenset({"multi_tool_use.parallel", "multi_tool_use_parallel"})
+
+    def __init__(self, names: ToolNames) -> None:
+        self._offered = names
+        self._held: dict[int, tuple[ToolCall, list[str]]] = {}
+        self._extra = 1_000_000
+        """Indices for the calls inside, out of the way of the decoder's own."""
+
+    def __call__(self, events: list[Event]) -> list[Event]:
+        out: list[Event] = []
+        for event in events:
+            if type(event) is BlockStart and (wrapper := self._wrapper(event.block)):
+                self._held[event.index] = (wrapper, [wrapper.arguments])
+            elif self._held and getattr(event, "index", None) in self._held:
+                self._inside(event, out)
+            else:
+                out.append(event)
+        return out
+
+    def _wrapper(self, block: Block) -> ToolCall | None:
+        if isinstance(block, ToolCall) and block.name in self.NAMES and self._offered.find(block.name) is None:
+            return block
+        return None
+
+    def _inside(self, event: Event, out: list[Event]) -> None:
+        if type(event) is Delta:
+            self._held[event.index][1].append(event.text)
+        elif type(event) is BlockStop:
+            call, pieces = self._held.pop(event.index)
+            for inner in _expanded(call, "".join(pieces)):
+                self._extra += 1
+                out += (BlockStart(self._extra, inner), BlockStop(self._extra))
+
+
+def _expanded(call: ToolCall, arguments: str) -> list[ToolCall]:
+    uses = (parse_object(arguments) or {}).get("tool_uses")
+    if not isinstance(uses, list) or not all(isinstance(use, dict) for use in uses):
+        return [replace(call, arguments=arguments)]
+    return [
+        ToolCall(
+            path=call.path,
+            id=f"{call.id}_{position}",
+            name=str(use.get("recipient_name", "")).removeprefix("functions."),
+            arguments=dump_text(use.get("parameters") or {}),
+            kind=CallKind.FUNCTION,
+        )
+        for position, use in enumerate(uses)
+    ]
