@@ -20,7 +20,7 @@ def test_a_glance_is_enough(name: str) -> None:
     recording = load.load(name)
     assert recording.body is not None
     own = codec(recording.protocol)
-    seen = own.glance(json.dumps(recording.body).encode())
+    seen = own.summarize(json.dumps(recording.body).encode())
     if seen is not None:
         answer = own.decode_response(recording.body)
         assert seen.id == answer.id
@@ -31,5 +31,5 @@ def test_a_glance_is_enough(name: str) -> None:
 def test_most_answers_need_no_more() -> None:
     """Otherwise it would be of no use."""
     recordings = [load.load(name) for name in load.bodies()]
-    enough = [codec(one.protocol).glance(json.dumps(one.body).encode()) for one in recordings]
+    enough = [codec(one.protocol).summarize(json.dumps(one.body).encode()) for one in recordings]
     assert len([seen for seen in enough if seen is not None]) > 0.8 * len(enough)

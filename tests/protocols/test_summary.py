@@ -54,9 +54,9 @@ WRITES = {
 
 def seen(protocol: Protocol, usage: dict[str, Any]) -> Usage | None:
     """What the look says of this usage."""
-    glance = codec(protocol).glance(json.dumps({**ANSWERS[protocol], "usage": usage}).encode())
-    assert glance is not None
-    return glance.usage
+    seen = codec(protocol).summarize(json.dumps({**ANSWERS[protocol], "usage": usage}).encode())
+    assert seen is not None
+    return seen.usage
 
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
@@ -66,7 +66,7 @@ def test_the_usual_form_is_read_at_once(protocol: Protocol, monkeypatch: pytest.
     def longer(*_: object) -> NoReturn:
         raise AssertionError("the longer way")
 
-    monkeypatch.setattr(import_module(f"trilogue.protocols.{protocol.short}.glance"), "decode_usage", longer)
+    monkeypatch.setattr(import_module(f"trilogue.protocols.{protocol.short}.summary"), "decode_usage", longer)
     usage = seen(protocol, USAGE[protocol])
     assert usage == Usage(fresh=5, cache_read=4, cache_write=0, output=3)
 

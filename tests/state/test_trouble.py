@@ -187,9 +187,9 @@ FULL_DISK = """
     from pathlib import Path
     from tests.pool.making import NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
-    from trilogue.state import Keeper
+    from trilogue.state import StateSync
 
-    keeper = Keeper(book(), Path(sys.argv[1]), START)
+    keeper = StateSync(book(), Path(sys.argv[1]), START)
     attempt(keeper, START, None)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
@@ -252,10 +252,10 @@ TRUNCATED = """
     from pathlib import Path
     from tests.pool.making import NO_MODEL, RATE_LIMITED
     from tests.state.test_sync import START, attempt, book, states
-    from trilogue.state import Keeper
+    from trilogue.state import StateSync
 
     path = Path(sys.argv[1])
-    keeper, other = Keeper(book(), path, START), Keeper(book(), path, START)
+    keeper, other = StateSync(book(), path, START), StateSync(book(), path, START)
     for number in range(20):
         now = START + number * 2
         assert attempt(keeper, now, RATE_LIMITED if number % 5 == 0 else None, sticky=f"k{number}")

@@ -3,7 +3,7 @@
 How a gateway uses it, for every protocol, streamed or not:
 
     pools = config.pools(SystemRandom())        # one per process
-    keeper = Keeper(pools, state_directory(os.environ) / FILE_NAME, now())   # if config.pool.persist; now: steady_time
+    keeper = StateSync(pools, state_directory(os.environ) / FILE_NAME, now())   # if config.pool.persist
     ...
     keeper.sync(now())
     journey = pools.begin(now(), request_id, [(target.provider, target.model) for target in targets],

@@ -85,7 +85,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     encode_request: Callable[[Request, Target, Ledger], dict[str, Json]]
     decode_response: Callable[[dict[str, Json]], Response]
     encode_response: Callable[[Response, Reply], dict[str, Json]]
-    glance: Callable[[bytes], ResponseSummary | None]
+    summarize: Callable[[bytes], ResponseSummary | None]
     """what an answer is that is passed on as it came; None: `decode_response` must say"""
     decoder: Callable[[], StreamDecoder]
     encoder: Callable[[Reply], StreamEncoder]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
-from enum import Enum, auto
 from typing import Any, NoReturn, cast
 
 import structlog
@@ -21,11 +20,13 @@ from trilogue.serving.known_heads import Head, Key, KnownHeads, split
 from trilogue.serving.request import (
     BAD,
     BAD_HOST,
+    BEFORE_BODY,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     TOO_LARGE,
     TOO_SLOW,
     HttpRequest,
+    Inbound,
     Problem,
     path_and_query,
 )
@@ -56,20 +57,6 @@ log = structlog.get_logger("trilogue.http")
 App = Callable[[HttpRequest, Responder], Coroutine[Any, Any, None]]
 Refusal = Callable[[Problem, str], tuple[list[tuple[bytes, bytes]], bytes]]
 """headers and body of the answer to what is no request, for a client that asked for this path"""
-
-
-class Inbound(Enum):
-    """What comes next from the client."""
-
-    NOTHING = auto()
-    """no request is under way"""
-    HEAD = auto()
-    BODY = auto()
-    IGNORED = auto()
-    """whatever comes does not count any more"""
-
-
-_BEFORE_BODY = (Inbound.NOTHING, Inbound.HEAD)
 
 
 class _Stop(Exception):
@@ -160,7 +147,7 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._head_bytes += len(data)
         self._parse(data)
-        if self._head_bytes and self._inbound in _BEFORE_BODY:
+        if self._head_bytes and self._inbound in BEFORE_BODY:
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(TOO_LARGE)
             elif self._timer is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum, auto
 from urllib.parse import unquote
 
 from httptools import HttpParserError, parse_url
@@ -47,6 +48,20 @@ def path_and_query(url: bytes) -> tuple[str, bytes] | None:
 
 
 _LENGTH_DIGITS = 15
+
+
+class Inbound(Enum):
+    """What comes next from the client."""
+
+    NOTHING = auto()
+    """no request is under way"""
+    HEAD = auto()
+    BODY = auto()
+    IGNORED = auto()
+    """whatever comes does not count any more"""
+
+
+BEFORE_BODY = (Inbound.NOTHING, Inbound.HEAD)
 
 
 class BodyEncoded(Exception):

@@ -1,6 +1,6 @@
 """What survives a restart and what workers share: one SQLite file in the state folder, readable by its owner only.
 
-    keeper = Keeper(pools, state_directory(os.environ) / FILE_NAME, steady_time())   # in the worker, after the fork
+    keeper = StateSync(pools, state_directory(os.environ) / FILE_NAME, steady_time())   # in the worker, after the fork
     keeper.sync(steady_time())          # before `pools.begin` and before each `journey.next`: microseconds
     keeper.replace(new_pools, now)      # on reload
     keeper.close(now)                   # at the end

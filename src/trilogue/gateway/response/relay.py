@@ -364,7 +364,7 @@ class Relay:
 
 def _seen(upstream: Protocol, body: bytes) -> ResponseSummary:
     """What is passed on as it came. Raises UpstreamError if it is no answer of its protocol."""
-    seen = codec(upstream).glance(body)
+    seen = codec(upstream).summarize(body)
     if seen is not None:
         return seen
     answer = codec(upstream).decode_response(parse_upstream(body, whole=True))

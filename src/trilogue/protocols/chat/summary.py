@@ -76,7 +76,7 @@ _says = re.compile(rb'"content": ?"[^"]').search
 _usage_decoder = msgspec.json.Decoder(_ChatUsage)
 
 
-def glance(body: bytes) -> ResponseSummary | None:
+def summarize(body: bytes) -> ResponseSummary | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
     if answer is None or not answer.choices or answer.object == "error":

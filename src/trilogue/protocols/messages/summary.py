@@ -46,7 +46,7 @@ _REASONING = frozenset({"thinking", "redacted_thinking"})
 _usage_decoder = msgspec.json.Decoder(_MessagesUsage)
 
 
-def glance(body: bytes) -> ResponseSummary | None:
+def summarize(body: bytes) -> ResponseSummary | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
     if answer is None:

@@ -48,7 +48,7 @@ _REASONING = frozenset({"reasoning"})
 _usage_decoder = msgspec.json.Decoder(_ResponsesUsage)
 
 
-def glance(body: bytes) -> ResponseSummary | None:
+def summarize(body: bytes) -> ResponseSummary | None:
     """The answer's id and usage; None if it takes a closer look to say what it is."""
     answer = decode_whole(_decoder, body)
     if answer is None:
