@@ -72,8 +72,8 @@ bare interpreter.
 
 {growth}## Targets
 
-Our own targets, and whether this run met them. `from` names the figures or the pair that decided; it is always the worst
-pair.
+Our own targets, and whether this run met them. `from` names the figures or the pair that decided; it is always the
+worst pair.
 
 {targets}
 
