@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import parse, refuse_exposure
+from trilogue.config import parse, exposure_problem
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -34,7 +34,7 @@ def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Pat
     environ = dict.fromkeys(VARIABLE.findall(text), VALUE)
     config = parse(text.encode(), environ, tmp_path)
     assert config.providers
-    assert refuse_exposure(config) is None
+    assert exposure_problem(config) is None
 
 
 @pytest.mark.parametrize("folder", ["clients", "upstreams"])

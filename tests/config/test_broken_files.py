@@ -57,11 +57,11 @@ BROKEN = {
     ),
     "URL with a password": (
         "providers: {a: {protocol: openai_responses, base_url: 'https://me:sesame@example.org'}}\n",
-        ["providers.a.base_url: must not hold a user or password; put the key into accounts (line 1)"],
+        ["providers.a.base_url: must not contain a user name or password; put the key into accounts (line 1)"],
     ),
     "URL with a key": (
         "providers: {a: {protocol: openai_responses, base_url: 'https://example.org/?key=sesame'}}\n",
-        ["providers.a.base_url: must not hold a key; put it into accounts (line 1)"],
+        ["providers.a.base_url: must not contain a key; put it into accounts (line 1)"],
     ),
     "unset variable": (
         "keys: [env:NOT_SET]\n",
@@ -94,7 +94,7 @@ BROKEN = {
     ),
     "the same name twice": (
         "keys: [{name: a, key: env:KEY}, {name: a, key: another-key}]\n",
-        ['keys[1].name: "a" is there twice (line 1)'],
+        ['keys[1].name: "a" is used twice (line 1)'],
     ),
     "a key that can be guessed": (
         "keys: [env:KEY, x, '1234567', '12345678']\n",
@@ -170,19 +170,21 @@ BROKEN = {
     ),
     "name with a slash": (
         "providers: {a/b: {protocol: openai_responses}}\n",
-        ["providers.a/b: a provider's name must be letters, digits, dots, dashes and underscores, at most 64 (line 1)"],
+        [
+            "providers.a/b: a provider's name must consist of at most 64 letters, digits, dots, dashes and underscores (line 1)"
+        ],
     ),
     "headers of the gateway": (
         "providers: {a: {protocol: openai_responses, headers: {Host: x, Accept-Encoding: br, 'a b': y}}}\n",
         [
             "providers.a.headers.Host: is set by the gateway itself (line 1)",
             "providers.a.headers.Accept-Encoding: is set by the gateway itself (line 1)",
-            "providers.a.headers: the name of a header must be letters, digits and dashes (line 1)",
+            "providers.a.headers: the name of a header must consist of letters, digits and dashes (line 1)",
         ],
     ),
     "accounts of the demo": (
         "providers: {demo: {protocol: openai_responses, base_url: 'demo:', accounts: [env:KEY]}}\n",
-        ["providers.demo.accounts: the built-in model takes no accounts (line 1)"],
+        ["providers.demo.accounts: the built-in model does not use accounts (line 1)"],
     ),
     "model that is no name": (
         'providers: {a: {protocol: openai_responses, models: ["", "a\\tb"]}}\n',
@@ -224,10 +226,10 @@ BROKEN = {
     "short seal key": ("seal_keys: [env:KEY]\n", ["seal_keys[0]: must have at least 32 characters (line 1)"]),
     "the same setting twice": (
         "server:\n  port: 1\n  port: 2\nmode: strict\nmode: declare\n",
-        ['server: the key "port" is there twice (line 3)', 'the key "mode" is there twice (line 5)'],
+        ['server: the key "port" appears twice (line 3)', 'the key "mode" appears twice (line 5)'],
     ),
-    "a list at the top": ("- a\n", ["the file must hold settings (key: value)"]),
-    "a text at the top": ("hello\n", ["the file must hold settings (key: value)"]),
+    "a list at the top": ("- a\n", ["the file must contain settings (key: value)"]),
+    "a text at the top": ("hello\n", ["the file must contain settings (key: value)"]),
     "broken YAML": ("server: {port: 1\n", ["not valid YAML: expected ',' or '}', but got '<stream end>' (line 2)"]),
     "a tab": ("server:\n\tport: 1\n", ["not valid YAML: found character '\\t' that cannot start any token (line 2)"]),
     "two documents": ("a: 1\n---\nb: 1\n", ["not valid YAML: but found another document (line 2)"]),

@@ -61,13 +61,13 @@ def test_summary(folder: Path) -> None:
         "  1. gpt-* -> chat/$0, demo/demo",
         "other models: chat",
     ]
-    literal = "the secret stands in the file; env:NAME or file:path keeps it out"
+    literal = "the secret is written in the file; use env:NAME or file:path to keep it out"
     assert result.stderr.splitlines() == [
         f"warning: keys[1]: {literal}",
         f"warning: providers.chat.accounts[1].key: {literal}",
-        "warning: providers.chat.verify_tls: its certificate is not checked: anyone on the way can read the key",
-        "warning: providers.chat.base_url: http:// sends the key in clear",
-        "warning: providers.bare.accounts: there are none, and the vendor's own API wants a key",
+        "warning: providers.chat.verify_tls: certificates are not verified: others can intercept the key",
+        "warning: providers.chat.base_url: http:// sends the key unencrypted",
+        "warning: providers.bare.accounts: there are none, but this API requires a key",
     ]
     assert "canary" not in result.output
 
@@ -101,8 +101,8 @@ def test_alias_that_leads_nowhere(folder: Path) -> None:
     result = run()
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        "warning: aliases.lost: nobody serves nope/x",
-        "warning: aliases.farther: nobody serves lost",
+        "warning: aliases.lost: no provider serves nope/x",
+        "warning: aliases.farther: no provider serves lost",
     ]
 
 
@@ -115,7 +115,7 @@ def test_admin_interface(folder: Path) -> None:
     (folder / "trilogue.yaml").write_text("admin: {port: 4005}\n")
     off = run()
     assert "admin interface" not in off.stdout
-    assert off.stderr == "warning: admin: the interface is off: it has no key\n"
+    assert off.stderr == "warning: admin: the admin interface is off because it has no key\n"
 
 
 def test_own_address_as_an_upstream(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_own_address_as_an_upstream(folder: Path) -> None:
     )
     result = run()
     assert result.exit_code == 2
-    assert result.stdout.startswith("providers.me.base_url: http://localhost:4000/v1 is this gateway itself")
+    assert result.stdout.startswith("providers.me.base_url: http://localhost:4000/v1 is the address of this gateway")
 
 
 def test_exposed_without_keys(folder: Path) -> None:

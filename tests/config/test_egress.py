@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, parse, zero_config
+from trilogue.config import Config, ConfigError, environment_config, parse
 
 KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"}
 PROXY = "http://user:secret@proxy.example:3128"
@@ -76,11 +76,11 @@ def test_bad_variables_are_named_without_their_value() -> None:
     assert [problem.path for problem in caught.value.problems] == ["HTTPS_PROXY"]
     assert "secret" not in str(caught.value.problems[0])
     with pytest.raises(ConfigError):
-        zero_config({**KEYS, "HTTPS_PROXY": "ftp://x"})
+        environment_config({**KEYS, "HTTPS_PROXY": "ftp://x"})
 
 
 def test_without_a_file() -> None:
     """Keys and proxies both come from the environment; a file without providers takes the keys only."""
     environ = {**KEYS, "HTTPS_PROXY": PROXY, "NO_PROXY": "api.anthropic.com"}
-    assert proxies(zero_config(environ)) == {"openai": [PROXY]}
+    assert proxies(environment_config(environ)) == {"openai": [PROXY]}
     assert proxies(parse(b"mode: strict\n", environ, Path())) == {}

@@ -11,10 +11,10 @@ from trilogue.config import (
     ProviderSettings,
     Secret,
     Server,
+    environment_config,
+    exposure_problem,
     is_loopback,
-    refuse_exposure,
-    refuse_start,
-    zero_config,
+    reason_not_to_start,
 )
 from trilogue.model import Protocol
 
@@ -25,7 +25,7 @@ from trilogue.model import Protocol
 def test_this_machine(host: str) -> None:
     """Nothing to refuse."""
     assert is_loopback(host)
-    assert refuse_exposure(Config(server=Server(host=host))) is None
+    assert exposure_problem(Config(server=Server(host=host))) is None
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_this_machine(host: str) -> None:
 def test_other_machines_need_keys(host: str) -> None:
     """The line says what to do; with a key it is allowed."""
     config = Config(server=Server(host=host))
-    line = refuse_exposure(config)
+    line = exposure_problem(config)
     assert line is not None
     assert "keys: [env:TRILOGUE_KEY]" in line
     assert "127.0.0.1" in line
     assert "\n" not in line
-    assert refuse_exposure(replace(config, keys=(ClientKeySettings(key=Secret("k")),))) is None
+    assert exposure_problem(replace(config, keys=(ClientKeySettings(key=Secret("k")),))) is None
 
 
 ANY = str(IPv4Address(0))
@@ -58,7 +58,7 @@ ANY = str(IPv4Address(0))
 def started(host: str, url: str) -> str | None:
     server, key = Server(host=host, port=4000), ClientKeySettings(key=Secret("k"))
     provider = ProviderSettings(protocol=Protocol.CHAT, base_url=url)
-    return refuse_start(Config(server=server, keys=(key,), providers={"up": provider}))
+    return reason_not_to_start(Config(server=server, keys=(key,), providers={"up": provider}))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_its_own_upstream_is_refused(host: str, url: str) -> None:
     """One request would be a new one at each turn, for ever."""
     line = started(host, url)
     assert line is not None
-    assert line.startswith(f"providers.up.base_url: {url} is this gateway itself")
+    assert line.startswith(f"providers.up.base_url: {url} is the address of this gateway")
     assert "\n" not in line
 
 
@@ -100,6 +100,8 @@ def test_others_are_not_taken_for_it(host: str, url: str) -> None:
 
 def test_a_base_url_that_was_set_for_clients_is_named() -> None:
     """As the pages on clients tell to set it; in the shell that starts the gateway it makes a circle."""
-    line = refuse_start(zero_config({"OPENAI_API_KEY": "none-needed", "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"}))
+    line = reason_not_to_start(
+        environment_config({"OPENAI_API_KEY": "none-needed", "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"})
+    )
     assert line is not None
     assert "OPENAI_BASE_URL" in line

@@ -25,17 +25,17 @@ def test_auto_changes_nothing() -> None:
     """Without settings the model's name decides."""
     for protocol in Protocol:
         for model in ("gpt-5", "claude-opus-4-5", "deepseek-chat", "x"):
-            assert ProfileSettings().over(protocol, model) == profile_for(protocol, model)
+            assert ProfileSettings().for_model(protocol, model) == profile_for(protocol, model)
 
 
 def test_openai_and_compatible_are_opposites() -> None:
     """A deployment of GPT may have any name, and a compatible server may call its model gpt."""
-    assert ProfileSettings(name="openai").over(Protocol.CHAT, "my-deployment").openai_fields
-    assert not ProfileSettings(name="compatible").over(Protocol.CHAT, "gpt-5").openai_fields
+    assert ProfileSettings(name="openai").for_model(Protocol.CHAT, "my-deployment").openai_fields
+    assert not ProfileSettings(name="compatible").for_model(Protocol.CHAT, "gpt-5").openai_fields
 
 
 def test_cache_marks_go_by_the_name_of_the_model() -> None:
     """Only the newer models of OpenAI take them, and a deployment does not say which it is."""
     for model, marks in (("gpt-5.6", True), ("gpt-6.1-mini", True), ("gpt-5.4", False), ("my-deployment", False)):
         for protocol in (Protocol.CHAT, Protocol.RESPONSES):
-            assert ProfileSettings(name="openai").over(protocol, model).cache_marks is marks
+            assert ProfileSettings(name="openai").for_model(protocol, model).cache_marks is marks

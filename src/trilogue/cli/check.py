@@ -17,7 +17,7 @@ from trilogue.config import (
     ProviderSettings,
     find,
     load,
-    refuse_start,
+    reason_not_to_start,
     warnings,
 )
 from trilogue.config.schema import json_schema
@@ -51,7 +51,7 @@ def check(file: Path | None, schema: bool) -> None:
             click.echo(f"{path} cannot be used:", err=True)
         click.echo(str(error))
         sys.exit(PROBLEMS)
-    refusal = refuse_start(config)
+    refusal = reason_not_to_start(config)
     if refusal:
         click.echo(refusal)
         sys.exit(PROBLEMS)

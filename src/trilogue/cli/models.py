@@ -213,7 +213,7 @@ class _Known(Struct):
                 vendor=vendor_for(protocol, target.model, provider.vendor or ""),
                 protocol=protocol,
                 profile=provider.profile_for(target.model, protocol),
-                configured=provider.profile.given(),
+                configured=provider.profile.overrides(),
                 learned=learned,
             )
 

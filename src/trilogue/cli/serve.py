@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
 from trilogue.cli.welcome import welcome
-from trilogue.config import Config, ConfigError, Problem, find, load, refuse_start, state_directory
+from trilogue.config import Config, ConfigError, Problem, find, load, reason_not_to_start, state_directory
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
@@ -174,7 +174,7 @@ class ServeOptions:
         # The address stays what it was at the start, whatever a later version of the file says.
         self._bound = self._bound or _fixed(config)
         host, port = self._bound["server.host"], self._bound["server.port"]
-        refusal = refuse_start(replace(config, server=replace(config.server, host=host, port=port)))
+        refusal = reason_not_to_start(replace(config, server=replace(config.server, host=host, port=port)))
         if refusal:
             raise ConfigError([Problem("", refusal)])
         changed = [name for name, value in _fixed(config).items() if value != self._bound[name]]

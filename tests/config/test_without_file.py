@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, load, parse, zero_config
+from trilogue.config import Config, ConfigError, environment_config, load, parse
 from trilogue.model import Protocol
 from trilogue.routing import NoRoute
 
@@ -15,7 +15,7 @@ def urls(config: Config) -> dict[str, str]:
 
 def test_nothing_set() -> None:
     """The demo needs no key and no network, and only this machine may connect."""
-    config = zero_config({"OPENAI_API_KEY": " ", "OPENAI_BASE_URL": "nonsense"})
+    config = environment_config({"OPENAI_API_KEY": " ", "OPENAI_BASE_URL": "nonsense"})
     assert urls(config) == {"demo": "demo:"}
     assert config.providers["demo"].is_demo
     assert config.server.host == "127.0.0.1"
@@ -25,12 +25,12 @@ def test_nothing_set() -> None:
 def test_loading_no_file() -> None:
     """Is what works without one."""
     environ = {"OPENAI_API_KEY": "o"}
-    assert load(None, environ) == zero_config(environ)
+    assert load(None, environ) == environment_config(environ)
 
 
 def test_both_vendors() -> None:
     """Each key gives its vendor's providers, with the official address."""
-    config = zero_config({"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"})
+    config = environment_config({"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"})
     assert urls(config) == {
         "openai": "https://api.openai.com/v1",
         "anthropic": "https://api.anthropic.com",
@@ -43,7 +43,7 @@ def test_both_vendors() -> None:
 
 def test_openai_speaks_both_of_its_protocols() -> None:
     """Chat clients are passed through where the model takes their request in Chat."""
-    config = zero_config({"OPENAI_API_KEY": "o"})
+    config = environment_config({"OPENAI_API_KEY": "o"})
     assert config.providers["openai"].protocols == (Protocol.RESPONSES, Protocol.CHAT)
     for client in Protocol:
         assert config.router().resolve("gpt-5", client).targets == (("openai", "gpt-5"),)
@@ -53,7 +53,7 @@ def test_openai_speaks_both_of_its_protocols() -> None:
 def test_the_demo_gets_no_names_of_vendors(model: str) -> None:
     """Without a key nobody serves them, and the 404 does not say that somebody does; a route may still lead there."""
     with pytest.raises(NoRoute, match=r"served: demo\*, demo/<model>$"):
-        zero_config({}).router().resolve(model)
+        environment_config({}).router().resolve(model)
     text = b"""providers:
   demo: {protocol: openai_responses, base_url: "demo:"}
   azure: {protocol: openai_responses, base_url: "https://x.example/openai"}
@@ -66,7 +66,7 @@ aliases: {gpt-4: demo/demo}
 
 def test_base_urls() -> None:
     """The variables that the official clients know."""
-    config = zero_config(
+    config = environment_config(
         {
             "OPENAI_API_KEY": "o",
             "OPENAI_BASE_URL": "http://localhost:1/v1",
@@ -81,13 +81,13 @@ def test_base_urls() -> None:
 def test_bad_base_url() -> None:
     """The error names the variable."""
     with pytest.raises(ConfigError, match=r"^OPENAI_BASE_URL: must be an http\(s\) URL$"):
-        zero_config({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "localhost:1"})
+        environment_config({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "localhost:1"})
 
 
 def test_bad_key() -> None:
     """What cannot be sent in a header is told at the start, without the key."""
     with pytest.raises(ConfigError, match=r"^OPENAI_API_KEY: must be printable ASCII without line breaks$"):
-        zero_config({"OPENAI_API_KEY": "canary\nx"})
+        environment_config({"OPENAI_API_KEY": "canary\nx"})
 
 
 def test_a_file_with_providers_does_not_look_at_the_environment() -> None:
