@@ -98,7 +98,7 @@ def test_a_balance_is_set(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("nobody", "there is no account named nobody"), ("a", "a is not clear: p/a, q/a")]
+    ("name", "says"), [("nobody", "there is no account named nobody"), ("a", "a is ambiguous: p/a, q/a")]
 )
 def test_names_must_be_clear(home: Path, name: str, says: str) -> None:
     """One line that says what is wrong."""
@@ -139,7 +139,7 @@ def test_balance_must_be_a_number(home: Path, amount: str) -> None:
     """Nothing can be taken off these."""
     done = run("balance", "p/a", amount)
     assert done.exit_code == 2
-    assert "AMOUNT must be a number" in done.output
+    assert "AMOUNT must be a finite number" in done.output
     assert not state_file(home).exists()
 
 

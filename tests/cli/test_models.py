@@ -56,8 +56,8 @@ def test_a_configured_model() -> None:
     said = lines("fast")
     assert "gpt-5-mini in openai_responses (provider azure, vendor azure)" in said
     assert "gpt-5-mini in openai_chat_completions (provider azure, vendor azure)" in said
-    assert "efforts: minimal, low, medium, high  (configured otherwise, see below)" in said
-    assert said[said.index("the configuration says") + 1] == "efforts: low, high"
+    assert "efforts: minimal, low, medium, high  (overridden by the configuration, see below)" in said
+    assert said[said.index("set in the configuration") + 1] == "efforts: low, high"
 
 
 def test_a_server_that_nobody_knows() -> None:
@@ -85,7 +85,7 @@ def test_without_a_name() -> None:
     """The providers, and whose API each is."""
     said = lines()
     assert said[0] == "azure (responses and chat): azure"
-    assert said[1] == "mine (chat): by the name of the model"
+    assert said[1] == "mine (chat): depends on the model name"
 
 
 def test_nothing_to_forget() -> None:

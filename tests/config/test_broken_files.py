@@ -171,7 +171,8 @@ BROKEN = {
     "name with a slash": (
         "providers: {a/b: {protocol: openai_responses}}\n",
         [
-            "providers.a/b: a provider's name must consist of at most 64 letters, digits, dots, dashes and underscores (line 1)"
+            "providers.a/b: a provider's name must consist of at most 64 letters, digits, dots, dashes and underscores "
+            "(line 1)"
         ],
     ),
     "headers of the gateway": (

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from trilogue.config.problems import ConfigError, Problem, join, shown
+from trilogue.config.problems import ConfigError, Problem, join, quote_key
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 50_000
@@ -132,7 +132,7 @@ class _Walk:
                 self.problems.append(Problem(path, "a key must be text", line))
                 continue
             if key.value in seen:
-                self.problems.append(Problem(path, f"the key {shown(key.value)} appears twice", line))
+                self.problems.append(Problem(path, f"the key {quote_key(key.value)} appears twice", line))
             seen.add(key.value)
             inner = join(path, key.value)
             self.lines.setdefault(inner, line)

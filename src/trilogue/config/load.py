@@ -1,8 +1,7 @@
 """Load a complete configuration from a file, or from the environment if there is no file.
 
 `load` and `parse` return a `Config` in which all secrets are resolved and all defaults filled in, so that no other
-module needs to know defaults that depend on other settings. They raise ConfigError with everything that is wrong. This
-is the only module of the package that reads a file.
+module needs to know defaults that depend on other settings. They raise ConfigError with everything that is wrong.
 """
 
 from __future__ import annotations

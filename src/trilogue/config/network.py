@@ -72,8 +72,8 @@ def _has_host(parts: SplitResult) -> bool:
 def endpoint(base_url: str, protocol: Protocol, path: str) -> str:
     """Return the URL of an endpoint such as `/chat/completions`, `/messages` or `/models`.
 
-    A base without a version gets `/v1`, as in the vendors' own clients. A base that is already the URL of an endpoint
-    is accepted: people paste those. The base's query is kept, because Azure's `api-version` is there.
+    A base without a version gets `/v1`, as in the vendors' own clients. If the base is already the URL of an
+    endpoint, the endpoint is replaced. The base's query is kept, because Azure's `api-version` is there.
     """
     parts = urlsplit(base_url)
     root = f"{_root(parts, protocol)}/{path.strip('/').removeprefix('v1/')}"

@@ -17,7 +17,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME_RULE = "must consist of at most 64 letters, digits, dots, dashes and underscores"
 
 _LONGEST_SHOWN = 24
-"""longer names are not shown, because they may be a secret in the wrong place"""
+"""longer names are not quote_key, because they may be a secret in the wrong place"""
 
 _LONGEST_PART = 300
 
@@ -65,7 +65,7 @@ def suggest(name: str, known: Collection[str]) -> str | None:
     return close[0] if close else None
 
 
-def shown(name: object) -> str:
+def quote_key(name: object) -> str:
     """Return a key in quotes, or only its length if it may be a secret."""
     text = str(name)
     return f'"{text}"' if len(text) <= _LONGEST_SHOWN and text.isprintable() else f"of {len(text)} characters"

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import NODEFAULT, inspect
 
-from trilogue.config.problems import join, shown, suggest
+from trilogue.config.problems import join, quote_key, suggest
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import BadReference, Secret, resolve
 from trilogue.config.types import AccountSettings, ClientKeySettings
@@ -99,7 +99,7 @@ def _unknown_keys(reader: Reader, value: dict[Any, Any], known: Mapping[str, Any
             close = suggest(str(key), known)
             meant.add(close or "")
             hint = f' (did you mean "{close}"?)' if close else ""
-            problem = (path, f"unknown key {shown(key)}{hint}")
+            problem = (path, f"unknown key {quote_key(key)}{hint}")
             reader.problems.append(problem)
             reader.locations[problem] = join(path, str(key))
     return meant
@@ -144,7 +144,7 @@ def _read_dict(reader: Reader, kind: inspect.DictType, value: Any, path: str) ->
     out = {}
     for key, item in value.items():
         if not isinstance(key, str):
-            reader.fail(path, f"the name {shown(key)} must be text; put it in quotes")
+            reader.fail(path, f"the name {quote_key(key)} must be text; put it in quotes")
             continue
         inner = join(path, key)
         read = reader.fail(inner, "is empty") if item is None else reader.read(kind.value_type, item, inner)

@@ -124,7 +124,7 @@ def _check_proxies(path: str, proxies: Iterable[Secret]) -> Findings:
 
 
 def _check_names(path: str, names: Iterable[str]) -> Findings:
-    """Yield the names that are not valid or not unique. An empty name gets a default later."""
+    """Yield the names that are not valid or not unique."""
     seen: set[str] = set()
     for index, name in enumerate(names):
         if name and not NAME.fullmatch(name):
