@@ -359,7 +359,7 @@ def test_pace() -> None:
     async def collect(pace: float) -> tuple[float, list[Event]]:
         start = time.perf_counter()
         limited = ask("Hi", sampling=Sampling(max_tokens=10))
-        events = [event async for event in DemoModel().answer(limited, pace=pace)]
+        events = [event async for event in DemoModel().stream(limited, pace=pace)]
         return time.perf_counter() - start, events
 
     slow, events = asyncio.run(collect(0.01))
