@@ -14,9 +14,9 @@ import pytest
 from benchmarks import install
 from benchmarks.install import environment, environment_python
 from benchmarks.interpreter import NoInterpreter, asked, chosen, locked, own_environ, run_time
+from benchmarks.paths import ROOT
 from benchmarks.plan import Progress
 from benchmarks.startup import import_seconds
-from benchmarks.where import ROOT
 from tests.benchmarks.sample import PYTHON
 
 QUIET = Progress(io.StringIO())

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks import build as building
-from benchmarks.answers import Ask, stream, write_answers
 from benchmarks.build import COMPILERS, NO_COMPILER, NoCompiler, build
 from benchmarks.gateways import SAME, Pair, Route, Running, ask_once, direct
 from benchmarks.processes import Cores, Processes, rss_kib, split_cores, tree, usage
-from benchmarks.tools import Kit, Load, Report, Upstream
+from benchmarks.tools import Load, Report, Toolkit, Upstream
+from benchmarks.traffic import Script, stream, write_responses
 
 EVENTS = 20
 ENOUGH = 40
@@ -32,15 +32,15 @@ def test_tools_against_each_other(tmp_path: Path) -> None:
         return
     tools = build(tmp_path)
     assert build(tmp_path) == tools
-    write_answers(tmp_path / "answers", (EVENTS,))
+    write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
-        kit = Kit(tools, processes, split_cores(), tmp_path)
-        upstream = kit.upstream(tmp_path / "answers")
+        toolkit = Toolkit(tools, processes, split_cores(), tmp_path)
+        upstream = toolkit.upstream(tmp_path / "responses")
         for pair in SAME:
-            check_plain(kit, upstream, pair)
-            check_stream(kit, upstream, pair)
+            check_plain(toolkit, upstream, pair)
+            check_stream(toolkit, upstream, pair)
         check_reading(upstream)
-        check_open_loop(kit, upstream, SAME[0])
+        check_open_loop(toolkit, upstream, SAME[0])
         assert usage([upstream.process.pid]).cpu > 0
         assert rss_kib(upstream.process.pid) > 0
         assert tree(os.getpid())[0] == os.getpid()
@@ -58,17 +58,17 @@ def test_tools_tell_how_much_they_had_to_do(tmp_path: Path, cores: Cores) -> Non
     """Beside all CPU time that they used it is little while they only wait, though they do not sleep, and most under
     load: that they are no bottleneck can be seen.
     """
-    write_answers(tmp_path / "answers", (EVENTS,))
+    write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
-        kit = Kit(build(tmp_path), processes, cores, tmp_path)
-        upstream = kit.upstream(tmp_path / "answers")
-        load = route_of(upstream, SAME[0]).load(Ask(stream=False), connections=8)
-        idle, busy = (work(kit, upstream, one) for one in (load._replace(rate=20.0), load))
+        toolkit = Toolkit(build(tmp_path), processes, cores, tmp_path)
+        upstream = toolkit.upstream(tmp_path / "responses")
+        load = route_of(upstream, SAME[0]).load(Script(stream=False), connections=8)
+        idle, busy = (work(toolkit, upstream, one) for one in (load._replace(rate=20.0), load))
     for few, many in zip(idle, busy, strict=True):
         assert many.work > 5 * few.work
         assert many.work > 0.3 * many.cpu
         # A tool that sleeps uses nothing beside its work.
-        assert few.work < 0.3 * few.cpu if cores.apart else few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
+        assert few.work < 0.3 * few.cpu if cores.separate else few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
 
 
 class Worked(NamedTuple):
@@ -78,9 +78,9 @@ class Worked(NamedTuple):
     cpu: float
 
 
-def work(kit: Kit, upstream: Upstream, load: Load) -> list[Worked]:
+def work(toolkit: Toolkit, upstream: Upstream, load: Load) -> list[Worked]:
     """Of the upstream and of the load generator, for a moment."""
-    with kit.client(upstream.port, load) as client:
+    with toolkit.client(upstream.port, load) as client:
         pids = upstream.process.pid, client.process.pid
         before = [usage([pid]) for pid in pids]
         upstream.work_us()
@@ -94,9 +94,9 @@ def work(kit: Kit, upstream: Upstream, load: Load) -> list[Worked]:
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
 def test_nobody_spins_while_nothing_is_measured(tmp_path: Path) -> None:
     """After a second without anything to do an upstream sleeps until it is asked for something."""
-    write_answers(tmp_path / "answers", (EVENTS,))
+    write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
-        upstream = Kit(build(tmp_path), processes, APART, tmp_path).upstream(tmp_path / "answers")
+        upstream = Toolkit(build(tmp_path), processes, APART, tmp_path).upstream(tmp_path / "responses")
         give_up = time.monotonic() + PATIENCE
         state = ""
         while state != "S":
@@ -111,10 +111,10 @@ def route_of(upstream: Upstream, pair: Pair) -> Route:
     return direct(Running(upstream.process, upstream.port)).route(pair)
 
 
-def watch(kit: Kit, upstream: Upstream, load: Load) -> Report:
+def watch(toolkit: Toolkit, upstream: Upstream, load: Load) -> Report:
     """What the load generator counted until it had enough good answers."""
     give_up = time.monotonic() + PATIENCE
-    with kit.client(upstream.port, load) as client:
+    with toolkit.client(upstream.port, load) as client:
         client.report()
         good = failed = events = 0
         while good < ENOUGH and not failed:
@@ -124,27 +124,27 @@ def watch(kit: Kit, upstream: Upstream, load: Load) -> Report:
     return report._replace(good=good, failed=failed, events=events)
 
 
-def check_plain(kit: Kit, upstream: Upstream, pair: Pair) -> None:
+def check_plain(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
     """None fails."""
-    found = watch(kit, upstream, route_of(upstream, pair).load(Ask(stream=False), connections=4))
+    found = watch(toolkit, upstream, route_of(upstream, pair).load(Script(stream=False), connections=4))
     assert found.failed == 0
     assert found.good >= ENOUGH
 
 
-def check_stream(kit: Kit, upstream: Upstream, pair: Pair) -> None:
+def check_stream(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
     """Each answer has all its texts; streams under way at the beginning and at the end have some of theirs."""
     texts = b"".join(stream(pair.upstream, EVENTS)).count(b'" word')
-    ask = Ask(stream=True, events=EVENTS, gap_us=100)
-    found = watch(kit, upstream, route_of(upstream, pair).load(ask, connections=4, spread_ms=10))
+    script = Script(stream=True, events=EVENTS, gap_us=100)
+    found = watch(toolkit, upstream, route_of(upstream, pair).load(script, connections=4, spread_ms=10))
     assert found.failed == 0
     assert abs(found.events / texts - found.good) <= 4
     assert found.open <= 4
 
 
-def check_open_loop(kit: Kit, upstream: Upstream, pair: Pair) -> None:
+def check_open_loop(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
     """Starts by the clock; the time to the first text is counted from when it was due."""
-    ask = Ask(stream=True, events=EVENTS, gap_us=1_000)
-    found = watch(kit, upstream, route_of(upstream, pair).load(ask, connections=100)._replace(rate=400.0))
+    script = Script(stream=True, events=EVENTS, gap_us=1_000)
+    found = watch(toolkit, upstream, route_of(upstream, pair).load(script, connections=100)._replace(rate=400.0))
     assert found.failed == 0
     if found.first.count:
         assert found.first.p50 is not None
@@ -155,11 +155,11 @@ def check_reading(upstream: Upstream) -> None:
     """What is on the wire is the file, chunk by chunk; who asks for something else is told so."""
     pair = SAME[0]
     route = route_of(upstream, pair)
-    ask = Ask(stream=True, events=EVENTS, gap_us=0)
-    answer = ask_once(upstream.port, route.request(ask), "0\r\n\r\n")
+    script = Script(stream=True, events=EVENTS, gap_us=0)
+    answer = ask_once(upstream.port, route.request(script), "0\r\n\r\n")
     for event in stream(pair.upstream, EVENTS):
         assert b"%x\r\n%s\r\n" % (len(event), event) in answer
-    missing = route.request(ask._replace(events=3))
+    missing = route.request(script._replace(events=3))
     assert b"404" in raw(upstream.port, missing)
 
 

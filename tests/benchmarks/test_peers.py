@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import litellm, nginx, portkey
-from benchmarks.answers import MODELS, PATHS
 from benchmarks.peer import Peer, clean_environment
 from benchmarks.peers import NAMES, peers
+from benchmarks.traffic import MODELS, PATHS
 from tests.benchmarks.sample import PYTHON
 from trilogue.model import Protocol
 

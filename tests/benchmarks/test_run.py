@@ -1,4 +1,4 @@
-"""Order, options and progress: what is done when, and what is said about it."""
+"""RunOptions, options and progress: what is done when, and what is said about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import NAMES, gateway_names, pair_names, parser
-from benchmarks.answers import PATHS
 from benchmarks.gateways import DIRECT, PAIRS, TRILOGUE, Route, direct, trilogue, trilogue_config
 from benchmarks.growth import worker_cores
 from benchmarks.machine import cpu_model, describe, kernel
@@ -23,7 +22,8 @@ from benchmarks.measure import Bench, Slice, Subject, Window, first_token
 from benchmarks.plan import Progress, Step, duration
 from benchmarks.processes import Cores, Processes, split_cores
 from benchmarks.rounds import FULL, QUICK, nothing_measured, replace_rounds, rounds
-from benchmarks.run import Order
+from benchmarks.run import RunOptions
+from benchmarks.traffic import PATHS
 from tests.benchmarks.sample import NOT_RUNNING, PYTHON, cut
 
 
@@ -88,7 +88,7 @@ def test_quick_is_planned_under_a_minute() -> None:
 def test_a_pair_is_measured_with_what_it_is_compared_with() -> None:
     """The direct way and nginx to the same upstream."""
     pair = next(pair for pair in PAIRS if pair.name == "chat>messages")
-    order = Order([], frozenset({pair}), QUICK, False, None, Path(), (), PYTHON, dict)
+    order = RunOptions([], frozenset({pair}), QUICK, False, None, Path(), (), PYTHON, dict)
     assert order.routes(trilogue()) == [pair]
     assert [found.name for found in order.routes(direct(NOT_RUNNING))] == ["messages>messages"]
 
@@ -143,9 +143,9 @@ def test_the_gateway_has_a_core_for_itself() -> None:
     """Where there are two."""
     assert split_cores([0, 1]) == Cores(frozenset({1}), frozenset({0}))
     assert split_cores([0, 1, 2, 3]) == Cores(frozenset({3}), frozenset({0, 1, 2}))
-    assert not split_cores([0]).apart
+    assert not split_cores([0]).separate
     assert worker_cores(split_cores([0, 1, 2, 3])) == Cores(frozenset({2, 3}), frozenset({0, 1}))
-    assert not worker_cores(split_cores([0, 1])).apart
+    assert not worker_cores(split_cores([0, 1])).separate
 
 
 def ended(pid: int) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.growth import Growth, Point, Series, Workers
 from benchmarks.results import growth_targets
-from benchmarks.summary import Row, beside, figure
+from benchmarks.summary import Row, figure, relative_to
 from benchmarks.targets import Outcome, Target, evaluate
 from tests.benchmarks.sample import sample_results
 
@@ -44,10 +44,10 @@ def test_ratios_are_taken_of_neighbours() -> None:
         Row("b", "chat>chat", plain_us=figure([20, 30, 80, 120], [0, 2, 4, 6])),
         Row("b", "x>x", plain_us=figure([36, 60], [8, 12])),
     ]
-    assert beside(ours, base, "plain_us") == pytest.approx(4)
-    assert beside(ours, base[1:], "plain_us") == pytest.approx(100 / 36)
-    assert beside(ours, base[:1], "plain_us") == pytest.approx(4)
-    assert beside(ours, [Row("b", "chat>chat")], "plain_us") is None
+    assert relative_to(ours, base, "plain_us") == pytest.approx(4)
+    assert relative_to(ours, base[1:], "plain_us") == pytest.approx(100 / 36)
+    assert relative_to(ours, base[:1], "plain_us") == pytest.approx(4)
+    assert relative_to(ours, [Row("b", "chat>chat")], "plain_us") is None
 
 
 def test_nothing_measured_meets_nothing() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.answers import EVENTS, MARKER, PLAIN, PLAIN_END, STREAM_END, Ask, question, stream, write_answers
 from benchmarks.core import REQUESTS
 from benchmarks.gateways import PAIRS, trilogue
 from benchmarks.growth import large_request
+from benchmarks.traffic import EVENTS, MARKER, PLAIN, PLAIN_END, STREAM_END, Script, question, stream, write_responses
 from trilogue import Protocol, StreamTranslator
 from trilogue.lint import lint_request, lint_response, lint_stream
 
@@ -55,18 +55,18 @@ def test_every_delta_has_the_mark_on_both_sides(pair: tuple[Protocol, Protocol])
 
 def test_files_have_the_names_that_the_upstream_looks_for(tmp_path: Path) -> None:
     """One per protocol and length, and one plain."""
-    write_answers(tmp_path, (20,))
+    write_responses(tmp_path, (20,))
     wanted = {f"{p.short}{end}" for p in Protocol for end in (".json", "-20.sse")}
     assert {file.name for file in tmp_path.iterdir()} == wanted
 
 
 def test_the_model_tells_the_upstream() -> None:
     """Events, gap, spread."""
-    assert Ask(stream=True, events=7, gap_us=50, spread=5).model == "bench-7-50-5"
+    assert Script(stream=True, events=7, gap_us=50, spread=5).model == "bench-7-50-5"
 
 
 def test_requests_name_their_length() -> None:
     """The load generator sends them as they are."""
-    head, body = trilogue().routes[0].request(Ask(stream=True)).split(b"\r\n\r\n")
+    head, body = trilogue().routes[0].request(Script(stream=True)).split(b"\r\n\r\n")
     assert f"content-length: {len(body)}".encode() in head
     assert json.loads(body)["model"] == "chat/bench-100-10000-50"
