@@ -1,4 +1,4 @@
-"""What is encrypted comes back whole, or not at all."""
+"""Encrypted data is decrypted unchanged, or refused."""
 
 import pytest
 
