@@ -3,8 +3,8 @@
     python -m tests.outputs [FILE]
 
 The hash covers all recordings and the generated requests of `tests.vendors`, on every pair of protocols: bodies,
-events, loss codes and paths, and which error was raised. Sealed values and the words of our own messages are left out. FILE
-gets one line per case, so that two runs can be compared with `diff`.
+events, loss codes and paths, and which error was raised. Sealed values and the words of our own messages are left out.
+FILE gets one line per case, so that two runs can be compared with `diff`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The C tools against each other on loopback, and the message where they cannot be had."""
+"""The C tools against each other on loopback, and the message if they cannot be built."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HAS_COMPILER = any(map(shutil.which, COMPILERS))
 
 
 def test_tools_against_each_other(tmp_path: Path) -> None:
-    """Plain requests and streams in all three protocols: every answer is good and no event is missed."""
+    """Plain requests and streams work in all three protocols: every response is good and no event is missing."""
     if not HAS_COMPILER:
         assert "apt install gcc" in NO_COMPILER  # what a user is told instead, see below
         return
@@ -55,9 +55,7 @@ SHARED = Cores(split_cores().tools, split_cores().tools)
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
 @pytest.mark.parametrize("cores", [APART, SHARED], ids=["spin", "sleep"])
 def test_tools_tell_how_much_they_had_to_do(tmp_path: Path, cores: Cores) -> None:
-    """Beside all CPU time that they used it is little while they only wait, though they do not sleep, and most under
-    load: that they are no bottleneck can be seen.
-    """
+    """Polling is not counted as work: it is most of the CPU time of idle tools and little of it under load."""
     write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
         toolkit = Toolkit(build(tmp_path), processes, cores, tmp_path)
@@ -67,19 +65,19 @@ def test_tools_tell_how_much_they_had_to_do(tmp_path: Path, cores: Cores) -> Non
     for few, many in zip(idle, busy, strict=True):
         assert many.work > 5 * few.work
         assert many.work > 0.3 * many.cpu
-        # A tool that sleeps uses nothing beside its work.
+        # A tool that sleeps uses CPU time for its work only.
         assert few.work < 0.3 * few.cpu if cores.separate else few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
 
 
 class Worked(NamedTuple):
-    """µs that a tool says that it worked and that the kernel says that it used."""
+    """CPU time in µs: what a tool reports as work, and what the kernel says that it used."""
 
     work: float
     cpu: float
 
 
 def work(toolkit: Toolkit, upstream: Upstream, load: Load) -> list[Worked]:
-    """Of the upstream and of the load generator, for a moment."""
+    """Return the work of the upstream and the load generator during a moment."""
     with toolkit.client(upstream.port, load) as client:
         pids = upstream.process.pid, client.process.pid
         before = [usage([pid]) for pid in pids]
@@ -93,7 +91,7 @@ def work(toolkit: Toolkit, upstream: Upstream, load: Load) -> list[Worked]:
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
 def test_nobody_spins_while_nothing_is_measured(tmp_path: Path) -> None:
-    """After a second without anything to do an upstream sleeps until it is asked for something."""
+    """After a second without requests, the upstream sleeps until the next one."""
     write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
         upstream = Toolkit(build(tmp_path), processes, APART, tmp_path).upstream(tmp_path / "responses")
@@ -107,12 +105,12 @@ def test_nobody_spins_while_nothing_is_measured(tmp_path: Path) -> None:
 
 
 def route_of(upstream: Upstream, pair: Pair) -> Route:
-    """Straight to it."""
+    """Return the direct route to the upstream."""
     return direct(Running(upstream.process, upstream.port)).route(pair)
 
 
 def watch(toolkit: Toolkit, upstream: Upstream, load: Load) -> Report:
-    """What the load generator counted until it had enough good answers."""
+    """Return what the load generator counted until it had enough good responses."""
     give_up = time.monotonic() + PATIENCE
     with toolkit.client(upstream.port, load) as client:
         client.report()
@@ -125,14 +123,14 @@ def watch(toolkit: Toolkit, upstream: Upstream, load: Load) -> Report:
 
 
 def check_plain(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
-    """None fails."""
+    """Check that no plain request fails."""
     found = watch(toolkit, upstream, route_of(upstream, pair).load(Script(stream=False), connections=4))
     assert found.failed == 0
     assert found.good >= ENOUGH
 
 
 def check_stream(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
-    """Each answer has all its texts; streams under way at the beginning and at the end have some of theirs."""
+    """Check that each response has all its texts. Streams at the beginning and the end may have only some."""
     texts = b"".join(stream(pair.upstream, EVENTS)).count(b'" word')
     script = Script(stream=True, events=EVENTS, gap_us=100)
     found = watch(toolkit, upstream, route_of(upstream, pair).load(script, connections=4, spread_ms=10))
@@ -142,7 +140,7 @@ def check_stream(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
 
 
 def check_open_loop(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
-    """Starts by the clock; the time to the first text is counted from when it was due."""
+    """Check that requests start on time, and that the time to the first text counts from the planned start."""
     script = Script(stream=True, events=EVENTS, gap_us=1_000)
     found = watch(toolkit, upstream, route_of(upstream, pair).load(script, connections=100)._replace(rate=400.0))
     assert found.failed == 0
@@ -152,7 +150,7 @@ def check_open_loop(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
 
 
 def check_reading(upstream: Upstream) -> None:
-    """What is on the wire is the file, chunk by chunk; who asks for something else is told so."""
+    """Check that the response is the file, chunk by chunk, and that an unknown request gets an error."""
     pair = SAME[0]
     route = route_of(upstream, pair)
     script = Script(stream=True, events=EVENTS, gap_us=0)
@@ -164,14 +162,14 @@ def check_reading(upstream: Upstream) -> None:
 
 
 def raw(port: int, request: bytes) -> bytes:
-    """The beginning of an answer, whatever it is."""
+    """Return the beginning of a response, whatever it is."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(request)
         return connection.recv(1_000)
 
 
 def test_no_compiler_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to install, and why the wheel could not be had."""
+    """The message says what to install, and why the wheel could not be downloaded."""
     monkeypatch.setattr(building, "COMPILERS", ())
     monkeypatch.setattr(sys, "executable", shutil.which("false") or "false")
     with pytest.raises(NoCompiler, match=r"apt install gcc.*pip failed"):
@@ -179,7 +177,7 @@ def test_no_compiler_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_source_that_does_not_compile_is_a_message(tmp_path: Path) -> None:
-    """With what the compiler said."""
+    """The message contains the output of the compiler."""
     broken = tmp_path / "broken.c"
     broken.write_text("this is no C")
     compiler = building.Compiler((sys.executable, "-c", "raise SystemExit('cannot')"), dict(os.environ))

@@ -1,4 +1,4 @@
-"""The gateways measured beside: what can be told of them without starting them."""
+"""The other gateways: everything that can be checked without starting them."""
 
 import json
 from dataclasses import replace

@@ -249,7 +249,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_file(name: str, tmp_path: Path) -> None:
-    """Every line names the setting, says what is wrong, and where."""
+    """Every line names the setting, says what is wrong, and has the line number."""
     text, lines = BROKEN[name]
     with pytest.raises(ConfigError) as caught:
         parse(text.encode(), {"KEY": "a-client-key", "EMPTY": " "}, tmp_path)
@@ -258,12 +258,12 @@ def test_broken_file(name: str, tmp_path: Path) -> None:
 
 
 def test_there_are_many_broken_files() -> None:
-    """The list is the specification of the error messages."""
+    """The list of broken files is the specification of the error messages."""
     assert len(BROKEN) >= 30
 
 
 def test_names_cannot_forge_lines(tmp_path: Path) -> None:
-    """A name from the file is shown on one line, in bounded length, without control characters."""
+    """A name from the file is shown on one line, shortened, without control characters."""
     data = {"aliases": {"a\nmode: is fine": "x", "\x1b[31m": ""}, "default_provider": "y\n" * 1000}
     with pytest.raises(ConfigError) as caught:
         parse(msgspec.json.encode(data), {}, tmp_path)
@@ -273,7 +273,7 @@ def test_names_cannot_forge_lines(tmp_path: Path) -> None:
 
 
 def test_all_problems_come_at_once(tmp_path: Path) -> None:
-    """Types, secrets and routes in one go, in the order of the file, so that nobody has to run it ten times."""
+    """Problems of types, secrets and routes are all reported at once, in the order of the file."""
     text = """
 server: {port: http}
 keys: [env:MISSING]

@@ -43,7 +43,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_summary(folder: Path) -> None:
-    """What would be served, without a secret, and what is not wise."""
+    """The command prints what would be served, without secrets, and warnings."""
     (folder / "trilogue.yaml").write_text(GOOD)
     result = run()
     assert result.exit_code == 0
@@ -73,7 +73,7 @@ def test_summary(folder: Path) -> None:
 
 
 def test_problems(folder: Path) -> None:
-    """One line each, exit code 2."""
+    """Every problem is one line, and the exit code is 2."""
     (folder / "bad.yaml").write_text("mode: x\nserver: {port: y}\n")
     result = run("bad.yaml")
     assert result.exit_code == 2
@@ -84,7 +84,7 @@ def test_problems(folder: Path) -> None:
 
 
 def test_problems_of_a_file_that_was_found(folder: Path) -> None:
-    """Who named none hears which one it is."""
+    """If the user did not name a file, the command says which one it found."""
     (folder / "trilogue.yaml").write_text("mode: x\n")
     result = run()
     assert result.exit_code == 2
@@ -93,7 +93,7 @@ def test_problems_of_a_file_that_was_found(folder: Path) -> None:
 
 
 def test_alias_that_leads_nowhere(folder: Path) -> None:
-    """It may be right one day, when a route takes the name; until then it is a 404."""
+    """An alias without a provider is only a warning: a route may take the name later."""
     (folder / "trilogue.yaml").write_text(
         'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
         "aliases: {good: demo, far: good, lost: nope/x, farther: lost}\n"
@@ -107,7 +107,7 @@ def test_alias_that_leads_nowhere(folder: Path) -> None:
 
 
 def test_admin_interface(folder: Path) -> None:
-    """Its address if it is on, a warning if it was meant to be."""
+    """The address is shown if the admin interface is on; there is a warning if it is off but has settings."""
     (folder / "trilogue.yaml").write_text("admin: {key: env:ADMIN, port: 4005}\n")
     on = CliRunner(env={"ADMIN": "canary-of-16-signs"}).invoke(check, [])
     assert "admin interface: 127.0.0.1:4005" in on.stdout.splitlines()
@@ -137,7 +137,7 @@ def test_exposed_without_keys(folder: Path) -> None:
 
 
 def test_without_a_file(folder: Path) -> None:
-    """What works at once."""
+    """The command shows what is served without a file."""
     result = run()
     assert result.exit_code == 0
     assert "no configuration file" in result.stdout
@@ -145,13 +145,13 @@ def test_without_a_file(folder: Path) -> None:
 
 
 def test_missing_file(folder: Path) -> None:
-    """A name that is wrong is not the same as no name."""
+    """A wrong file name is an error; it does not mean that there is no file."""
     result = run("missing.yaml")
     assert (result.exit_code, result.stdout) == (2, "cannot read missing.yaml: No such file or directory\n")
 
 
 def test_schema(folder: Path) -> None:
-    """For editors."""
+    """The command prints the schema for editors."""
     result = run("--schema")
     assert result.exit_code == 0
     assert json.loads(result.stdout) == json_schema()

@@ -1,4 +1,4 @@
-"""A server without keys is for this machine only, and none may send requests to itself."""
+"""A server without keys is for this machine only, and a gateway must not send requests to itself."""
 
 from ipaddress import IPv4Address
 
@@ -23,7 +23,7 @@ from trilogue.model import Protocol
     "host", ["127.0.0.1", "127.8.9.10", "::1", "[::1]", "localhost", "LOCALHOST", "::ffff:127.0.0.1"]
 )
 def test_this_machine(host: str) -> None:
-    """Nothing to refuse."""
+    """Loopback addresses need no keys."""
     assert is_loopback(host)
     assert exposure_problem(Config(server=Server(host=host))) is None
 
@@ -42,7 +42,7 @@ def test_this_machine(host: str) -> None:
     ],
 )
 def test_other_machines_need_keys(host: str) -> None:
-    """The line says what to do; with a key it is allowed."""
+    """Other addresses are refused with a line that says what to do, and accepted with a key."""
     config = Config(server=Server(host=host))
     line = exposure_problem(config)
     assert line is not None
@@ -74,7 +74,7 @@ def started(host: str, url: str) -> str | None:
     ],
 )
 def test_its_own_upstream_is_refused(host: str, url: str) -> None:
-    """One request would be a new one at each turn, for ever."""
+    """A gateway that is its own upstream is refused, because a request would loop forever."""
     line = started(host, url)
     assert line is not None
     assert line.startswith(f"providers.up.base_url: {url} is the address of this gateway")
@@ -94,12 +94,12 @@ def test_its_own_upstream_is_refused(host: str, url: str) -> None:
     ],
 )
 def test_others_are_not_taken_for_it(host: str, url: str) -> None:
-    """Another port, address or scheme is somebody else."""
+    """Another port, address or scheme is another server."""
     assert started(host, url) is None
 
 
 def test_a_base_url_that_was_set_for_clients_is_named() -> None:
-    """As the pages on clients tell to set it; in the shell that starts the gateway it makes a circle."""
+    """The client pages say to set the base URL variables. If the gateway inherits them, it would call itself."""
     line = reason_not_to_start(
         environment_config({"OPENAI_API_KEY": "none-needed", "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"})
     )

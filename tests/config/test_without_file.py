@@ -1,4 +1,4 @@
-"""What works without a file."""
+"""The configuration without a file."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def urls(config: Config) -> dict[str, str]:
 
 
 def test_nothing_set() -> None:
-    """The demo needs no key and no network, and only this machine may connect."""
+    """The demo needs no key and no network, and only this machine can connect."""
     config = environment_config({"OPENAI_API_KEY": " ", "OPENAI_BASE_URL": "nonsense"})
     assert urls(config) == {"demo": "demo:"}
     assert config.providers["demo"].is_demo
@@ -23,13 +23,13 @@ def test_nothing_set() -> None:
 
 
 def test_loading_no_file() -> None:
-    """Is what works without one."""
+    """`load` without a file takes the configuration from the environment."""
     environ = {"OPENAI_API_KEY": "o"}
     assert load(None, environ) == environment_config(environ)
 
 
 def test_both_vendors() -> None:
-    """Each key gives its vendor's providers, with the official address."""
+    """Each key gives its vendor's provider, with the official address."""
     config = environment_config({"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"})
     assert urls(config) == {
         "openai": "https://api.openai.com/v1",
@@ -42,7 +42,7 @@ def test_both_vendors() -> None:
 
 
 def test_openai_speaks_both_of_its_protocols() -> None:
-    """Chat clients are passed through where the model takes their request in Chat."""
+    """Chat requests are passed through if the model accepts them in Chat."""
     config = environment_config({"OPENAI_API_KEY": "o"})
     assert config.providers["openai"].protocols == (Protocol.RESPONSES, Protocol.CHAT)
     for client in Protocol:
@@ -51,7 +51,10 @@ def test_openai_speaks_both_of_its_protocols() -> None:
 
 @pytest.mark.parametrize("model", ["gpt-5", "chatgpt-4o-latest", "codex-mini", "o3"])
 def test_the_demo_gets_no_names_of_vendors(model: str) -> None:
-    """Without a key nobody serves them, and the 404 does not say that somebody does; a route may still lead there."""
+    """Without a key, models of vendors have no provider, and the 404 does not suggest one.
+
+    A route may still serve them.
+    """
     with pytest.raises(NoRoute, match=r"served: demo\*, demo/<model>$"):
         environment_config({}).router().resolve(model)
     text = b"""providers:
@@ -65,7 +68,7 @@ aliases: {gpt-4: demo/demo}
 
 
 def test_base_urls() -> None:
-    """The variables that the official clients know."""
+    """The gateway reads the variables that the official clients know."""
     config = environment_config(
         {
             "OPENAI_API_KEY": "o",
@@ -85,13 +88,13 @@ def test_bad_base_url() -> None:
 
 
 def test_bad_key() -> None:
-    """What cannot be sent in a header is told at the start, without the key."""
+    """A key that cannot be sent in a header is reported at the start, without showing it."""
     with pytest.raises(ConfigError, match=r"^OPENAI_API_KEY: must be printable ASCII without line breaks$"):
         environment_config({"OPENAI_API_KEY": "canary\nx"})
 
 
 def test_a_file_with_providers_does_not_look_at_the_environment() -> None:
-    """What is wrong there is wrong for other programs."""
+    """With providers in the file, variables for providers are ignored, even wrong ones."""
     text = b'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}'
     environ = {"OPENAI_API_KEY": "canary\nx", "OPENAI_BASE_URL": "nonsense"}
     assert list(parse(text, environ, Path()).providers) == ["demo"]

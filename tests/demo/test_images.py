@@ -1,4 +1,4 @@
-"""Sizes of pictures from their first bytes."""
+"""Sizes of images from their first bytes."""
 
 import base64
 import struct
@@ -33,7 +33,7 @@ WEBP_EXTENDED = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0" + b"\x63\0\0" + b"\x31\0
     ],
 )
 def test_kind_and_size(data: bytes, words: str) -> None:
-    """Hand-made heads of each format, whole and cut."""
+    """Formats and sizes are recognized from hand-made headers, complete and truncated."""
     assert describe_image(Source(SourceKind.DATA, base64.b64encode(data).decode())) == words
 
 
@@ -46,5 +46,5 @@ def test_kind_and_size(data: bytes, words: str) -> None:
     ],
 )
 def test_what_cannot_be_seen(source: Source, words: str) -> None:
-    """It never fails and never fetches."""
+    """Unreadable and remote images never cause an error or a download."""
     assert describe_image(source) == words
