@@ -1,4 +1,4 @@
-"""Holds the rules of Anthropic's Messages API about the order of turns and blocks."""
+"""The rules of Anthropic's Messages API about the order of turns and blocks."""
 
 from __future__ import annotations
 
