@@ -87,7 +87,7 @@ def asked(program: str) -> Interpreter:
         done = subprocess.run([program, "-c", ASK], capture_output=True, text=True, timeout=60, check=True)
         return Interpreter(program, **json.loads(done.stdout))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
-        raise NoInterpreter(f"{program} is no Python that runs: {type(error).__name__}") from error
+        raise NoInterpreter(f"{program} is not a working Python: {type(error).__name__}") from error
 
 
 def chosen(written: str | None, progress: Progress, cache: Path = CACHE) -> Interpreter:

@@ -21,7 +21,7 @@ def failures(test: Any, **fixtures: Any) -> list[tuple[str, str]]:
     return caught.value.failures
 
 
-def test_all_cases_run_and_all_failures_are_told() -> None:
+def test_all_cases_run_and_all_failures_are_reported() -> None:
     """All cases run after a failure, whatever kind of failure it is."""
     ran = []
 

@@ -20,7 +20,7 @@ def make(folder: Path, python: str, **environ: str) -> subprocess.CompletedProce
     )
 
 
-def test_an_old_python_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_an_old_python_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     """An old Python is reported and leaves nothing behind.
 
     Otherwise the next attempt would find the old environment.

@@ -85,8 +85,8 @@ def test_it_is_described_without_its_path() -> None:
     ("says", "message"),
     [
         (None, "no such program"),
-        ("exit 1", "is no Python"),
-        ("echo hello", "is no Python"),
+        ("exit 1", "is not a working Python"),
+        ("echo hello", "is not a working Python"),
         ("""echo '{"path": "", "name": "", "version": "3.9.2", "compiler": "", "optimized": false}'""", "needs 3.11"),
     ],
 )
@@ -100,7 +100,7 @@ def test_what_cannot_run_the_gateways_is_refused(tmp_path: Path, says: str | Non
         chosen(str(program), QUIET)
 
 
-def test_a_python_without_venv_is_told_what_to_install(tmp_path: Path) -> None:
+def test_a_python_without_venv_gets_a_hint(tmp_path: Path) -> None:
     """The error says which package to install, as on Debian."""
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\necho 'No module named venv' >&2\nexit 1\n")

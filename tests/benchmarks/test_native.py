@@ -28,7 +28,7 @@ HAS_COMPILER = any(map(shutil.which, COMPILERS))
 def test_tools_against_each_other(tmp_path: Path) -> None:
     """Plain requests and streams work in all three protocols: every response is good and no event is missing."""
     if not HAS_COMPILER:
-        assert "apt install gcc" in NO_COMPILER  # what a user is told instead, see below
+        assert "apt install gcc" in NO_COMPILER  # the message that a user gets instead, see below
         return
     tools = build(tmp_path)
     assert build(tmp_path) == tools
@@ -54,7 +54,7 @@ SHARED = Cores(split_cores().tools, split_cores().tools)
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
 @pytest.mark.parametrize("cores", [APART, SHARED], ids=["spin", "sleep"])
-def test_tools_tell_how_much_they_had_to_do(tmp_path: Path, cores: Cores) -> None:
+def test_tools_report_their_work(tmp_path: Path, cores: Cores) -> None:
     """Polling is not counted as work: it is most of the CPU time of idle tools and little of it under load."""
     write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
@@ -90,7 +90,7 @@ def work(toolkit: Toolkit, upstream: Upstream, load: Load) -> list[Worked]:
 
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
-def test_nobody_spins_while_nothing_is_measured(tmp_path: Path) -> None:
+def test_idle_tools_sleep(tmp_path: Path) -> None:
     """After a second without requests, the upstream sleeps until the next one."""
     write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:

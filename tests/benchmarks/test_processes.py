@@ -54,7 +54,7 @@ def test_threads_are_kept_off_a_core() -> None:
         assert os.sched_getaffinity(anywhere.pid) == every
 
 
-def test_threads_of_the_kernel_are_nobody_elses() -> None:
+def test_kernel_threads_have_no_program() -> None:
     """Kernel threads have no program; if they are not visible there are none."""
     for pid in kernel_threads():
         with suppress(FileNotFoundError):  # the process has ended meanwhile

@@ -60,7 +60,7 @@ def test_files_have_the_names_that_the_upstream_looks_for(tmp_path: Path) -> Non
     assert {file.name for file in tmp_path.iterdir()} == wanted
 
 
-def test_the_model_tells_the_upstream() -> None:
+def test_the_model_name_chooses_the_response() -> None:
     """The model name has the number of events, the gap and the spread."""
     assert Script(stream=True, events=7, gap_us=50, spread=5).model == "bench-7-50-5"
 

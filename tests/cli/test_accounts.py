@@ -81,7 +81,7 @@ def test_what_a_worker_has_found_out_is_shown(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "state"), [("disable", "disabled"), ("enable", "ready"), ("reset", "ready")])
-def test_a_hand_changes_an_account(home: Path, command: str, state: str) -> None:
+def test_a_command_changes_an_account(home: Path, command: str, state: str) -> None:
     """A change is written to the file at once, for every worker."""
     done = run(command, "b")
     assert done.exit_code == 0, done.output
@@ -205,7 +205,7 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     assert shown == {"": "disabled", "key-a": "disabled", "another": "ready"}
 
 
-def test_what_is_wrong_with_the_rest_of_a_configuration_is_still_told(home: Path) -> None:
+def test_other_problems_of_a_configuration_are_still_reported(home: Path) -> None:
     """Only secrets may be missing; other problems are reported."""
     (home / "trilogue.yaml").write_text(SECRETS + "default_provider: nobody\n")
     done = run()

@@ -166,7 +166,7 @@ def test_full_disk_gives_one_line(arguments: list[str]) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_closed_standard_output_is_no_traceback() -> None:
+def test_closed_standard_output_causes_no_traceback() -> None:
     """Standard output may be closed, as with `>&-` in a shell."""
     command = f"{sys.executable} -m trilogue convert --from chat --to messages {STREAM} >&-"
     done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, timeout=60, check=False)
@@ -221,7 +221,7 @@ def test_lint_counts_as_people_do() -> None:
 
 
 @pytest.mark.parametrize("command", [[], ["convert"], ["collect"], ["lint"], ["losses"]])
-def test_help_teaches(command: list[str]) -> None:
+def test_help_describes_the_commands(command: list[str]) -> None:
     """--help says what a command does, and shows an example where one helps."""
     done = run(*command, "--help")
     assert done.returncode == 0

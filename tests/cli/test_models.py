@@ -60,7 +60,7 @@ def test_a_configured_model() -> None:
     assert said[said.index("set in the configuration") + 1] == "efforts: low, high"
 
 
-def test_a_server_that_nobody_knows() -> None:
+def test_a_server_of_an_unknown_vendor() -> None:
     """A server of an unknown vendor gets the common core."""
     assert "the common core" in lines("mine/qwen3")[0]
 

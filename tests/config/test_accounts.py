@@ -156,7 +156,7 @@ def test_the_vault_keeps_and_replaces(tmp_path: Path) -> None:
     assert [vault.get(name) for name in "ab"] == ["two", "three"]
 
 
-def test_a_vault_without_its_key_tells_nothing(tmp_path: Path) -> None:
+def test_a_vault_without_its_key_cannot_be_read(tmp_path: Path) -> None:
     """Without its key file, as in a backup of one file, the vault cannot be read."""
     Vault(tmp_path).put("a", "secret-1")
     (tmp_path / "vault.key").write_bytes(bytes(32))
@@ -182,7 +182,7 @@ def test_a_key_cannot_be_moved_to_another_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"a": 1}'])
-def test_a_damaged_vault_is_said_to_be(data: bytes, tmp_path: Path) -> None:
+def test_a_damaged_vault_is_reported(data: bytes, tmp_path: Path) -> None:
     """A damaged vault is reported and left unchanged, because it may be repaired."""
     (tmp_path / "accounts.vault").write_bytes(data)
     with pytest.raises(VaultError, match="is damaged"):

@@ -59,7 +59,7 @@ def test_exceptions(named: str) -> None:
 
 
 @pytest.mark.parametrize("named", ["r.example", "other.test", "far.example.org", "10.0.0.0/8", ".", ","])
-def test_others_are_no_exceptions(named: str) -> None:
+def test_other_hosts_are_not_exceptions(named: str) -> None:
     """Part of a host name is another host name."""
     assert read({"HTTPS_PROXY": PROXY, "NO_PROXY": named}) == {"far": [PROXY]}
 

@@ -93,7 +93,7 @@ def test_its_own_upstream_is_refused(host: str, url: str) -> None:
         ("127.0.0.1", "demo:"),
     ],
 )
-def test_others_are_not_taken_for_it(host: str, url: str) -> None:
+def test_other_servers_are_accepted(host: str, url: str) -> None:
     """Another port, address or scheme is another server."""
     assert started(host, url) is None
 

@@ -220,7 +220,7 @@ def test_records_requests_and_departures() -> None:
     run(test)
 
 
-def test_says_what_it_is_told() -> None:
+def test_sends_prepared_responses() -> None:
     """Raw bytes are sent for one request, then scenarios again."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:

@@ -348,7 +348,7 @@ def _system_role(request: Request) -> Iterator[str]:
 def _system_first(request: Request) -> Iterator[str]:
     first = mapping(next(iter(items(request.body.get("messages"))), None))
     if first.get("role") == "system":
-        yield "messages[0].role: 'system' stands first"
+        yield "messages[0].role: 'system' is first"
 
 
 @RULES.add(

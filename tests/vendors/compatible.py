@@ -107,7 +107,7 @@ def _deepseek_text_only(request: Request) -> Iterator[str]:
 def _deepseek_last_message(request: Request) -> Iterator[str]:
     found = list(messages(request.body))
     if found and found[-1][1].get("role") not in ("user", "tool"):
-        yield f"{found[-1][0]}.role: {found[-1][1].get('role')!r} stands last"
+        yield f"{found[-1][0]}.role: {found[-1][1].get('role')!r} is last"
 
 
 @RULES.add(

@@ -100,7 +100,7 @@ def _mistral_call_ids(request: Request) -> Iterator[str]:
 def _mistral_last_message(request: Request) -> Iterator[str]:
     found = list(messages(request.body))
     if found and found[-1][1].get("role") not in ("user", "tool") and found[-1][1].get("prefix") is not True:
-        yield f"{found[-1][0]}.role: {found[-1][1].get('role')!r} stands last"
+        yield f"{found[-1][0]}.role: {found[-1][1].get('role')!r} is last"
 
 
 @RULES.add(

@@ -60,7 +60,7 @@ def optional_properties(schema: object, path: str) -> Iterator[str]:
         for name in sorted(names - required):
             yield f"{place}.required: lacks {name!r}"
         for name in sorted(required - names):
-            yield f"{place}.required: {name!r} is no property"
+            yield f"{place}.required: {name!r} is not a property"
 
 
 def limits(schema: object, path: str) -> Iterator[str]:

@@ -52,7 +52,7 @@ from trilogue.translate.learning.remedies import Remedy
     help="Whose API the model is used through; default: that of the configured provider.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per protocol.")
-@click.option("--forget", is_flag=True, help="Forget what a running gateway has learned about the model.")
+@click.option("--forget", is_flag=True, help="Forget what the gateway has learned about the model.")
 @click.option("--markdown", is_flag=True, help="Print the whole table, as in the documentation.")
 def models(name: str | None, path: str | None, vendor: str | None, as_json: bool, forget: bool, markdown: bool) -> None:
     """Show what a model accepts, with sources, and what is sent instead.

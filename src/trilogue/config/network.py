@@ -22,6 +22,7 @@ _FULL = re.compile(r"/(chat/completions|responses|messages)$")
 _VERSION_FOLLOWS = frozenset({"api", "openai"})
 """last segments of base URLs to which vendors add /v1 (OpenRouter, Groq, Azure); others are used unchanged"""
 _SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token", "code"})
+"""query parameters that hold a key; base URLs are printed, so keys must not be in them"""
 
 _SCHEMES = frozenset({"http", "https"})
 _PROXY_SCHEMES = _SCHEMES | {"socks5", "socks5h"}
@@ -31,6 +32,7 @@ OFFICIAL = {
     Protocol.RESPONSES: "https://api.openai.com/v1",
     Protocol.MESSAGES: "https://api.anthropic.com",
 }
+"""the address of a provider that does not set one"""
 
 
 def url_fault(url: str) -> str | None:
