@@ -13,6 +13,7 @@
     │   ├── UpstreamTimeout          one of our clocks ran out
     │   └── UpstreamFailure          it answered with an error of its own (carries a `Failure`)
     ├── SealError                a sealed value that is not ours, was changed, or has an unknown key
+    ├── CipherUnavailable        the installed `cryptography` cannot seal values
     └── InternalError            a bug of ours
 
 `str(error)` is safe to show: it holds names and paths, never payloads or secrets.
@@ -114,6 +115,10 @@ class UpstreamFailure(UpstreamError):
 
 class SealError(TrilogueError):
     """A sealed value cannot be opened: foreign, changed, or sealed with a key we no longer have."""
+
+
+class CipherUnavailable(TrilogueError):
+    """The installed `cryptography` was built without a cipher that sealed values need."""
 
 
 class InternalError(TrilogueError):
