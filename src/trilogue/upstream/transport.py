@@ -154,7 +154,7 @@ class HttpTransport:
             raise copy(exchange.error)
         if exchange.status == 407 and self._proxy is not None:
             exchange.abort()
-            raise UpstreamConnect("the egress proxy refused our credentials", proxy=True)
+            raise UpstreamConnect("the egress proxy rejected the login", proxy=True)
         # An error is one whatever its body is packed in: its status counts.
         if exchange.encoded and exchange.status < 300 and (encoding := _encoding(exchange.headers)):
             exchange.abort()
