@@ -196,9 +196,9 @@ def saying(*replies: bytes) -> Callable[[Peer], Awaitable[None]]:
 @pytest.mark.parametrize(
     ("kind", "handler", "text", "blame"),
     [
-        ("http", saying(b"HTTP/1.1 407 No\r\n\r\n"), "answered 407", True),
-        ("http", saying(b"HTTP/1.1 502 Bad\r\n\r\n"), "answered 502", False),
-        ("http", saying(b"junk\r\n\r\n"), "answered 0", True),
+        ("http", saying(b"HTTP/1.1 407 No\r\n\r\n"), "responded with status 407", True),
+        ("http", saying(b"HTTP/1.1 502 Bad\r\n\r\n"), "responded with status 502", False),
+        ("http", saying(b"junk\r\n\r\n"), "responded with status 0", True),
         ("http", saying(b"x" * 20_000), "is not HTTP", True),
         ("http", saying(), "closed the connection", True),
         ("http", saying(b"HTTP/1.1 200 OK\r\n\r\nextra"), "did not keep the tunnel", True),

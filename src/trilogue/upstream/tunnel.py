@@ -125,7 +125,7 @@ async def _connect(tunnel: Tunnel, origin: Origin, proxy: Proxy) -> None:
     status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
     if not 200 <= status < 300:
         # With 5xx a proxy says that it could not reach the origin.
-        raise UpstreamConnect(f"the egress proxy answered {status}", proxy=not 500 <= status < 600)
+        raise UpstreamConnect(f"the egress proxy responded with status {status}", proxy=not 500 <= status < 600)
 
 
 async def _socks(tunnel: Tunnel, origin: Origin, proxy: Proxy) -> None:
@@ -142,7 +142,7 @@ async def _socks(tunnel: Tunnel, origin: Origin, proxy: Proxy) -> None:
     tunnel.write(b"\x05\x01\x00\x03" + _short(origin.host) + origin.port.to_bytes(2, "big"))
     _, reply, _, kind = await tunnel.exactly(4)
     if reply:
-        message, at_fault = _SOCKS_REPLIES.get(reply, (f"the egress proxy answered {reply}", True))
+        message, at_fault = _SOCKS_REPLIES.get(reply, (f"the egress proxy responded with code {reply}", True))
         raise UpstreamConnect(message, proxy=at_fault)
     length = _SOCKS_ADDRESS_BYTES.get(kind) or (await tunnel.exactly(1))[0]
     await tunnel.exactly(length + 2)
