@@ -8,7 +8,7 @@ Tool calls while they are written.
 
 from __future__ import annotations
 
-from trilogue.jsontext.pieces import breaks_off
+from trilogue.jsontext.pieces import is_truncated_object
 from trilogue.model import (
     Block,
     BlockStop,
@@ -72,7 +72,7 @@ class CallItem(OutputItem):
 
     def close(self, incomplete: bool) -> dict[str, Json]:
         """Why the answer ends is not known yet. Arguments that break off show that the call was cut."""
-        was_cut = not self._custom and breaks_off(self._said)
+        was_cut = not self._custom and is_truncated_object(self._said)
         item = {"id": self.id, **encode_call(self._final, self._call_id, self._said), **self.own_extras(self._final)}
         return {**item, "status": status_of(self._final.status if self.stream.native else None, was_cut)}
 
