@@ -21,7 +21,7 @@ from trilogue.protocols.chat.wire import MAX_USER_LENGTH, NEAREST_TIER, TIERS
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import short_user
 from trilogue.protocols.fields.reader import Fields, Readers
-from trilogue.protocols.openai.cache import lose_lifetime
+from trilogue.protocols.openai.cache import declare_cache_lifetime
 from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 
 Paths = dict[str, str]
@@ -167,7 +167,7 @@ def decode_caching(fields: Fields, paths: Paths) -> Caching | None:
 
 def encode_caching(caching: Caching, request: Request, out: EncodingContext) -> dict[str, Json]:
     """The same back. Automatic caching is the default here; options of Responses alone are dropped."""
-    lose_lifetime(request, out.ledger)
+    declare_cache_lifetime(request, out.ledger)
     known = out.native or out.profile.openai_fields
     body: dict[str, Json] = {}
     if caching.key is not None:

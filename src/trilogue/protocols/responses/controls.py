@@ -22,7 +22,7 @@ from trilogue.model import (
 from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.content.ids import short_user
 from trilogue.protocols.fields.reader import Fields, Readers
-from trilogue.protocols.openai.cache import lose_lifetime
+from trilogue.protocols.openai.cache import declare_cache_lifetime
 from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 from trilogue.protocols.responses.wire import MAX_USER_LENGTH, TIERS
 
@@ -174,7 +174,7 @@ def encode_caching(request: Request, out: EncodingContext) -> dict[str, Json]:
     if request.caching is None:
         return {"prompt_cache_options": {"prewarm": True}} if warms else {}
     caching = request.caching
-    lose_lifetime(request, out.ledger)
+    declare_cache_lifetime(request, out.ledger)
     body = {
         "prompt_cache_key": caching.key,
         "prompt_cache_options": {"prewarm": True} if warms else caching.options,
