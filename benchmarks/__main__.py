@@ -33,14 +33,14 @@ examples:
   python -m benchmarks --python /usr/bin/python3         Python gateways under another interpreter
   python -m benchmarks --docs                            everything, and write docs/performance.*
 
-Gateways that are not installed are fetched into .bench/ if that is possible, and left out with a notice otherwise.
-So is an environment for another interpreter: what requirements.lock says that Trilogue needs to run, and LiteLLM's own.
-How a Python was built matters: one without profile-guided optimization, as pyenv builds it unless it is told otherwise,
-is a quarter dearer than Debian's. Take the one that you would serve with.
+Gateways that are not installed are downloaded into .bench/ if possible, and left out with a notice otherwise. With
+another interpreter, an environment for it is installed there too: Trilogue's dependencies from requirements.lock, and
+LiteLLM's. How a Python was built matters: one without profile-guided optimization, pyenv's default, costs a quarter
+more CPU than Debian's. Use the Python that you would run the gateway with.
 
-Every figure is the median over rounds; in each round all pairs have their turn, with nginx in between, and the other
-gateways in the first rounds only. A ratio is beside nginx just before and after. For quiet figures
-let nothing else run: with two cores one is the gateway's and one the tools', which do not sleep while they wait.
+Every figure is the median over rounds. Each round measures all pairs, with nginx in between; the other gateways take
+part in the first rounds only. Ratios compare with nginx just before and after. For stable figures, run nothing else at
+the same time: with two cores, one is for the gateway and one for the tools, which poll instead of sleeping.
 """
 NAMES = (NGINX, TRILOGUE, *(name for name in PEER_NAMES if name != NGINX))
 
@@ -73,17 +73,17 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     found = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measures Trilogue beside other gateways, on this machine and on loopback only.",
+        description="Compare Trilogue with other gateways, on this machine and over loopback only.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = found.add_argument
-    add("--quick", action="store_true", help="under a minute: one round, no gateway but nginx, no growth")
+    add("--quick", action="store_true", help="under a minute: one round, only nginx and Trilogue, no growth")
     add(
         "--gateways",
         type=gateway_names,
         metavar="NAMES",
-        help=f"of {', '.join(NAMES)}; by default all, with --quick nginx",
+        help=f"any of {', '.join(NAMES)}; default: all, with --quick nginx and trilogue",
     )
     add(
         "--pairs",
@@ -96,24 +96,23 @@ def parser() -> argparse.ArgumentParser:
         "--rounds",
         type=int,
         metavar="N",
-        help=f"by default {FULL.rounds} ({FULL.others} for other gateways), with --quick {QUICK.rounds}",
+        help=f"default: {FULL.rounds} ({FULL.others} for other gateways), with --quick {QUICK.rounds}",
     )
     add(
         "--python",
         metavar="PATH",
-        help="the interpreter for the gateways that are written in Python, Trilogue and LiteLLM; by default the one "
-        "that runs this",
+        help="the interpreter for the Python gateways, Trilogue and LiteLLM; default: the one that runs the benchmark",
     )
-    add("--no-growth", action="store_true", help="leave out how costs grow with sizes")
+    add("--no-growth", action="store_true", help="do not measure how costs grow with sizes")
     add(
         "--out",
         type=Path,
         default=CACHE / "results",
         metavar="FOLDER",
-        help="for results.json, performance.svg and .md",
+        help="where to write results.json, performance.svg and .md",
     )
     add("--docs", action="store_true", help="also write docs/performance.md, .svg and .json")
-    add("--check", action="store_true", help="end with status 1 if a target is missed")
+    add("--check", action="store_true", help="exit with status 1 if a target is missed")
     return found
 
 

@@ -1,4 +1,4 @@
-"""How the costs of Trilogue grow: with the length of a stream, the size of a request, the open streams, the workers."""
+"""How the costs of Trilogue grow: with stream length, request size, open streams and workers."""
 
 from __future__ import annotations
 
@@ -138,14 +138,14 @@ def _with_gateway(bench: Bench, gateway: Gateway, run: Callable[[Running], None]
     try:
         run(running)
     except (NotStarted, ToolFailed) as problem:
-        notes.append(f"A point of the growth is missing: {problem}.")
+        notes.append(f"One growth measurement is missing: {problem}.")
     finally:
         bench.processes.stop(running.process)
 
 
 def _length_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Step]:
     for pair in THREE:
-        series = Series("length of a stream", pair.name, "events", "µs per event")
+        series = Series("stream length", pair.name, "events", "µs per event")
         into.series.append(series)
         for events in LENGTHS:
             seconds = max(LENGTH_SECONDS, events * LENGTH_GAP_US / 1e6) + 1
@@ -191,11 +191,11 @@ def large_request(protocol: Protocol, size: int) -> dict[str, Any]:
 def _request_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Step]:
     for pair in THREE:
         bodies = {
-            "bytes of a request": [large_request(pair.client, size) for size in SIZES],
-            "turns of a conversation": [REQUESTS[pair.client](turns, TOOLS) for turns in TURNS],
+            "request size": [large_request(pair.client, size) for size in SIZES],
+            "conversation turns": [REQUESTS[pair.client](turns, TOOLS) for turns in TURNS],
         }
         for kind, sized in bodies.items():
-            series = Series(kind, pair.name, "bytes", "µs per further byte", marginal=True)
+            series = Series(kind, pair.name, "bytes", "µs per additional byte", marginal=True)
             into.series.append(series)
 
             def run(running: Running, pair: Pair = pair, sized: Any = sized, series: Series = series) -> None:
@@ -235,8 +235,8 @@ def _open_steps(bench: Bench, gateway: Gateway, files: int, into: Growth) -> Ite
     counts = sorted({min(count, possible) for count in OPEN})
     if counts[-1] < OPEN[-1]:
         into.notes.append(
-            f"{OPEN[-1]:,} open streams were not possible: {files:,} files per process are allowed here, so it went "
-            f"up to {counts[-1]:,}."
+            f"{OPEN[-1]:,} open streams were not possible: with the limit of {files:,} open files per process, the "
+            f"maximum was {counts[-1]:,}."
         )
     series = Series("open streams", PASSED.name, "open streams", "µs per event")
     into.series.append(series)

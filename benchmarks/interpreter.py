@@ -60,7 +60,7 @@ class Interpreter:
         """For people, without the path."""
         parts = [f"{self.name} {self.version}", self.compiler.strip()]
         if self.path.startswith(SYSTEM):
-            parts.append("the system's own")
+            parts.append("system Python")
         if self.optimized:
             parts.append("built with --enable-optimizations")
         return ", ".join(parts)
@@ -71,8 +71,8 @@ class Interpreter:
         if self.optimized or self.path.startswith(SYSTEM):
             return None
         return (
-            "The Python of this run was built without profile-guided optimization, as far as it says: what Python "
-            "gateways cost is about a quarter more than under a distribution's (--python /usr/bin/python3)."
+            "The Python of this run does not report a build with profile-guided optimization. Without it, Python "
+            "gateways cost about a quarter more CPU than under a distribution's Python (--python /usr/bin/python3)."
         )
 
     @property

@@ -56,4 +56,4 @@ def load_notice() -> str | None:
     load = os.getloadavg()[0]
     if load < BUSY * len(os.sched_getaffinity(0)):
         return None
-    return f"The machine was busy when the run began (load {load:.1f}): figures are noisy."
+    return f"The machine was busy when the run started (load {load:.1f}), so the figures are noisy."

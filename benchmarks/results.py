@@ -70,19 +70,19 @@ def growth_targets(growth: Growth) -> list[Target]:
     workers = growth.workers
     if workers is None:
         return found
-    name = "two workers beside one, requests per second"
+    name = "requests per second of two workers relative to one"
     if workers.cores_free or workers.ratio >= TWO_WORKERS:
         return [*found, Target(name, TWO_WORKERS, "x", workers.ratio, at_least=True)]
-    detail = f"no two cores were free; by CPU per request two would give {workers.expected:.2f} x"
+    detail = f"no two cores were free; CPU per request suggests {workers.expected:.2f} x"
     return [*found, Target(name, TWO_WORKERS, "x", None, detail, at_least=True)]
 
 
 def _flat(kind: str, series: list[Series]) -> Target:
     grown = [(one.growth, one) for one in series if one.growth is not None]
     if not grown:
-        return Target(f"growth of the cost with the {kind}", FLAT, "x", None)
+        return Target(f"cost growth with {kind}", FLAT, "x", None)
     growth, worst = max(grown, key=lambda pair: pair[0] or 0)
     shown = worst.shown()
     smaller = shown[-2] if worst.marginal else shown[0]
     detail = f"{worst.pair}: from {smaller.size:,} to {shown[-1].size:,} {worst.size_name}"
-    return Target(f"growth of the cost with the {kind}", FLAT, "x", growth, detail)
+    return Target(f"cost growth with {kind}", FLAT, "x", growth, detail)

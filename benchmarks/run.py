@@ -68,7 +68,7 @@ def run(order: Order, progress: Progress) -> Results:
     cores = split_cores()
     if not cores.apart:
         results.notes.append(
-            "There is one core only: gateway and tools take time from each other, and the tools sleep while they wait."
+            "There is only one core: the gateway and the tools compete for it, and the tools sleep while they wait."
         )
     with Processes() as processes, on_cores(cores.tools):  # we too keep away from the gateway
         kit = Kit(tools, processes, cores, order.folder)
@@ -114,7 +114,7 @@ def noise(results: Results) -> str | None:
     share = taken_by_others(taken)
     if share < NOISY:
         return None
-    return f"Other programs were on the gateway's core {share:.0%} of the time: figures are too high."
+    return f"Other programs used the gateway's core {share:.0%} of the time, so the figures are too high."
 
 
 def started(bench: Bench, gateway: Gateway, order: Order, results: Results) -> list[Subject]:

@@ -96,7 +96,7 @@ def latencies(results: Results) -> Table:
         "added p99 ms",
         "direct p50 ms",
         "direct p99 ms",
-        "measured",
+        "streams measured",
     )
     straight = {row.upstream: row for row in results.rows if row.gateway == DIRECT}
 
@@ -117,7 +117,7 @@ def latencies(results: Results) -> Table:
 
 def holds(results: Results) -> Table:
     """Memory and start."""
-    header = ("gateway", "start to first answer s", "idle MiB", "KiB per open stream", "import of the library ms")
+    header = ("gateway", "start to first response s", "idle MiB", "KiB per open stream", "library import ms")
     cells = []
     for hold in results.holds:
         streams = hold.kib_per_stream.values()
@@ -159,13 +159,13 @@ def growth(found: Growth) -> Table:
     cells = []
     for series in found.series:
         scale = 1e3 if series.marginal else 1
-        unit = "ns per further byte" if series.marginal else series.unit
+        unit = "ns per additional byte" if series.marginal else series.unit
         points = ", ".join(
             f"{point.size:,}: {number(point.cost * scale)}" + (f" ({point.note})" if point.note else "")
             for point in series.shown()
         )
         cells.append((series.kind, series.pair, f"{unit}, by {series.size_name}", points, number(series.growth, "x")))
-    return Table("Growth (Trilogue)", ("with the", "pair", "what", "figures", "growth"), tuple(cells), names=4)
+    return Table("Growth (Trilogue)", ("grows with", "pair", "what", "figures", "growth"), tuple(cells), names=4)
 
 
 def workers(found: Growth) -> Table | None:

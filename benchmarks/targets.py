@@ -73,20 +73,22 @@ def _ratio(name: str, limit: float, rows: Sequence[Row], base: Sequence[Row], wh
 def _beside_nginx(outcome: Outcome) -> Iterable[Target]:
     nginx, same = outcome.of(NGINX), outcome.of(TRILOGUE, False)
     other = outcome.of(TRILOGUE, True)
-    yield _ratio("plain request passed through, CPU beside nginx", 5, same, nginx, "plain_us")
-    yield _ratio("plain request passed through, one at a time, beside nginx", 5, same, nginx, "calm_us")
-    yield _ratio("streamed event passed through, CPU beside nginx", 1.8, same, nginx, "event_us")
-    yield _ratio("streamed event translated, CPU beside nginx", 2.2, other, nginx, "event_us")
+    yield _ratio("plain request passed through, CPU relative to nginx", 5, same, nginx, "plain_us")
+    yield _ratio("plain request passed through, one at a time, relative to nginx", 5, same, nginx, "calm_us")
+    yield _ratio("streamed event passed through, CPU relative to nginx", 1.8, same, nginx, "event_us")
+    yield _ratio("streamed event translated, CPU relative to nginx", 2.2, other, nginx, "event_us")
     # To wake up costs all gateways the same and hides what differs; streams in step need few wake-ups and hide nothing.
-    yield _ratio("streamed event passed through, streams in step, beside nginx", 1.8, same, nginx, "bunched_event_us")
-    yield _ratio("streamed event translated, streams in step, beside nginx", 2.2, other, nginx, "bunched_event_us")
-    yield _ratio("plain request translated, CPU beside passed through", 2, other, same, "plain_us")
+    yield _ratio(
+        "streamed event passed through, streams in step, relative to nginx", 1.8, same, nginx, "bunched_event_us"
+    )
+    yield _ratio("streamed event translated, streams in step, relative to nginx", 2.2, other, nginx, "bunched_event_us")
+    yield _ratio("plain request translated, CPU relative to passed through", 2, other, same, "plain_us")
 
 
 def _beside_litellm(outcome: Outcome) -> Iterable[Target]:
     for name, limit, which in (
-        ("plain request, CPU of LiteLLM beside ours", 100, "plain_us"),
-        ("streamed event, CPU of LiteLLM beside ours", 30, "event_us"),
+        ("plain request, CPU of LiteLLM relative to Trilogue", 100, "plain_us"),
+        ("streamed event, CPU of LiteLLM relative to Trilogue", 30, "event_us"),
     ):
         yield _least_advantage(name, limit, outcome, which)
 
@@ -116,5 +118,5 @@ def _own(outcome: Outcome) -> Iterable[Target]:
     start: Figure | None = hold.start_seconds if hold else None
     yield Target("p99 of the added time to first token at half of capacity", 2, "ms", p99 and p99 / 1e3, pair)
     yield Target("memory per open stream", 40, "KiB", most)
-    yield Target("cold start to first answer", 0.6, "s", start.median if start else None)
+    yield Target("cold start to first response", 0.6, "s", start.median if start else None)
     yield Target("import trilogue", 80, "ms", outcome.import_ms)

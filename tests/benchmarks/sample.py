@@ -56,9 +56,9 @@ def sample_results() -> Results:
     ]
     growth = Growth(
         [
-            Series("length of a stream", "chat>chat", "events", "µs per event", [Point(100, 20), Point(100_000, 22)]),
+            Series("stream length", "chat>chat", "events", "µs per event", [Point(100, 20), Point(100_000, 22)]),
             Series(
-                "bytes of a request", "chat>chat", "bytes", "µs per further byte",
+                "request size", "chat>chat", "bytes", "µs per additional byte",
                 [Point(1_000, 100), Point(11_000, 200), Point(101_000, 2_100)], marginal=True,
             ),
         ],

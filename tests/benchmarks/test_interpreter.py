@@ -75,7 +75,7 @@ def test_by_default_it_is_the_one_that_runs_this() -> None:
 
 def test_it_is_described_without_its_path() -> None:
     """That it was not optimized is not said: Debian's was and does not say so."""
-    assert PYTHON.description == "CPython 3.99.1, GCC 1.2, the system's own"
+    assert PYTHON.description == "CPython 3.99.1, GCC 1.2, system Python"
     own = replace(PYTHON, path="/opt/own/python", optimized=True)
     assert own.description == "CPython 3.99.1, GCC 1.2, built with --enable-optimizations"
     assert own.key != PYTHON.key

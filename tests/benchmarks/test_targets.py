@@ -15,26 +15,26 @@ def test_every_target_of_the_sample() -> None:
     """The worst pair counts, beside the average of the others."""
     found = {target.name: target for target in sample_results().targets()}
     assert {name: target.verdict for name, target in found.items()} == {
-        "plain request passed through, CPU beside nginx": "met",
-        "plain request passed through, one at a time, beside nginx": "met",
-        "streamed event passed through, CPU beside nginx": "met",
-        "streamed event translated, CPU beside nginx": "NOT MET",
-        "streamed event passed through, streams in step, beside nginx": "not measured",
-        "streamed event translated, streams in step, beside nginx": "not measured",
-        "plain request translated, CPU beside passed through": "met",
-        "plain request, CPU of LiteLLM beside ours": "met",
-        "streamed event, CPU of LiteLLM beside ours": "NOT MET",
+        "plain request passed through, CPU relative to nginx": "met",
+        "plain request passed through, one at a time, relative to nginx": "met",
+        "streamed event passed through, CPU relative to nginx": "met",
+        "streamed event translated, CPU relative to nginx": "NOT MET",
+        "streamed event passed through, streams in step, relative to nginx": "not measured",
+        "streamed event translated, streams in step, relative to nginx": "not measured",
+        "plain request translated, CPU relative to passed through": "met",
+        "plain request, CPU of LiteLLM relative to Trilogue": "met",
+        "streamed event, CPU of LiteLLM relative to Trilogue": "NOT MET",
         "p99 of the added time to first token at half of capacity": "met",
         "memory per open stream": "NOT MET",
-        "cold start to first answer": "met",
+        "cold start to first response": "met",
         "import trilogue": "NOT MET",
-        "growth of the cost with the length of a stream": "met",
-        "growth of the cost with the bytes of a request": "NOT MET",
-        "two workers beside one, requests per second": "not measured",
+        "cost growth with stream length": "met",
+        "cost growth with request size": "NOT MET",
+        "requests per second of two workers relative to one": "not measured",
     }
-    assert found["streamed event translated, CPU beside nginx"].figure == pytest.approx(36 / 15)
-    assert found["plain request, CPU of LiteLLM beside ours"].figure == pytest.approx(160)
-    assert "1.82" in found["two workers beside one, requests per second"].detail
+    assert found["streamed event translated, CPU relative to nginx"].figure == pytest.approx(36 / 15)
+    assert found["plain request, CPU of LiteLLM relative to Trilogue"].figure == pytest.approx(160)
+    assert "1.82" in found["requests per second of two workers relative to one"].detail
 
 
 def test_ratios_are_taken_of_neighbours() -> None:

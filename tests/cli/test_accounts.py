@@ -157,7 +157,7 @@ def test_a_gateway_that_keeps_nothing_cannot_be_seen_or_changed(home: Path, comm
     (home / "trilogue.yaml").write_text(CONFIG + "pool: {persist: false}\n")
     done = run(*command)
     assert done.exit_code == 2
-    assert "its admin interface shows and changes it" in done.output
+    assert "use the admin interface to show and change it" in done.output
     assert not state_file(home).exists()
 
 

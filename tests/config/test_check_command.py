@@ -48,7 +48,7 @@ def test_summary(folder: Path) -> None:
     result = run()
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "trilogue.yaml is fine",
+        "trilogue.yaml is valid",
         "listens on 127.0.0.1:4000, 2 workers",
         "client keys: key-1, team",
         "providers:",

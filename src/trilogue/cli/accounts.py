@@ -21,19 +21,21 @@ from trilogue.state import FILE_NAME, load_into, write_now
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
 
 MAX_KEY_BYTES = 64 * 1024
-NOT_KEPT = (
-    "with pool.persist: false a gateway keeps what it knows of its accounts to itself; "
-    "its admin interface shows and changes it"
-)
+NOT_KEPT = "with pool.persist: false the state of accounts is not stored; use the admin interface to show and change it"
 _COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
 
 
 @click.group(invoke_without_command=True)
-@click.option("--config", "path", metavar="FILE", help="Configuration; by default ./trilogue.yaml, then the user's.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per account.")
+@click.option(
+    "--config",
+    "path",
+    metavar="FILE",
+    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per account.")
 @click.pass_context
 def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
-    """Show the accounts: who is ready, who rests until when, what went wrong last.
+    """Show the accounts: which are ready, which are cooling down and until when, and their last error.
 
     \b
     trilogue accounts
@@ -68,8 +70,8 @@ def disable(path: str | None, name: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def reset(path: str | None, name: str) -> None:
-    """Forget what went wrong with an account: no rest, no failures, enabled."""
-    _change(path, name, lambda pools, one, _: pools.reset(one), "starts anew")
+    """End every cooldown of an account, clear its failures and enable it."""
+    _change(path, name, lambda pools, one, _: pools.reset(one), "is reset")
 
 
 @accounts.command()
@@ -86,14 +88,15 @@ def balance(path: str | None, name: str, amount: float) -> None:
 @accounts.command()
 @click.argument("name")
 def add(name: str) -> None:
-    """Keep a key in the encrypted store, read from standard input; the configuration names it `store:NAME`."""
+    """Read a key from standard input and save it in the encrypted store; use it as `store:NAME` in the
+    configuration."""
     typed = sys.stdin.isatty()
     text: str = click.prompt("Key", hide_input=True, err=True) if typed else sys.stdin.read(MAX_KEY_BYTES + 1)
     key = text.strip()
     if not key or len(key) > MAX_KEY_BYTES or not key.isprintable() or not key.isascii():
         raise click.UsageError("the key must be one line of printable ASCII")
     Vault(state_directory(os.environ)).put(name, key)
-    click.echo(f"kept; write `key: store:{name}` into an account of the configuration")
+    click.echo(f"saved; set `key: store:{name}` on an account in the configuration")
 
 
 @accounts.command()

@@ -19,12 +19,12 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
-    "accounts": ("trilogue.cli.accounts", "Show the accounts and their state; enable, disable, add."),
+    "accounts": ("trilogue.cli.accounts", "Show accounts and their state; enable, disable, reset or add them."),
     "check": ("trilogue.cli.check", "Check a configuration file, or print its JSON Schema."),
-    "models": ("trilogue.cli.models", "Show what a model takes, with sources, and what is sent instead."),
+    "models": ("trilogue.cli.models", "Show what a model accepts, with sources, and what is sent instead."),
     "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),
-    "collect": ("trilogue.cli.convert", "Turn a recorded stream into the whole response it stands for."),
-    "lint": ("trilogue.cli.lint", "Report every broken rule of a protocol in a stream or body."),
+    "collect": ("trilogue.cli.convert", "Assemble a recorded stream into the complete response."),
+    "lint": ("trilogue.cli.lint", "Report every violated protocol rule in a stream or body."),
     "losses": ("trilogue.cli.losses", "List what a translation can lose."),
 }
 """where each command is, and its line in the overview"""
@@ -53,7 +53,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trilogue")
 def app() -> None:
-    """Every client of one LLM protocol, every backend of another.
+    """Connect any LLM client to any upstream, whichever protocols they speak.
 
     `serve` runs the gateway; the other commands work on files, offline. Protocols are named chat, messages and
     responses (OpenAI Chat Completions, Anthropic Messages, OpenAI Responses).

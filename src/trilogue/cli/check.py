@@ -31,13 +31,14 @@ PROBLEMS = 2
 def check(file: Path | None, schema: bool) -> None:
     """Check a configuration file and show what it would serve.
 
-    Without FILE: ./trilogue.yaml, then the one in the user's config folder, else what works without a file.
+    Without FILE it checks ./trilogue.yaml, then the one in the user's config folder, and otherwise shows what is
+    served without a file.
 
     \b
     trilogue check trilogue.yaml
     trilogue check --schema > trilogue.schema.json
 
-    Exit code: 0 usable, 2 with one line per problem.
+    Exit codes: 0 valid, 2 invalid, with one line per problem.
     """
     if schema:
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
@@ -54,7 +55,7 @@ def check(file: Path | None, schema: bool) -> None:
     if refusal:
         click.echo(refusal)
         sys.exit(PROBLEMS)
-    click.echo(f"{path} is fine" if path else "no configuration file: this is what works without one")
+    click.echo(f"{path} is valid" if path else "no configuration file: this is what is served without one")
     for line in summary(config):
         click.echo(line)
     for where, text in warnings(config):

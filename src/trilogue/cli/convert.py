@@ -47,17 +47,18 @@ FAILED_STREAM = 1
     help="What FILE holds. auto: server-sent events are a stream, JSON is a request.",
 )
 @click.option("--strict", is_flag=True, help="Fail instead of losing anything.")
-@click.option("--repair", is_flag=True, help="Requests: answer tool calls that the history left without result.")
+@click.option("--repair", is_flag=True, help="Requests: add results for tool calls that the history left without one.")
 @click.option(
     "--request",
     "request_file",
     metavar="FILE",
-    help="Responses and streams: the client's request (in the --to protocol), for tool names and echoes.",
+    help="Responses and streams: the client's original request (in the --to protocol), which supplies tool names and "
+    "the fields that a response repeats.",
 )
 def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Options]) -> None:
     """Translate a request, a response or a stream from one protocol to another.
 
-    The result goes to standard output, what was lost to standard error, one line each.
+    The result goes to standard output; losses go to standard error, one per line.
 
     \b
     trilogue convert --from messages --to responses request.json
@@ -65,7 +66,7 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
     trilogue convert --from chat --to messages stream.sse
     cat request.json | trilogue convert --from chat --to messages --strict -
 
-    Exit code: 0 translated; 1 the stream ended in an error; 2 bad input, or --strict and something would be lost.
+    Exit codes: 0 translated; 1 the stream ended in an error; 2 invalid input, or something would be lost with --strict.
     """
     data, kind, strict = read(file), options["kind"], options["strict"]
     if kind == "auto":
@@ -89,7 +90,7 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
 @click.argument("file", default="-")
 @click.option("--protocol", type=PROTOCOL, required=True, help="Protocol of the stream.")
 def collect(file: str, protocol: Protocol) -> None:
-    """Turn a recorded stream into the whole response it stands for."""
+    """Assemble a recorded stream into the complete response."""
     data = read(file)
     refuse_other_stream(data, protocol, "--protocol")
     click.echo(dump(collect_stream(data, protocol=protocol)))

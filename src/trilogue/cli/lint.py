@@ -28,16 +28,18 @@ _ANSWERS = frozenset({"choices", "content", "output"})
     show_default=True,
     help="What FILE holds. auto: server-sent events are a stream, JSON is a response or an error.",
 )
-@click.option("--request", "request_file", metavar="FILE", help="The request that was answered: more can be checked.")
-@click.option("--own", is_flag=True, help="Also check what only Trilogue promises, stricter than the protocol.")
+@click.option(
+    "--request", "request_file", metavar="FILE", help="The request that led to the response; allows more checks."
+)
+@click.option("--own", is_flag=True, help="Also check Trilogue's own guarantees, which are stricter than the protocol.")
 def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> None:
-    """Report every broken rule of a protocol, with the event number and which client breaks because of it.
+    """Report every violated protocol rule, with the event number and the clients that break because of it.
 
     \b
     trilogue lint --protocol responses stream.sse
     curl -N … | trilogue lint --protocol messages -
 
-    Exit code: 0 clean, 1 broken rules, 2 bad input.
+    Exit codes: 0 no violations, 1 violated rules, 2 invalid input.
     """
     data = read(file)
     if kind == "auto" and looks_like_stream(file, data):

@@ -75,15 +75,22 @@ def _value(value: Any) -> str:
 
 @click.command()
 @click.argument("name", required=False, metavar="[PROVIDER/]NAME")
-@click.option("--config", "path", metavar="FILE", help="Configuration; by default ./trilogue.yaml, then the user's.")
 @click.option(
-    "--vendor", type=click.Choice([*VENDORS, NOBODY]), help="Whose API it is asked at; by default the configured one."
+    "--config",
+    "path",
+    metavar="FILE",
+    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per protocol.")
+@click.option(
+    "--vendor",
+    type=click.Choice([*VENDORS, NOBODY]),
+    help="Whose API the model is used through; default: that of the configured provider.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per protocol.")
 @click.option("--forget", is_flag=True, help="Forget what a running gateway has learned about the model.")
-@click.option("--markdown", is_flag=True, help="The whole table, as in the documentation.")
+@click.option("--markdown", is_flag=True, help="Print the whole table, as in the documentation.")
 def models(name: str | None, path: str | None, vendor: str | None, as_json: bool, forget: bool, markdown: bool) -> None:
-    """Show what a model takes, with sources, and what is sent instead.
+    """Show what a model accepts, with sources, and what is sent instead.
 
     \b
     trilogue models gpt-5.4
@@ -219,7 +226,7 @@ class _Known(Struct):
         if self.pools is None or not self.pools.pools[target.provider].lessons.forget(target.model):
             raise click.UsageError(f"nothing was learned about {target.provider}/{target.model}")
         write_now(_state_file(), self.pools.drain(), time.time())
-        return f"{target.provider}/{target.model} starts anew"
+        return f"{target.provider}/{target.model} is reset"
 
 
 def _by_name(name: str, vendor: str) -> Iterator[ModelRules]:

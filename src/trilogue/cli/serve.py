@@ -79,22 +79,28 @@ def _in_use(error: Exception) -> bool:
 
 
 @click.command()
-@click.option("--config", "path", metavar="FILE", help="Configuration; by default ./trilogue.yaml, then the user's.")
-@click.option("--host", help="Address to bind, instead of the configured one.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to bind, instead of the configured one.")
-@click.option("--workers", type=click.IntRange(1, 256), help="Number of processes, instead of the configured one.")
+@click.option(
+    "--config",
+    "path",
+    metavar="FILE",
+    help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
+)
+@click.option("--host", help="Address to bind; overrides the configuration.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to bind; overrides the configuration.")
+@click.option("--workers", type=click.IntRange(1, 256), help="Number of worker processes; overrides the configuration.")
 @click.option("--quiet", is_flag=True, help="Do not print how to connect.")
 def serve(path: str | None, host: str | None, port: int | None, workers: int | None, quiet: bool) -> None:
     """Run the gateway: every client, every upstream, one server.
 
-    Without any configuration it listens on this machine only, uses OPENAI_API_KEY and ANTHROPIC_API_KEY if they are
-    set, and always offers the built-in `demo` models, which need no key and no network.
+    Without a configuration file it listens on this machine only, uses OPENAI_API_KEY and ANTHROPIC_API_KEY if they
+    are set, and always serves the built-in `demo` models, which need no key and no network.
 
     \b
     trilogue serve
     trilogue serve --config trilogue.yaml --port 8080 --workers 2
 
-    SIGHUP reloads the configuration and keeps the old one if the new one is bad. SIGTERM lets running answers finish.
+    SIGHUP reloads the configuration; if the new one is invalid, the old one stays in effect. SIGTERM lets running
+    responses finish, then stops the gateway.
     """
     # Until somebody listens to it, this signal waits: it must neither end the process nor get lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})

@@ -37,10 +37,10 @@ _VENDORS = {"openai": "openai", "compatible": NOBODY}
 
 
 class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dialect of an upstream. A text alone is short for `name`."""
+    """The dialect of an upstream. A plain string is short for `name`."""
 
     name: ProfileName = "auto"
-    """a known dialect; auto: by the model's name"""
+    """a known dialect; auto: decided by the vendor and the model name"""
 
     def over(self, protocol: Protocol, model: str, vendor: str = "") -> Profile:
         """Return the profile of a vendor's model with these settings."""
