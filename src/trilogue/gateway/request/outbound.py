@@ -262,7 +262,7 @@ def own_body(
         return body, []
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger, sealer, words=words)
+    cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=words)
     if strict:
         ledger.refuse_if_any()
     return body if cleaned is wire else dump(cleaned), ledger.losses

@@ -68,7 +68,7 @@ _ENCRYPTED = "reasoning.encrypted_content"
 def fit_include(request: Request, out: EncodingContext) -> Request:
     """Return a Responses request that is passed through, without `include` values that the model refuses."""
     profile = out.profile
-    # OpenAI refuses to include encrypted reasoning for models that do not reason; agents ask for it always.
+    # OpenAI refuses to include encrypted reasoning for models that do not reason.
     if _ENCRYPTED not in request.include or (profile.encrypted_reasoning and profile.reasons != "never"):
         return request
     out.ledger.add("param.dropped", "include", _ENCRYPTED)
