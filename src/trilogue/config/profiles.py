@@ -11,7 +11,7 @@ from msgspec import Struct, defstruct
 from msgspec.structs import asdict, replace
 
 from trilogue.model import Protocol
-from trilogue.profiles import AS_IT_CAME, CORE, NOBODY, Profile, profile_for
+from trilogue.profiles import CORE, UNCHANGED, UNKNOWN_VENDOR, Profile, profile_for
 from trilogue.protocols.fit import FITTED
 
 ProfileName = Literal["auto", "openai", "compatible", "deepseek", "reasoning", "think-tags"]
@@ -32,7 +32,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-_VENDORS = {"openai": "openai", "compatible": NOBODY}
+_VENDORS = {"openai": "openai", "compatible": UNKNOWN_VENDOR}
 """whose rows count for a named dialect, where the provider's address and name tell no vendor"""
 
 
@@ -50,7 +50,7 @@ class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def alone(self) -> Profile | None:
         """Return a profile that takes everything but what single fields say; None if they say nothing of requests."""
         given = {name: value for name, value in self.given().items() if name in FITTED}
-        return replace(AS_IT_CAME, **given) if given else None
+        return replace(UNCHANGED, **given) if given else None
 
     def given(self) -> dict[str, Any]:
         """Return the single fields that are set, by name."""
