@@ -1,9 +1,7 @@
-"""Output items of hosted tools and natives while they are written, with their progress events.
+"""Output items of tool calls, hosted tools and native blocks while they are written, with their progress events.
 
-A hosted call of another protocol waits for its result, which belongs to the same item here. What this protocol has no
-item for is declared and left out.
-
-Tool calls while they are written.
+A hosted call of another protocol waits for its result, which is part of the same item here. A block that this protocol
+has no item for is declared and left out.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from trilogue.model import (
     OpenBlock,
     ToolCall,
 )
-from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unsaid, encode_hosted
+from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unwritten, encode_hosted
 from trilogue.protocols.responses.items import call_type, encode_call, of_kind
 from trilogue.protocols.responses.output_items import ItemEvents, OutputItem, status_of
 from trilogue.protocols.responses.wire import BLANKS, PROGRESS
@@ -165,7 +163,7 @@ class HostedItem(OutputItem):
         ledger = self.stream.reply.ledger
         if self._call.tool is HostedKind.CODE:
             ledger.add("code_exec.container", self._call.path)
-        declare_unsaid(self._call, self._result, ledger, "resp.meta")
+        declare_unwritten(self._call, self._result, ledger, "resp.meta")
 
 
 def _tell_code(item: OutputItem, final: dict[str, Json]) -> None:
