@@ -35,6 +35,7 @@ class JsonProgress:
         for token in _TOKENS.findall(piece):
             if token == '"':
                 self._in_string = not self._in_string
+            # Brackets inside strings do not count, and an escaped pair is never a bracket.
             elif not self._in_string and len(token) == 1:
                 self._depth += 1 if token in "{[" else -1
                 self.complete = self._depth <= 0
@@ -63,6 +64,7 @@ def closing(text: str) -> str | None:
     """
     if parse_object(text) is not None:
         return ""
+    # Agents call the tool with whatever can be parsed: `/srv` instead of `/srv/x`. So a cut value is never closed.
     if not text.rstrip().endswith(_WHOLE_VALUE):
         return None
     open_brackets: list[str] = []

@@ -16,6 +16,7 @@ def nodes(schema: Json) -> Iterator[dict[str, Json]]:
 
     Iterative: a schema comes from a client and may be nested to any depth.
     """
+    # Recursion would end in a RecursionError for a schema of a few hundred levels.
     waiting = [schema]
     while waiting:
         node = waiting.pop()

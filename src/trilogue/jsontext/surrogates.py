@@ -22,6 +22,7 @@ def has_lone_surrogates(text: bytes) -> bool:
 
 def replace_lone_surrogates(text: bytes) -> bytes:
     """Return the text with each lone surrogate replaced by U+FFFD, the replacement character."""
+    # Used for complete responses, where no second half can follow.
     return _UNITS.sub(lambda unit: _REPLACEMENT if _is_lone_surrogate(unit) else unit[0], text)
 
 

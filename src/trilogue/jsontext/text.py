@@ -42,6 +42,7 @@ _decode = msgspec.json.Decoder().decode
 _NOT_AN_OBJECT = "the request body must be a JSON object"
 _TOO_MANY_FIELDS = f"the request body has more than {MOST_FIELDS} fields or {MOST_ITEMS} items"
 _UPSTREAM_NOT_AN_OBJECT = "the upstream sent JSON that is not an object"
+# PowerShell writes UTF-16 by default.
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """the first bytes of files from editors and shells on Windows"""
 
@@ -94,6 +95,8 @@ def parse_upstream(data: bytes | str, *, whole: bool = False) -> dict[str, Json]
         body = _decode(data)
     except DECODE_ERRORS as error:
         text = _bytes(data)
+        # Some servers write a byte order mark before the body; the official SDKs lose the first event of a stream
+        # because of it.
         if whole and text.startswith(codecs.BOM_UTF8):
             return parse_upstream(text.removeprefix(codecs.BOM_UTF8), whole=True)
         if whole and has_lone_surrogates(text):
@@ -137,6 +140,7 @@ def parse_object(text: bytes | str) -> dict[str, Json] | None:
         value = _decode(text)
     except DECODE_ERRORS:
         return None
+    # Tool arguments must be an object; models also write lists and bare words.
     return value if isinstance(value, dict) else None
 
 
@@ -145,6 +149,7 @@ def has_too_many_fields(data: bytes | str) -> bool:
 
     It works through the text in pieces, so that other threads can run, and stops as soon as the result is clear.
     """
+    # Parsed documents of callers may have lone surrogates, which plain UTF-8 cannot encode.
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     fields = items = 0
     escape, in_string = b"", 0

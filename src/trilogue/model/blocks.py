@@ -51,6 +51,7 @@ class OpaqueKind(StrEnum):
     """no opaque value: sealed only to prove that the visible text came through this gateway"""
 
 
+# Never compare or deduplicate by `value`: OpenAI encrypts the same reasoning anew at every serialisation.
 class Opaque(Struct, frozen=True, kw_only=True):
     """A value that must be sent back byte for byte to the provider that produced it, and to no other."""
 
@@ -209,6 +210,7 @@ class ToolResult(Block, frozen=True, kw_only=True):
     """the id of the call, or "" if the client gave none, which Responses allows"""
     content: tuple[Block, ...] = ()
     is_error: bool | None = None
+    # Strings and arrays of parts mean the same, but many compatible servers accept only strings.
     plain: bool = False
     kind: CallKind = CallKind.FUNCTION
     name: str | None = None
@@ -242,6 +244,7 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 
     url: str
     title: str = ""
+    # Only Messages has it.
     page_age: str | None = None
     content: Opaque | None = None
 

@@ -36,6 +36,7 @@ class OpenBlock(Struct, eq=False):
 
     block: Block
     texts: list[str] = field(default_factory=list)
+    # By (raw, part): a response may have a summary and raw reasoning, and Responses numbers the parts of each.
     parts: dict[tuple[bool, int], list[str]] = field(default_factory=dict)
     citations: list[Citation] = field(default_factory=list)
     logprobs: list[Json] = field(default_factory=list)
@@ -125,6 +126,8 @@ class Collector:
             created=start.created,
             blocks=tuple(self._done[index] for index in sorted(self._done)),
             stop=finish.stop,
+            # Messages sends input tokens at the start and cumulative figures at the end; some servers send only one of
+            # them.
             usage=finish.usage if finish.usage is not None else start.usage,
             tier=finish.tier,
             extras=extras or None,

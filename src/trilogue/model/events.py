@@ -30,6 +30,7 @@ class ResponseStart(Event, frozen=True, kw_only=True):
     id: str
     model: str
     created: int | None = None
+    # Chat and Responses upstreams report usage only at the end; Messages clients expect it here.
     usage: Usage | None = None
     tier: Tier | None = None
     extras: Extras = None

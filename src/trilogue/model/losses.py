@@ -219,6 +219,7 @@ class Ledger(Struct, eq=False):
         if code not in LOSSES:
             raise InternalError(f"unknown loss code {code}")
         paths = self._paths.setdefault(code, set())
+        # Streams repeat unknown fields in every event; one entry per path is enough.
         if path in paths or code in self.full:
             return
         if len(paths) == MOST_LISTED:

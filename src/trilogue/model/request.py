@@ -34,6 +34,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     plain: bool = False
     leading: bool = False
     name: str | None = None
+    # Responses: commentary or final_answer. From gpt-5.3-codex on it must be sent back unchanged.
     phase: str | None = None
     id: str | None = None
     status: str | None = None
@@ -48,6 +49,7 @@ class Effort(StrEnum):
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
+    # Only some models of OpenAI and Anthropic have the two highest levels; profiles say which.
     XHIGH = "xhigh"
     MAX = "max"
 
@@ -59,6 +61,7 @@ class ThinkingMode(StrEnum):
     BUDGET = "budget"
     """with a fixed token budget"""
     DISABLED = "disabled"
+    # Messages only, since September 2026: progress notes between tool calls come back as thinking.
     BETWEEN_TOOLS = "between_tools"
 
 
@@ -85,10 +88,13 @@ class Sampling(Struct, frozen=True, kw_only=True):
     presence_penalty: float | None = None
     logit_bias: dict[str, Json] | None = None
     seed: int | None = None
+    # Responses has no stop sequences; the gateway cuts the response instead.
     stop: tuple[str, ...] = ()
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    # Chat only.
     choices: int | None = None
+    # Responses only: a limit for all hosted tools together.
     max_tool_calls: int | None = None
 
 
@@ -164,6 +170,7 @@ class Request(Struct, frozen=True, kw_only=True):
     include: tuple[str, ...] = ()
     stream: bool = False
     include_usage: bool | None = None
+    # OpenAI pads the events of a stream against traffic analysis unless this is false.
     obfuscation: bool | None = None
     paths: dict[str, str] | None = None
     """JSON paths in the source document, for neutral fields that have another name there"""

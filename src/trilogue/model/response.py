@@ -18,6 +18,7 @@ class StopReason(StrEnum):
     END = "end"
     STOP_SEQUENCE = "stop_sequence"
     LENGTH = "length"
+    # Only Messages has it; the others report the same as LENGTH.
     CONTEXT_WINDOW = "context_window"
     TOOL_CALLS = "tool_calls"
     PAUSE = "pause"
@@ -81,6 +82,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         if self.fresh >= 0 and reasoning <= self.output:
             return self
         total = self.input
+        # Otherwise a negative `fresh` would reach clients as a negative token count.
         read = min(self.cache_read or 0, total)
         write = min(self.cache_write or 0, total - read)
         return replace(

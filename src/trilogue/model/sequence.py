@@ -44,6 +44,7 @@ class Sequencer:
                 out.append(event)
                 continue
             index: int = event.index  # type: ignore[attr-defined]  # every other event has one
+            # Most events of a stream belong to the open block, so this branch comes first.
             if index == self._open:
                 out.append(event if index == self._open_as else _renumbered(event, self._open_as))
                 if kind is BlockStop:
@@ -76,6 +77,7 @@ class Sequencer:
     def _drain(self, out: list[Event]) -> None:
         """Emit the waiting blocks, in the order in which they started, until one of them is still open."""
         while self._waiting and self._open is None:
+            # Dicts keep their insertion order, which is the order in which the blocks started.
             index = next(iter(self._waiting))
             start, rest = self._waiting.pop(index)
             self._begin(index, start, out)

@@ -27,6 +27,7 @@ class FunctionTool(Tool, frozen=True, kw_only=True):
     name: str
     description: str | None = None
     parameters: dict[str, Json] | None = None
+    # The default differs: false in Chat and Messages, while Responses tries strict mode and falls back.
     strict: bool | None = None
     namespace: str | None = None
     deferred: bool | None = None
@@ -67,12 +68,15 @@ class HostedTool(Tool, frozen=True, kw_only=True):
     allowed_domains: tuple[str, ...] | None = None
     blocked_domains: tuple[str, ...] | None = None
     location: UserLocation | None = None
+    # Messages and OpenRouter only.
     max_uses: int | None = None
+    # OpenAI's protocols only.
     context_size: str | None = None
     server_label: str | None = None
     server_url: str | None = None
     authorization: str | None = None
     allowed_tools: tuple[str, ...] | None = None
+    # Only Responses has approvals; Messages calls MCP tools without asking.
     approval: str | None = None
 
 

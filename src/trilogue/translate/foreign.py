@@ -64,6 +64,7 @@ class Foreign(Struct, frozen=True):
 
         Raises `Unsupported` for state of an earlier response, and for a hosted tool that is the only tool offered.
         """
+        # The earlier turns are stored at the provider, so translating the rest would silently lose the conversation.
         if request.previous_response is not None:
             raise Unsupported(
                 request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier answers"
@@ -156,6 +157,7 @@ class Foreign(Struct, frozen=True):
             raise Unsupported(block.path, policy.refuse)
         if policy.loss:
             self.ledger.add(policy.loss, block.path, block.type)
+        # Shell and patch calls become text: a model that does not see what was done does it again.
         if policy.loss != HISTORY_AS_TEXT:
             return None
         fields = {name: value for name, value in block.data.items() if name not in _NAMES and value is not None}
@@ -172,10 +174,12 @@ def declare_extras(
             # A field inside a nested object has the policy of that object unless it has its own.
             nested = "." in name or "[" in name
             policy = policies.get(name.partition(".")[0].partition("[")[0], default) if nested else default
+        # SDKs send many defaults explicitly; those change nothing in another protocol.
         if policy.harmless and value in policy.harmless:
             continue
         if policy.refuse:
             raise Unsupported(policy.where(path, name), policy.refuse)
+        # Computing the path of thousands of unknown fields is the expensive part, so check first.
         if policy.loss and policy.loss not in ledger.full:
             ledger.add(policy.loss, policy.where(path, name))
 
@@ -214,6 +218,7 @@ def declare_citation(citation: Citation, path: str, ledger: Ledger) -> None:
 
     Citations without a link are not declared here: they are dropped as a whole.
     """
+    # Encoders drop and declare these citations.
     if citation.kind is not CitationKind.WEB:
         return
     nested = citation.native.get("url_citation")

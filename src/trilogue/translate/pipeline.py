@@ -74,6 +74,7 @@ class Pipeline:
             profile = exchange.target.profile if exchange else None
             if profile and profile.think_tags:
                 before.append(ThinkStage())
+            # Sealing needs the raw marks, so it comes before raw reasoning becomes a summary.
             before.append(SealStage(closer, CODECS[source].response_fates, ledger))
             if profile and profile.raw_as_summary and target is Protocol.RESPONSES:
                 self.sums_up = True
@@ -86,6 +87,7 @@ class Pipeline:
         """the index of the open block whose last text no step changed, so that none will change the next; or -1"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
+        # Most responses have no calls, so the steps for calls are not built in advance.
         if self._without_steps:
             for event in events:
                 if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) in self._without_steps:
@@ -115,6 +117,7 @@ class Pipeline:
             return
         if self._builtins:
             self._before.insert(0, BuiltinStage(self._builtins, self._ledger))
+        # Inserted in reverse order: the last one inserted runs first.
         self._before.insert(0, FreshIdStage(self._taken))
         if self._names.offered:
             self._before.insert(0, NameStage(self._names))

@@ -58,6 +58,7 @@ def translate_request(
     Raises `BadRequest` for a request that is not valid in its own protocol, and `Unsupported` for a feature without a
     sensible equivalent in the target's protocol.
     """
+    # The gateway passes the enum on every request; only callers of the library pass names.
     if type(source) is not Protocol:
         source = protocol_of(source)
     wire = body if isinstance(body, dict) else parse_request(body)
@@ -75,6 +76,7 @@ def translate_request(
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
                 stop = emulated_stops(request.sampling.stop, where.profile, CODECS[where.protocol].stop_sequences)
+    # A parsed body may have values that no JSON text has; then it is the caller's fault, not ours.
     except SUSPECT:
         blame(wire, BadRequest)
         raise
@@ -91,6 +93,7 @@ def translate_request(
         builtins=builtins,
         sealer=used_sealer,
         parsed=wire is not body,
+        # Estimating a large body takes milliseconds, so do it here, off the event loop.
         tokens=estimate(wire) if isinstance(body, bytes) and len(body) > LARGE_BYTES else None,
     )
     return RequestTranslation(translated, ledger.losses, exchange)
@@ -135,6 +138,7 @@ def _prepared(request: Request, target: Target, ledger: Ledger, repair: bool) ->
     request, builtins = offer_builtins(offer_found(request, ledger), ledger)
     if repair:
         request = repair_history(request, ledger)
+    # Only Claude Code sends it, and only over Messages.
     if request.protocol is Protocol.MESSAGES and not target.profile.billing_block:
         request = without_billing(request, ledger)
     return request, builtins
@@ -157,6 +161,7 @@ def _adapt(
     Also returns the tool names for the response, and the ids of the calls in the history.
     """
     ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
+    # Messages requires a user turn at the end; the other protocols do not.
     if target.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role in PROMPTS:
         request = trailing_prompts_as_user(request, ledger)
     plain = is_plain(request.turns)

@@ -183,6 +183,7 @@ class StreamTranslator:
             return b""
         decoder = self._decoder
         shape = decoder.shape
+        # Most events differ from the last one only in their text, which is found without parsing (repeated.py).
         text = "" if shape is None else shape.text(data)
         if not text:
             events = decoder.feed(data)
@@ -233,6 +234,7 @@ class StreamTranslator:
         for event in events:
             if type(event) is Delta or type(event) is ReasoningDelta:
                 self._room -= len(event.text) + PIECE
+        # An upstream that never ends would fill the memory.
         if self._room < 0:
             return self.fail(too_long())
         pipeline = self._pipeline
@@ -243,6 +245,7 @@ class StreamTranslator:
             events = pipeline(events)
             self._counter.note(events)
             last = events[-1] if events else None
+            # Clients of the same protocol get the upstream's own figures.
             if type(last) is Finish and self._foreign:
                 events[-1] = replace(last, usage=self._counter.complete(last.usage))
             return self._encode(events)

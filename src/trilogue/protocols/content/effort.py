@@ -15,6 +15,7 @@ _LIMITS = (
 )
 """the largest budget of each effort: halfway between its budget in `BUDGETS` and the next one, so that an effort
 survives the way to a budget and back"""
+# Fixed numbers, independent of max_tokens: other gateways use shares of the limit, which cannot be converted back.
 BUDGETS = {
     Effort.MINIMAL: 1_024,
     Effort.LOW: 2_048,
@@ -47,6 +48,7 @@ def nearest_effort(wanted: Effort, accepted: tuple[Effort, ...], path: str, ledg
     """
     if wanted in accepted:
         return wanted
+    # `none` is not a neighbour of `low`: it would switch off the thinking that the client asked for.
     thinking = tuple(level for level in accepted if level is not Effort.NONE)
     if not thinking:
         if wanted is not Effort.NONE:

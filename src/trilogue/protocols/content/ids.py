@@ -14,6 +14,7 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 def mint(prefix: str, response_id: str, position: int | str = "") -> str:
     """Return a new id that is always the same for the same response and position."""
+    # No randomness: the same upstream bytes must give the same output, and prompt caches depend on stable ids.
     return prefix + digest(f"{response_id}/{position}")
 
 
@@ -45,4 +46,5 @@ def short_user(user: str, limit: int, path: str, ledger: Ledger) -> str:
     if len(user) <= limit:
         return user
     ledger.add("user.hashed", path)
+    # The user ids of Claude Code are longer than the 128 characters that OpenAI allows.
     return digest(user, 32)

@@ -25,6 +25,7 @@ def write_location(location: UserLocation) -> dict[str, Json]:
 
 PDF = "application/pdf"
 _MAGIC = {
+    # The base64 of "%PDF-" and of the signatures of the four image formats.
     "JVBERi": PDF,
     "iVBORw0KGgo": "image/png",
     "/9j/": "image/jpeg",
@@ -32,6 +33,7 @@ _MAGIC = {
     "UklGR": "image/webp",
 }
 """the first characters of base64 data of each media type"""
+# Common wrong names; Anthropic accepts only the four official ones.
 _SPELLINGS = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 
 
@@ -58,11 +60,13 @@ def image_type(source: Source) -> str | None:
 
     Many clients name it loosely or wrongly, and some servers compare it with the data.
     """
+    # Ignore parameters, such as `;name=x.png`.
     named = (source.media_type or "").partition(";")[0].strip().lower()
     sniffed = sniffed_type(source.value)
     return sniffed if sniffed and sniffed != PDF else _SPELLINGS.get(named, named) or None
 
 
+# Only Messages has an error flag on results. The text is the same at every hop, so that it is added only once.
 TOOL_ERROR = "[tool error]"
 
 TOOL_REFERENCE = "tool_reference"

@@ -56,6 +56,7 @@ def restore_extras(wire: dict[str, Json], extras: dict[str, Json], nested: Colle
     A dotted name goes into the object that it was read from. `nested`: objects that are created if they are missing.
     """
     for name, value in extras.items():
+        # Clients may use dots in their own field names, so a dotted name need not be a path.
         owner, dot, field = name.rpartition(".")
         place = _find(wire, owner, owner in nested) if dot else None
         if place is None:
@@ -81,5 +82,6 @@ def add_extras(wire: dict[str, Json], extras: dict[str, Json]) -> None:
         known = wire.get(name)
         if name not in wire:
             wire[name] = value
+        # Both have the object, for example usage details: the fields that only the upstream has are kept.
         elif isinstance(known, dict) and isinstance(value, dict):
             wire[name] = {**value, **known}

@@ -79,6 +79,7 @@ def _with_user_at_end(request: Request, out: EncodingContext) -> Request:
     """Return a request that ends with a user turn or a tool result: system messages at the end become user turns."""
     turns = request.turns
     end = len(turns)
+    # Mistral and DeepSeek's reasoner refuse a request whose last message is not from the user or a tool.
     while end and turns[end - 1].role in (Role.SYSTEM, Role.DEVELOPER) and not turns[end - 1].leading:
         end -= 1
     if end in (0, len(turns)):
@@ -165,6 +166,7 @@ def _call_ids(turn: Turn, _: bool, __: EncodingContext) -> Turn:
 def _with_short_id(block: Block) -> Block:
     """Return a block whose call id has nine letters and digits: the same for a call and its result."""
     if type(block) is ToolCall and not _NINE.fullmatch(block.id):
+        # A digest, so that the result gets the same id without any state.
         return replace(block, id=digest(block.id, 5)[:9])
     if type(block) is ToolResult and not _NINE.fullmatch(block.call_id):
         return replace(block, call_id=digest(block.call_id, 5)[:9])
@@ -202,6 +204,7 @@ def _without_mark(marked: Any, path: str, out: EncodingContext) -> Any:
     if getattr(marked, "cache", None) is None:
         return marked
     out.ledger.add("cache.mark", path)
+    # Compatible servers have the mark in this field, under the extras of the part.
     extras = {name: value for name, value in (marked.extras or {}).items() if not name.startswith("cache_control")}
     return replace(marked, cache=None, extras=extras or None)
 
@@ -231,6 +234,7 @@ def _without_reasoning(turn: Turn, _: bool, out: EncodingContext) -> Turn:
 def _developer_as_system(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     if turn.role is not Role.DEVELOPER:
         return turn
+    # Most compatible servers answer 400 to the developer role.
     out.ledger.add("role.developer_merged", turn.path)
     return replace(turn, role=Role.SYSTEM)
 

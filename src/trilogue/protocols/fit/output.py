@@ -29,10 +29,12 @@ def fit_limit(request: Request, out: EncodingContext) -> Request:
     if out.native and path in _LIMIT_NAMES and profile.max_tokens_field not in ("", path):
         # The encoder writes a request of its own protocol with the field names of the client.
         request = replace(request, paths={**(request.paths or {}), "max_tokens": profile.max_tokens_field})
+    # In Messages, 0 only warms the prompt cache; Responses has `prewarm` for it since gpt-5.6.
     if limit == 0 and request.protocol is Protocol.MESSAGES:
         if not profile.prewarm:
             raise Unsupported(path, "the model cannot only warm its cache")
         return request
+    # Responses refuses fewer than 16 output tokens.
     fitted = max(limit, profile.least_output)
     if profile.output_limit is not None:
         fitted = min(fitted, profile.output_limit)
@@ -68,6 +70,7 @@ def fit_format(request: Request, out: EncodingContext, target: Protocol) -> Requ
     if not profile.json_mode:
         out.ledger.add("format.json_object", form.path or request.where("format"))
         return _with_prompt(replace(request, format=None), _JSON)
+    # OpenAI and DeepSeek refuse json_object if the messages do not mention JSON.
     if profile.json_word and not _says_json(request, target):
         out.ledger.add("format.json_word", form.path or request.where("format"))
         return _with_prompt(request, _JSON)
@@ -76,6 +79,7 @@ def fit_format(request: Request, out: EncodingContext, target: Protocol) -> Requ
 
 def _fit_schema(form: OutputFormat, request: Request, out: EncodingContext) -> OutputFormat:
     path = form.path or request.where("format")
+    # Anthropic refuses open objects and limits of numbers, lengths and counts in schemas.
     if out.profile.closed_schemas and form.schema is not None:
         closed = close_objects(form.schema)
         if closed is not form.schema:

@@ -42,6 +42,7 @@ def _fit_randomness(request: Request, changes: dict[str, Any], out: EncodingCont
     if accepts_sampling and not profile.sampling_with_reasoning:
         # OpenAI's models refuse temperature and top_p while they reason, and accept them otherwise.
         accepts_sampling = not will_reason(request.thinking, profile, target)
+    # Claude refuses sampling parameters from 4.7 on.
     if not accepts_sampling:
         _drop(_RANDOMNESS, "sampling.dropped", request, changes, out)
         return
@@ -90,12 +91,14 @@ def _fit_temperature(sampling: Sampling, request: Request, changes: dict[str, An
         out.ledger.add("temperature.clamped", request.where("temperature"))
         most = int(most) if float(most).is_integer() else most  # write 1 and not 1.0, as clients do
         changes["temperature"] = min(max(given, 0), most)
+    # Claude Opus 4.1 and Claude 4.5 and 4.6 accept temperature or top_p, not both.
     if sampling.top_p is not None and not out.profile.temperature_with_top_p:
         _drop(("top_p",), "sampling.dropped", request, changes, out)
 
 
 def _accepted_stops(stops: tuple[str, ...], profile: Profile) -> tuple[str, ...]:
     """Return the stop sequences that the model accepts."""
+    # Anthropic refuses stop sequences that are only whitespace.
     usable = tuple(stop for stop in stops if stop and (profile.blank_stops or stop.strip()))
     return usable if profile.max_stops is None else usable[: profile.max_stops]
 
@@ -112,6 +115,7 @@ def fit_stops(request: Request, out: EncodingContext) -> Request:
     accepted = _accepted_stops(stops, out.profile)
     if accepted == stops:
         return request
+    # An empty sequence would end every response at once, so there is nothing to emulate.
     if "" in stops:
         out.ledger.add("param.dropped", path, "empty stop sequences")
     if len(accepted) < len(stops) - stops.count(""):

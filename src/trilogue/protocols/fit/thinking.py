@@ -35,14 +35,17 @@ def fit_messages_mode(request: Request, out: EncodingContext) -> Thinking | None
     effort = wanted.effort
     levels = profile.efforts
     if wanted.mode is ThinkingMode.DISABLED:
+        # Opus 4.8 and Opus 5 accept no effort above high with disabled thinking.
         levels = tuple(level for level in levels if level in profile.efforts_without_thinking)
     if effort is not None and effort not in levels:
         effort = _nearest(effort, levels, request, out)
     if wanted.mode is ThinkingMode.DISABLED and not profile.disable_thinking:
         out.ledger.add("effort.none", request.where("thinking"))
         return Thinking(effort=effort)
+    # Adaptive thinking exists from Claude 4.6 on; older models need a budget.
     if wanted.mode is ThinkingMode.ADAPTIVE and not profile.adaptive_thinking:
         return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
+    # Claude from 4.7 on refuses budgets.
     if wanted.mode is ThinkingMode.BUDGET and not profile.budget_thinking:
         if effort is None and wanted.budget is not None:
             effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
@@ -75,11 +78,13 @@ def _mode(request: Request, out: EncodingContext) -> Thinking | None:
         if profile.disable_thinking:
             return OFF
         out.ledger.add("effort.none", request.where("effort"))
+        # Fable and Mythos always think and refuse `disabled`.
         return Thinking(effort=profile.efforts[0]) if profile.efforts else None
     if profile.adaptive_thinking:
         effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
         return Thinking(effort=effort, mode=ThinkingMode.ADAPTIVE, visibility=wanted.visibility)
     if profile.budget_thinking:
+        # Opus 4.5 accepts an effort and a budget, so both are sent.
         effort = _nearest(wanted.effort, profile.efforts, request, out) if profile.efforts else None
         fitted = _budget(request, wanted, out)
         return replace(fitted or Thinking(), effort=effort) if fitted or effort else None
@@ -211,6 +216,7 @@ def _effort(wanted: Thinking, request: Request, out: EncodingContext) -> Thinkin
         return wanted
     level = wanted.effort if out.native else _level(wanted, path, out)
     accepted, switch = out.profile.efforts, out.profile.thinking_switch
+    # Kimi refuses effort none but has a field that switches thinking off.
     if level is Effort.NONE and level not in accepted and switch:
         return replace(OFF, visibility=wanted.visibility)
     effort = level
@@ -219,6 +225,7 @@ def _effort(wanted: Thinking, request: Request, out: EncodingContext) -> Thinkin
     elif level is not None:
         effort = nearest_effort(level, accepted, path, out.ledger)
     asks_for_thinking = level is not Effort.NONE and (level is not None or wanted.mode in _THINKS)
+    # Models that reason only on request need the switch in addition to an effort.
     mode = ThinkingMode.ADAPTIVE if asks_for_thinking and switch and out.profile.reasons == "asked" else None
     fitted = Thinking(effort=effort, mode=wanted.mode if out.native else mode, visibility=wanted.visibility)
     return None if fitted == Thinking() else fitted

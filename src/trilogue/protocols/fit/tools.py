@@ -181,6 +181,7 @@ def _merged(node: dict[str, Json], whole: dict[str, Json], steps: int) -> dict[s
                 properties[key] = _joined(properties[key], value) if key in properties else value
         required_by_branch = [set(_names(branch.get("required"))) for branch in branches]
         if required_by_branch:
+            # A value fits all branches of allOf, but only one of anyOf and oneOf.
             common = set.union(*required_by_branch) if name == "allOf" else set.intersection(*required_by_branch)
             required += [key for key in properties if key in common and key not in required]
     return {**top, "properties": properties, "required": required}

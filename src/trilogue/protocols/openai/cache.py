@@ -8,6 +8,7 @@ from trilogue.protocols.fields.reader import Fields
 NAME = "prompt_cache_breakpoint"
 _SECONDS = {"30m": 1_800, "12h": 43_200}
 _NAMES = {seconds: name for name, seconds in _SECONDS.items()}
+# Both lifetimes of Messages, 5 minutes and 1 hour, are nearer to 30 minutes than to 12 hours.
 _LONGEST_OF_30M = 3_600
 
 

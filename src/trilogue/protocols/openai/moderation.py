@@ -13,6 +13,7 @@ _ONE, _LIST = "moderation_result", "moderation_results"
 
 def for_chat(moderation: Json, reply: Reply) -> Json:
     """Return the `moderation` of a Responses response in Chat's form; None, and a declared loss, if it has none."""
+    # Messages has no moderation results; those of the same protocol are extras and need no conversion.
     if reply.source is not Protocol.RESPONSES or not isinstance(moderation, dict):
         return declare(moderation, reply.ledger)
     return {name: _as_list(side) for name, side in moderation.items()}

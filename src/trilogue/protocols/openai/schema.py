@@ -10,11 +10,13 @@ FORMAT_NAMES = {kind: name for name, kind in FORMATS.items()}
 FORMAT_NAME = "structured_output"
 """the name for a schema from Messages, where schemas have none; OpenAI requires one"""
 
+# Keywords that OpenAI's strict mode does not support.
 _REFUSED = frozenset({"allOf", "oneOf", "not", "patternProperties", "if", "then", "else", "dependentRequired"})
 
 
 def parameters_of(schema: dict[str, Json]) -> dict[str, Json]:
     """Return the schema of a function as an object with `properties`; OpenAI refuses any other."""
+    # MCP servers describe tools without parameters as `{}` or `{"type": "object"}`.
     whole = schema if "type" in schema else {"type": "object", **schema}
     return whole if whole["type"] != "object" or "properties" in whole else {**whole, "properties": {}}
 
@@ -28,6 +30,7 @@ def fits_strict(schema: Json) -> bool:
 
 def can_be_strict(form: OutputFormat, ledger: Ledger) -> bool:
     """Return whether strict mode accepts a schema from Messages, which always enforces it. Declares it if not."""
+    # Never make a schema fit by changing `required`: that would change which values it allows.
     strict = fits_strict(form.schema)
     if not strict:
         ledger.add("format.details", form.path, "sent as not strict")

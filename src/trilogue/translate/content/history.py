@@ -67,6 +67,7 @@ class History(Struct, frozen=True):
 
     def _adapted(self, turn: Turn) -> Turn | None:
         adapted = [self._block(block) for block in turn.blocks]
+        # Unchanged turns stay the same objects, so that later steps can skip them.
         if all(map(is_, adapted, turn.blocks)):
             return turn
         remaining = tuple(block for block in adapted if block is not None)

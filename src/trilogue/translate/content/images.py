@@ -42,6 +42,7 @@ class ImageStage:
                 self._see(event.block)
             elif type(event) is ResponseStart or type(event) is Finish:
                 self._images = self._images or _has_images(event.extras)
+        # Without this text the client would get an empty response.
         if self._images and not self._has_other_content and type(events[-1]) is Finish:
             index = self._blocks
             events[-1:] = [BlockStart(index, Text(text="")), Delta(index, NOTE), BlockStop(index), events[-1]]

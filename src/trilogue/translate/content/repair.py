@@ -32,6 +32,7 @@ def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
                 results[block.call_id] = block
     for call_id, result in results.items():
         if call_id not in calls:
+            # Responses allows outputs without a call_id; the others need one.
             why = (
                 "is the result of a tool call that is not there"
                 if call_id

@@ -46,6 +46,7 @@ class StopStage:
             _, position, sequence = min(found)
             if position:
                 out.append(Delta(event.index, text[:position]))
+            # There is no usage: the upstream is cancelled before it reports any, so it is estimated.
             stop = Stop(reason=StopReason.STOP_SEQUENCE, sequence=sequence)
             out += (BlockStop(event.index), Finish(stop=stop))
             self.cut = True

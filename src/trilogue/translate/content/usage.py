@@ -62,9 +62,11 @@ class UsageCounter:
     def complete(self, usage: Usage | None) -> Usage:
         """Return the usage that the upstream reported at the end, or else an estimate, which encoders declare."""
         if usage is None:
+            # Gateways on Chat upstreams send zeros in message_start; those say nothing.
             known = self._at_start if self._at_start is not None and self._at_start.input else None
             known = known or Usage(fresh=self._reply.input_tokens())
             usage = replace(known, output=max(known.output, estimate_text(self.characters)), estimated=True)
+        # Count the calls if the upstream sends no number of searches.
         if self._searches and usage.searches is None and self._reports_searches:
             usage = replace(usage, searches=self._searches)
         return usage

@@ -34,8 +34,10 @@ from trilogue.translate.learning.remedies import (
 
 _Wire = dict[str, Json]
 
+# Mistral and FastAPI servers use 422; all others use 400.
 _STATUSES = frozenset({400, 422})
 _KINDS = frozenset({FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED})
+# Limits for everything that is searched: some errors repeat the whole request.
 _MAX_TEXT, _MAX_TEXTS, _MAX_SAID = 4_000, 50, 12_000
 _MAX_NAMES, _MAX_MATCHES, _MAX_DEPTH, _MAX_REMEDIES = 100, 20, 16, 8
 _MAX_WALKED, _LEAST_ECHO = 50_000, 20
@@ -203,6 +205,7 @@ def read_refusal(failure: Failure, body: _Wire) -> tuple[Remedy, ...]:
     if failure.status not in _STATUSES or failure.kind not in _KINDS:
         return ()
     texts = [_without_echoes(text, body) for text in dict.fromkeys(_texts(failure))]
+    # A refused schema or a long prompt also names parameters, but leaving those out would not help.
     if any(_OTHER.search(text) for text in texts):
         return ()
     param = failure.param or ""
@@ -217,6 +220,7 @@ def read_refusal(failure: Failure, body: _Wire) -> tuple[Remedy, ...]:
 
 def _by_code(code: str | None, param: str, body: _Wire) -> list[Remedy]:
     """Return a remedy if only the error code says what is wrong, because the text is in another language."""
+    # OpenAI-compatible servers keep the code and `param` in English.
     spot = find_field(body, param) if code in _UNKNOWN_CODES else None
     return [Remedy(path=spot.path, action="drop")] if spot else []
 

@@ -342,6 +342,7 @@ def _walk(node: Json, parts: Sequence[str | int], path: str, skips: int) -> Spot
 def _walk_object(node: _Wire, part: str, rest: Sequence[str | int], so_far: tuple[str, int]) -> Spot | None:
     path, skips = so_far
     key = next((key for key in (part, _snake(part), part.lower()) if key in node), None)
+    # A property named `temperature` in a tool's schema is not the sampling parameter.
     if key in _SCHEMAS:
         return None
     spot = _walk(node[key], rest, f"{path}.{key}" if path else key, skips) if key else None

@@ -59,10 +59,12 @@ def fits(origin: Provenance, target: Target) -> bool:
     """Return whether the target can read a value of this origin. An empty name is unknown and fits everything."""
     if origin.protocol is not target.protocol:
         return False
+    # Anthropic binds thinking to organization, model family, end user and prefix; a mismatch is a 400.
     pairs = [(origin.provider, target.provider), (origin.account, target.account)]
     if origin.protocol is not Protocol.RESPONSES:
         # Responses binds encrypted reasoning to the organisation; the others bind it to the model family too.
         pairs.append((family(origin.model), family(target.model)))
+    # The library is often used without names of providers and accounts.
     return all(ours == theirs or not ours or not theirs for ours, theirs in pairs)
 
 
@@ -132,6 +134,7 @@ class RequestOpener(Struct, frozen=True):
             return None
         try:
             return self.sealer.open(opaque.value)
+        # Sealed with another key, or changed by the client: it is foreign like any other value.
         except SealError:
             return None
 

@@ -52,6 +52,7 @@ def _raw_as_summary(block: Block) -> Block:
     return replace(block, summary=block.summary + block.raw, raw=()) if isinstance(block, Reasoning) else block
 
 
+# MiniMax, older Ollama and distilled DeepSeek models write reasoning like this.
 OPEN, CLOSE = "<think>", "</think>"
 _FIRST_INDEX = 2_000_000
 """the index of the first reasoning block made here, above all indices of decoders"""
@@ -108,6 +109,7 @@ class ThinkStage:
                 self._phase, self._held = Phase.THINKING, start[len(OPEN) :]
                 self._index += 1
                 out.append(BlockStart(self._index, Reasoning()))
+            # The tag may arrive in several deltas: wait until the text cannot become the tag any more.
             elif not OPEN.startswith(start):
                 self._begin_text(block, out)
         if self._phase is Phase.THINKING:

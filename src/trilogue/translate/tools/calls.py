@@ -70,6 +70,7 @@ class _CallIds:
 
     def _call(self, call: ToolCall) -> ToolCall | None:
         earlier, waiting = self._earlier[call.id], self._waiting[call.id]
+        # No result is left for this call: it is a repetition, or the history is broken.
         if self._results[call.id] <= len(waiting):
             if any((call.name, call.arguments) == (other.name, other.arguments) for other in earlier):
                 return None  # some clients keep a call twice: one result is for both
@@ -124,6 +125,7 @@ class ParallelStage:
     def __init__(self, names: ToolNames) -> None:
         self._offered = names
         self._held: dict[int, tuple[ToolCall, list[str]]] = {}
+        # Decoders number blocks from 0, and ThinkStage uses indices from 2,000,000 on.
         self._extra = 1_000_000
         """the last index given to a call inside a pseudo-call, above all indices of decoders"""
 
@@ -155,12 +157,14 @@ class ParallelStage:
 
 def _expanded(call: ToolCall, arguments: str) -> list[ToolCall]:
     uses = (parse_object(arguments) or {}).get("tool_uses")
+    # Not the form that OpenAI's models write: pass it on as an ordinary call.
     if not isinstance(uses, list) or not all(isinstance(use, dict) for use in uses):
         return [replace(call, arguments=arguments)]
     return [
         ToolCall(
             path=call.path,
             id=f"{call.id}_{position}",
+            # The models put their own namespace in front of the names.
             name=str(use.get("recipient_name", "")).removeprefix("functions."),
             arguments=dump_text(use.get("parameters") or {}),
             kind=CallKind.FUNCTION,

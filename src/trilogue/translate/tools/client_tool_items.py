@@ -31,6 +31,7 @@ def _strings(value: Json) -> list[str] | None:
 
 def _shell(given: Item) -> Item | None:
     command = given.get("command")
+    # Accept the argument of local_shell as well.
     commands = [command] if isinstance(command, str) else _strings(given.get("commands"))
     limits = {name: given.get(name) for name in ("timeout_ms", "max_output_length")}
     return None if commands is None else {"commands": commands, **limits}
@@ -38,6 +39,7 @@ def _shell(given: Item) -> Item | None:
 
 def _local_shell(given: Item) -> Item | None:
     command = given.get("command")
+    # Accept one string as well: local_shell wants an argument list.
     command = ["bash", "-lc", command] if isinstance(command, str) else _strings(command)
     env = given.get("env")
     fixed = {"type": "exec", "command": command, "env": env if isinstance(env, dict) else {}}
@@ -114,6 +116,7 @@ def result_of(block: Native, call_id: str) -> ToolResult:
 def item_of(call: ToolCall, tool: str) -> Item | None:
     """Return the item for a call of the function that replaces a tool; None if its arguments do not fit."""
     form = FORMS[tool]
+    # Some servers leave out the last closing brackets.
     given = parse_object(call.arguments + (closing(call.arguments) or ""))
     arguments = None if given is None else form.read(given)
     if arguments is None:

@@ -154,6 +154,7 @@ def function_of(tool: HostedTool, name: str) -> FunctionTool:
         name=name,
         description=builtin.description,
         parameters=schema,
+        # Strict mode would require every property, and most of these are optional.
         strict=False,
         deferred=True if tool.native.get("defer_loading") is True else None,
         cache=tool.cache,

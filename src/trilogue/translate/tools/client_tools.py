@@ -73,6 +73,7 @@ def _names(tools: tuple[Tool, ...], found: list[HostedTool]) -> dict[str, str]:
     names: dict[str, str] = {}
     for tool in found:
         name = name_of(tool)
+        # Tool names must be unique.
         names[base_type(tool)] = f"{name}_tool" if name in taken else name
     return names
 
@@ -110,6 +111,7 @@ def _calls(turns: tuple[Turn, ...]) -> dict[str, str]:
     if not calls:
         return {}
     answered = {name for block in _natives(turns) if tool_with_output(block) is not None for name in ids_of(block)}
+    # Some clients send a function_call_output for these calls.
     answered |= {block.call_id for turn in turns for block in turn.blocks if type(block) is ToolResult}
     return {name: ids_of(call)[0] for call in calls if answered & set(ids_of(call)) for name in ids_of(call)}
 

@@ -18,6 +18,7 @@ _ADDITION = "tool_addition"
 
 def offer_found(request: Request, ledger: Ledger) -> Request:
     """Return the request with every tool that was found in the history no longer deferred."""
+    # Deferred tools are rare; do not search the history without any.
     if not any(type(tool) is FunctionTool and tool.deferred for tool in request.tools):
         return request
     names = set(_found(request))

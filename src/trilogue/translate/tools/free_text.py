@@ -90,6 +90,7 @@ def _decoded(text: str) -> str:
     try:
         return str(parse(f'"{escaped}"', UpstreamProtocolError))
     except UpstreamProtocolError:
+        # The standard parser accepts lone surrogates, which msgspec refuses.
         value = str(json.loads(f'"{_ESCAPE.sub(_escape_backslash, escaped)}"'))
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

@@ -30,6 +30,7 @@ class HostedStage:
         for event in events:
             if type(event) is BlockStart:
                 self._begin(event, out)
+            # Results may be missing if the response was cut short.
             elif type(event) is Finish or type(event) is Failed:
                 self._release_all(out)
             self._pass(event, out)

@@ -44,6 +44,7 @@ _INVENTED = re.compile(r"(functions|default_api)[.:]")
 def legal_name(namespace: str | None, name: str, limit: int) -> str:
     """Return a name that the target accepts: the same for the same tool, different for different tools."""
     full = f"{namespace}{_SEPARATOR}{name}" if namespace else name
+    # OpenAI allows 64 letters, digits, _ and -, Anthropic 128.
     if full and len(full) <= limit and not _ILLEGAL.search(full):
         return full
     readable = _ILLEGAL.sub("_", full)[: limit - 9] or "tool"
@@ -67,6 +68,7 @@ class ToolNames(Struct, frozen=True):
     def find(self, upstream_name: str) -> Offered | None:
         """Return the client's tool that the upstream means by a name; None if there is none."""
         offered = self.offered.get(upstream_name)
+        # Models write `functions.Bash` or `default_api:Task` for a tool named Bash or Task.
         if offered is None and (inner := _INVENTED.match(upstream_name)) is not None:
             offered = self.offered.get(upstream_name[inner.end() :])
         return offered
@@ -115,6 +117,7 @@ class Namer:
         name = self._legal(tool.namespace, tool.name)
         taken = self._offered.get(name)
         if taken is not None and (taken.namespace, taken.name) != (tool.namespace, tool.name):
+            # Two tools of the client became the same legal name: make the second one different.
             name = legal_name(None, f"{name}.{digest(f'{tool.namespace}/{tool.name}', 4)}", self._limit)
             self._names[(tool.namespace, tool.name)] = name
         if tool.namespace is None and name != tool.name:
@@ -150,6 +153,7 @@ class Namer:
             return block
         name = self._legal(block.namespace, block.name)
         if block.kind is CallKind.CUSTOM and not self._custom_tools:
+            # The history must look like what the model would have written for the function.
             arguments = dump_text({INPUT: block.arguments})
             return replace(block, name=name, namespace=None, kind=CallKind.FUNCTION, arguments=arguments)
         if name == block.name and block.namespace is None:
