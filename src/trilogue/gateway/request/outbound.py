@@ -27,7 +27,7 @@ from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import SEAL_STEM, Json, Ledger, Loss, Protocol
-from trilogue.profiles import AS_IT_CAME, Profile
+from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.messages.encode_request import extra_headers
 from trilogue.protocols.messages.hosted import OWN_CALL
@@ -123,7 +123,7 @@ def _tools_beside_reasoning(place: Place, protocol: Protocol) -> Profile | None:
     profile = place.provider.profile(place.model, protocol)
     if profile.tools_with_reasoning:
         return None
-    return replace(AS_IT_CAME, reasons=profile.reasons, efforts=profile.efforts, tools_with_reasoning=False)
+    return replace(UNCHANGED, reasons=profile.reasons, efforts=profile.efforts, tools_with_reasoning=False)
 
 
 def _fits(call: Call, place: Place, profile: Profile) -> bool:
@@ -205,7 +205,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     fit = provider.own_profile(model, call.client) or fit
     repair = services.config.repair_history and _has_tools(body)
     if fit is not None or repair:
-        body, changed = _fitted(call, body, _target(place, call.client, fit or AS_IT_CAME), repair)
+        body, changed = _fitted(call, body, _target(place, call.client, fit or UNCHANGED), repair)
         losses = losses + changed
     if place.remedies and fit is not None:
         body, changed = _adjusted(call, body, place.remedies)
@@ -262,7 +262,7 @@ def own_body(
         return body, []
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger, sealer, words=words)
+    cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=words)
     if strict:
         ledger.refuse_if_any()
     return body if cleaned is wire else dump(cleaned), ledger.losses

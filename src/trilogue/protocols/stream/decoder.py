@@ -15,7 +15,7 @@ from trilogue.errors import (
     UpstreamProtocolError,
     UpstreamTruncated,
 )
-from trilogue.jsontext.surrogates import HalfMender
+from trilogue.jsontext.surrogates import SurrogateJoiner
 from trilogue.jsontext.text import parse_upstream
 from trilogue.model import (
     Block,
@@ -59,7 +59,7 @@ class StreamDecoder:
 
     def __init__(self) -> None:
         self._sse = SseParser()
-        self._halves: HalfMender | None = None
+        self._joiner: SurrogateJoiner | None = None
         self._out: list[Event] = []
         self._blocks = 0
         self._beside: dict[str, dict[str, Json]] = {}
@@ -138,11 +138,11 @@ class StreamDecoder:
         """
         if event.event == "ping" or not event.data.strip():
             return
-        self._halves = self._halves or HalfMender()
-        mended = self._halves.mend(event.data)
-        if mended is None:
+        self._joiner = self._joiner or SurrogateJoiner()
+        joined = self._joiner.join(event.data)
+        if joined is None:
             raise error
-        self.handle(SseEvent(event.event, mended))
+        self.handle(SseEvent(event.event, joined))
 
     def close(self) -> list[Event]:
         """The upstream has ended: what is left, then a finish or a failure if there was none yet."""
