@@ -18,9 +18,10 @@ from trilogue.pool.choice.account import AccountRequest, Lease
 from trilogue.pool.choice.conversation import response_key
 from trilogue.pool.decision.record import ADJUSTED, STRIPPED, Attempt, Decision
 from trilogue.pool.decision.retry_budget import Budget
-from trilogue.pool.health.classify import INSUFFICIENT, Action, Scope, Verdict, as_failure, classify
+from trilogue.pool.health.classify import INSUFFICIENT, Action, Scope, Verdict, classify
 from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.settings import RetryRule
+from trilogue.protocols.failure.convert import failure_of
 
 FAULTS_PER_TARGET = 2
 """Faults of a target within one request after which its fallbacks come first."""
@@ -212,7 +213,7 @@ class AttemptPlan(Struct, eq=False):
 
     def failed(self, now: float, error: UpstreamError | Failure, *, committed: bool = False) -> bool:
         """Report a failed attempt. Return whether to call `next`. `committed`: no, the client already has content."""
-        failure = self.failure = as_failure(error)
+        failure = self.failure = failure_of(error)
         verdict = classify(error, self._shared.rules)
         if verdict.blame_proxy and self._has_another_proxy(now):
             verdict = replace(verdict, scope=Scope.NONE)

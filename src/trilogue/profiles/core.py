@@ -1,4 +1,4 @@
-"""What is left for models that no other row knows, and for servers that nobody knows: the common core of a protocol."""
+"""Rows for models and servers that no other row covers: the common core of each protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CORE: dict[str, Any] = {
     "top_k": False,
     "openai_fields": False,
 }
-"""what servers differ in that take no more than the common core of Chat Completions"""
+"""fields of the profile of servers that accept only the common core of Chat Completions"""
 
 ROWS = (
     ProfileRow(
@@ -29,7 +29,7 @@ ROWS = (
         protocols="chat responses",
         models=_NO_REASONING,
         takes={"efforts": ()},
-        what="families of models that do not reason get no effort",
+        what="model families that do not reason accept no effort",
         sure="choice",
         example="llama-3.1-8b",
     ),
@@ -38,7 +38,7 @@ ROWS = (
         protocols="chat responses",
         models=_ALL,
         takes={"efforts": levels("low medium high")},
-        what="the effort levels that every server knows that has any",
+        what="the effort levels that all servers with effort levels accept",
         sure="choice",
         example="some-model",
     ),
@@ -47,7 +47,7 @@ ROWS = (
         protocols="chat",
         models=_ALL,
         takes=CORE,
-        what="the common core of Chat Completions: no developer role, and nothing that only OpenAI's servers know",
+        what="the common core of Chat Completions: no developer role, and nothing that only OpenAI's servers accept",
         sure="several",
         sources=("earendil-works/pi#1048", "eclipse-theia/theia#15144", "OpenCoworkAI/open-codesign#316"),
         example="some-model",
@@ -57,7 +57,7 @@ ROWS = (
         protocols="chat",
         models=_ALL,
         takes={"max_stops": 4, "plain_tool_schemas": True},
-        what="at most four stop sequences, and tools whose schema is a plain object",
+        what="at most four stop sequences; the schema of a tool must be a plain object",
         sure="choice",
         example="some-model",
     ),
@@ -66,7 +66,7 @@ ROWS = (
         protocols="responses",
         models=_ALL,
         takes={"least_output": 16, "plain_tool_schemas": True},
-        what="at least 16 output tokens, and tools whose schema is a plain object",
+        what="at least 16 output tokens; the schema of a tool must be a plain object",
         sure="choice",
         example="some-model",
     ),
@@ -75,7 +75,7 @@ ROWS = (
         protocols="responses",
         models=_ALL,
         takes={"cache_marks": False, "cache_retention": False, "prewarm": False},
-        what="no cache settings of OpenAI's own",
+        what="OpenAI's cache settings are not accepted",
         sure="choice",
         example="some-model",
     ),
@@ -91,7 +91,7 @@ ROWS = (
             "keeps_state": False,
             "tiers": (Tier.AUTO, Tier.DEFAULT),
         },
-        what="servers that only speak like Anthropic's: budgets for thinking, the first API version, and no memory",
+        what="Anthropic-compatible servers: thinking budgets, the first API version, and no stored state",
         sure="choice",
         example="some-model",
     ),
@@ -100,7 +100,7 @@ ROWS = (
         protocols="messages",
         models=_ALL,
         takes={"blank_stops": False, "max_temperature": 1.0},
-        what="stop sequences hold more than white space; temperatures go from 0 to 1",
+        what="stop sequences must have more than whitespace; temperature is from 0 to 1",
         sure="several",
         sources=("BerriAI/litellm#3286", "EleutherAI/lm-evaluation-harness#3822", "MegaGrindStone/mcp-web-ui#5"),
         example="some-model",

@@ -1,4 +1,4 @@
-"""What OpenAI's models take, at OpenAI and at Azure, in Chat Completions and in Responses."""
+"""What OpenAI's models accept, at OpenAI and at Azure, in Chat Completions and in Responses."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _ALL = ""
 
 
 def _efforts(models: str, names: str, example: str) -> ProfileRow:
+    """Return the row for the effort levels of some models."""
     return ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
@@ -26,6 +27,7 @@ def _efforts(models: str, names: str, example: str) -> ProfileRow:
 
 
 def _limit(models: str, tokens: int, example: str) -> ProfileRow:
+    """Return the row for the output limit of some models."""
     return ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
@@ -59,7 +61,7 @@ _REASONS = (
         protocols="chat responses",
         models=_NO_REASONING,
         takes={"reasons": "never", "efforts": (), "summaries": (), "encrypted_reasoning": False},
-        what="models that do not reason take no effort, no summary, and give no encrypted reasoning",
+        what="models that do not reason accept no effort and no summary, and return no encrypted reasoning",
         sure="several",
         sources=("BoundaryML/baml#2708", "pydantic/pydantic-ai#2865", "openai/openai-python#2194"),
         example="gpt-4.1",
@@ -79,7 +81,7 @@ _REASONS = (
         protocols="chat responses",
         models=r"gpt-5\.[1-4](?!\d)",
         takes={"reasons": "asked"},
-        what="reason only if an effort is asked for",
+        what="reason only if an effort is set",
         sure="documented",
         sources=("anomalyco/models.dev#2296", "anomalyco/models.dev#2351"),
         example="gpt-5.1",
@@ -89,7 +91,7 @@ _REASONS = (
         protocols="chat",
         models=r"gpt-5\.([4-9]|\d\d)(?!\d|-chat)",
         takes={"tools_with_reasoning": False},
-        what="function tools in Chat only without reasoning; Responses takes both",
+        what="Chat accepts function tools only without reasoning; Responses accepts both",
         sure="documented",
         sources=("openai/openai-openapi#541", "BerriAI/litellm#34569", "pipecat-ai/pipecat#4043"),
         example="gpt-5.4",
@@ -99,7 +101,7 @@ _REASONS = (
         protocols="responses",
         models=r"gpt-5(-mini|-nano|-2025|$)",
         takes={"summaries": ("auto", "detailed")},
-        what="detailed summaries only, or auto",
+        what="summaries are detailed or auto only",
         sure="several",
         sources=("openai/codex#2376", "openai/codex#2625", "BerriAI/litellm#16549"),
         example="gpt-5-nano",
@@ -112,7 +114,7 @@ _SAMPLING = (
         protocols="chat",
         models=r"gpt-4o(-mini)?-search",
         takes={"sampling": False, "web_search": True, "penalties": False, "several_choices": False},
-        what="search models search the web and take no sampling",
+        what="search models search the web and accept no sampling parameters",
         sure="several",
         sources=("vercel/ai#5609", "crmne/ruby_llm#155", "charmbracelet/mods#480"),
         example="gpt-4o-search-preview",
@@ -132,7 +134,7 @@ _SAMPLING = (
         protocols="chat responses",
         models=_REASONING,
         takes={"sampling_with_reasoning": False},
-        what="temperature and top_p other than 1 only while not reasoning",
+        what="temperature and top_p other than 1 are accepted only without reasoning",
         sure="documented",
         sources=("vercel/ai#10940", "openai/openai-python#2072", "griptape-ai/griptape#1915"),
         example="gpt-5.1",
@@ -142,7 +144,7 @@ _SAMPLING = (
         protocols="chat responses",
         models=_REASONING,
         takes={"logprobs": False},
-        what="models that reason give no token probabilities",
+        what="models that reason return no token probabilities",
         sure="several",
         sources=("confident-ai/deepeval#2184", "UKGovernmentBEIS/inspect_ai#2739", "vercel/ai#10940"),
         example="o4-mini",
@@ -152,7 +154,7 @@ _SAMPLING = (
         protocols="chat",
         models=_REASONING,
         takes={"penalties": False},
-        what="models that reason take no penalties and no logit_bias",
+        what="models that reason accept no penalties and no logit_bias",
         sure="several",
         sources=("nextai-translator/nextai-translator#1781", "stanford-crfm/helm#3617"),
         example="o1",
@@ -195,7 +197,7 @@ _OUTPUT = (
         protocols="chat responses",
         models=r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat|o[1-9]|gpt-5(\.\d)?-codex",
         takes={"verbosity": False},
-        what="a verbosity other than medium only from gpt-5 on, not on Codex models",
+        what="a verbosity other than medium is accepted only from gpt-5 on, and not by Codex models",
         sure="documented",
         sources=("enricoros/big-AGI#947", "google-deepmind/concordia#164"),
         example="gpt-5-codex",
@@ -212,7 +214,7 @@ _OUTPUT = (
         protocols="responses",
         models=_ALL,
         takes={"least_output": 16},
-        what="max_output_tokens is at least 16",
+        what="max_output_tokens must be at least 16",
         sure="documented",
         sources=("sdk: litellm openai/responses/transformation.py",),
         example="gpt-4o",
@@ -222,7 +224,7 @@ _OUTPUT = (
         protocols="chat responses",
         models=_ALL,
         takes={"json_word": True},
-        what="json_object needs the word json in the messages or the input",
+        what="json_object requires the word json in the messages or the input",
         sure="several",
         sources=("mem0ai/mem0#3559", "browserbase/stagehand#1204", "miracodeai/mira#267"),
         example="gpt-4o",
@@ -232,7 +234,10 @@ _OUTPUT = (
         protocols="chat responses",
         models=_ALL,
         takes={"strict_schemas": True, "plain_tool_schemas": True},
-        what="strict schemas close every object and require every property; a function's schema is a plain object",
+        what=(
+            "strict schemas must close every object and require every property; the schema of a function must "
+            "be a plain object"
+        ),
         sure="documented",
         sources=("page: Structured model outputs, OpenAI API", "langchain-ai/langchainjs#9804", "Soju06/codex-lb#495"),
         example="gpt-4o",
@@ -245,7 +250,7 @@ _CONTENT = (
         protocols="chat responses",
         models=r"o3-mini|o1-mini|gpt-3\.?5|gpt-4(-0|-32k|$)",
         takes={"images": False},
-        what="these models see no images",
+        what="these models accept no images",
         sure="several",
         sources=("browser-use/browser-use#283", "appatalks/eva-agent#65"),
         example="o3-mini",
@@ -255,7 +260,7 @@ _CONTENT = (
         protocols="chat",
         models=r"(?!.*audio)",
         takes={"audio": False},
-        what="sound on audio models only",
+        what="only audio models accept audio",
         sure="documented",
         sources=("rec: gpt-5-mini, content blocks are expected to be either text or image_url type",),
         example="gpt-5-mini",
@@ -265,7 +270,7 @@ _CONTENT = (
         protocols="chat",
         models=r"(?!gpt-[5-9]|o[1-9]|codex)(gpt-|chatgpt)",
         takes={"developer_role": False},
-        what="older models know the system role",
+        what="older models have only the system role",
         sure="choice",
         example="gpt-4o",
     ),
@@ -277,7 +282,7 @@ _CACHING = (
         protocols="chat responses",
         models=r"(?!gpt-(5\.([6-9]|\d\d)|[6-9]|\d\d))",
         takes={"cache_marks": False, "prewarm": False},
-        what="explicit cache marks, prompt_cache_options and prewarming from gpt-5.6 on",
+        what="explicit cache marks, prompt_cache_options and prewarming are accepted from gpt-5.6 on",
         sure="several",
         sources=("Kilo-Org/kilocode#13052", "BerriAI/litellm#33814", "page: Prompt caching, OpenAI API"),
         example="gpt-5.4",
@@ -287,7 +292,7 @@ _CACHING = (
         protocols="chat responses",
         models=r"gpt-4o|gpt-5\.([6-9]|\d\d)|gpt-[6-9]|o[1-9]|gpt-3",
         takes={"cache_retention": False},
-        what="prompt_cache_retention only on the models listed for it; gone with gpt-5.6",
+        what="prompt_cache_retention is accepted only by the models that OpenAI lists; removed with gpt-5.6",
         sure="documented",
         sources=("anomalyco/opencode#5149", "CodeWithCJ/SparkyFitness#2199", "page: Prompt caching, OpenAI API"),
         example="gpt-4o",
@@ -307,7 +312,7 @@ _CACHING = (
         protocols="chat responses",
         models=r"gpt-4|gpt-3|chatgpt-4|o1|o3-mini|gpt-5-chat",
         takes={"tiers": tiers_but("flex")},
-        what="flex processing on o3, o4-mini and gpt-5 and later",
+        what="flex processing exists for o3, o4-mini, gpt-5 and later",
         sure="documented",
         sources=("vercel/ai#18589", "page: Flex processing, OpenAI API"),
         example="gpt-4o",
@@ -317,7 +322,7 @@ _CACHING = (
         protocols="chat",
         models=_ALL,
         takes={"top_k": False},
-        what="fields that the API does not know are an error",
+        what="unknown fields are an error",
         sure="documented",
         sources=("run-llama/llama_index#17731", "sdk: openai CompletionCreateParams"),
         example="gpt-4o",
@@ -327,7 +332,7 @@ _CACHING = (
         protocols="responses",
         models=_ALL,
         takes={"raw_reasoning": False},
-        what="reasoning that goes back has no content, only summary and encrypted_content",
+        what="reasoning that is sent back has only summary and encrypted_content, no content",
         sure="several",
         sources=("musistudio/claude-code-router#1783",),
         example="gpt-5",

@@ -67,12 +67,12 @@ FAMILIES = (
 
 
 class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One target of a route. `provider/model` is the short form."""
+    """A target for a request. `provider/model` is the short form."""
 
     provider: str
     """name of a provider"""
     model: str = "$0"
-    """the upstream's model: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
+    """the upstream's model name: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
 
     @classmethod
     def parse(cls, text: str) -> RouteTarget:
@@ -82,18 +82,20 @@ class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Models whose name matches go to a provider, or to the first of several targets that can answer."""
+    """Sends models whose name matches to a provider, or to the first available of several targets."""
 
     match: str
-    """model names: a name, a glob such as `gpt-*`, or a regular expression such as `^gpt-(\\d)$`; all of the name"""
+    """model names: an exact name, a glob such as `gpt-*`, or a regular expression such as `^gpt-(\\d)$`; must match the
+    whole name"""
     kind: Kind = "auto"
-    """how to read `match`; auto: `^` at its start is a regular expression, `*`, `?` or `[` make a glob, else a name"""
+    """how to interpret `match`; auto: a leading `^` means a regular expression, `*`, `?` or `[` a glob, anything else
+    an exact name"""
     provider: str | None = None
-    """where these models go"""
+    """provider that these models go to"""
     model: str = "$0"
-    """the upstream's model: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
+    """the upstream's model name: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
     targets: tuple[RouteTarget, ...] = ()
-    """instead of `provider` and `model`: several targets, in order of preference"""
+    """several targets in order of preference, instead of `provider` and `model`"""
 
     def chain(self) -> tuple[RouteTarget, ...]:
         """Return all targets in order."""

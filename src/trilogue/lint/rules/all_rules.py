@@ -19,33 +19,37 @@ from trilogue.lint.rules.rule import Group, Rule, table
 
 _SHARED = (
     Group(
-        breaks="Clients join or lose events: a missing double newline leaves the event in the reader's buffer and the "
-        "client shows nothing; a BOM loses the first event.",
+        breaks=(
+            "Clients merge or lose events: without the double newline the event stays in the reader's "
+            "buffer and the client shows nothing; a BOM makes them lose the first event."
+        ),
         rules={"A02": "every event ends with exactly one blank line; lines end with LF; no CR, no BOM"},
     ),
     Group(
-        breaks="Every SDK parses each event's data as one JSON text and raises when it is not.",
-        rules={"A03": "every data payload is one line holding one JSON object (Chat: or `[DONE]`)"},
+        breaks="Every SDK parses the data of each event as one JSON document and raises if it is not one.",
+        rules={"A03": "every data field is one line with one JSON object (Chat: or `[DONE]`)"},
     ),
     Group(
-        breaks="The openai SDK dispatches an event for a bare `id:` or `retry:` field and dies on its empty data.",
+        breaks=("The openai SDK dispatches an event for a bare `id:` or `retry:` field and crashes on its empty data."),
         rules={"A04": "no `id:` and no `retry:` fields"},
     ),
     Group(
-        breaks="The openai SDK parses the empty data as JSON and the stream dies.",
+        breaks="The openai SDK parses the empty data as JSON and raises.",
         rules={"A05": "no event with empty data on Chat and Responses"},
     ),
     Group(
-        breaks="The openai SDK has no such event: a chunk without choices, or an event that no client knows.",
+        breaks=(
+            "The openai SDK has no such event: clients get a chunk without choices, or an event that they don't know."
+        ),
         own=True,
-        rules={"A06": "a keepalive is a comment on Chat and Responses, and `event: ping` or a comment on Messages"},
+        rules={"A06": "a keep-alive is a comment on Chat and Responses, and `event: ping` or a comment on Messages"},
     ),
     Group(
         breaks="Clients show replacement characters, or refuse the whole stream.",
-        rules={"A08": "no invalid UTF-8 and no character that is split between two strings"},
+        rules={"A08": "no invalid UTF-8, and no character that is split across two strings"},
     ),
     Group(
-        breaks="Clients that tell protocols apart by field names take the wrong path; something was not translated.",
+        breaks="Clients that detect the protocol by field names choose the wrong one; something was not translated.",
         own=True,
         rules={"A11": "no field name of another protocol"},
     ),
@@ -56,15 +60,15 @@ _SHARED = (
         rules={"A14": "`model` is the name that the client asked for (Messages: C43)"},
     ),
     Group(
-        breaks="A cut answer passes for a whole one, or the client waits until its timeout.",
+        breaks="A truncated response looks complete, or the client waits until its timeout.",
         rules={
-            "A15": "a stream ends with its success terminal or its error form, never just so",
-            "A16": "one terminal per stream, success or error, and only comments after it",
+            "A15": "a stream ends with its terminal event or an error, never without either",
+            "A16": "there is one terminal event or error per stream, and only comments after it",
         },
     ),
     Group(
         breaks="Clients that key items by id overwrite one with the other.",
-        rules={"A21": "ids are unique within an answer"},
+        rules={"A21": "ids are unique within a response"},
     ),
     Group(
         breaks="Cost accounting breaks; typed clients refuse the usage object.",
@@ -83,14 +87,14 @@ REQUEST_RULES: Mapping[str, Rule] = MappingProxyType(table(*REQUEST))
 """Rules for request bodies, by id."""
 
 _HEADERS = "needs the HTTP headers or status"
-_RUNS = "needs several runs of the same answer"
+_RUNS = "needs several runs of the same request"
 _UPSTREAM = "needs what the upstream sent"
-_GROUP = "only names other rules; those are reported by their own ids"
+_GROUP = "only refers to other rules, which are reported by their own ids"
 
 NOT_VISIBLE: Mapping[str, str] = MappingProxyType(
     {
         "A01": _HEADERS,
-        "A07": "needs the time of each read",
+        "A07": "needs the arrival time of each read",
         "A09": _RUNS,
         "A10": _RUNS,
         "A12": "needs the gateway's secrets and configuration",
@@ -98,7 +102,7 @@ NOT_VISIBLE: Mapping[str, str] = MappingProxyType(
         "A17": _HEADERS,
         "A18": "needs both connections",
         "A19": _HEADERS,
-        "A20": "needs to see that no upstream call was made",
+        "A20": "needs to see whether an upstream was called",
         "A22": _RUNS,
         "A23": _RUNS,
         "A24": _RUNS,

@@ -6,7 +6,7 @@ from trilogue.lint.rules.rule import Group
 
 CHAT = (
     Group(
-        breaks="Clients that key chunks by these fields see several answers instead of one.",
+        breaks="Clients that group chunks by these fields see several responses instead of one.",
         rules={
             "B01": "all chunks share one non-empty `id`",
             "B02": "all chunks share one integer `created`",
@@ -14,7 +14,7 @@ CHAT = (
         },
     ),
     Group(
-        breaks="The openai SDK's `.stream()` helper skips chunks with another `object`: the answer comes out empty.",
+        breaks="The openai SDK's `.stream()` helper skips chunks with another `object`: the response is empty.",
         rules={"B04": "`object` is always `chat.completion.chunk`"},
     ),
     Group(
@@ -33,7 +33,7 @@ CHAT = (
         rules={"B08": "the first delta of each choice has role `assistant`"},
     ),
     Group(
-        breaks="The openai SDK joins repeated strings: `assistantassistant`, `call_1call_1`.",
+        breaks="The openai SDK concatenates repeated strings: `assistantassistant`, `call_1call_1`.",
         rules={
             "B09": "`role` occurs once per choice",
             "B20": "later entries of a tool call have neither `id` nor name",
@@ -70,9 +70,11 @@ CHAT = (
         },
     ),
     Group(
-        breaks="Agents cannot run the call: they parse the arguments as JSON, or send back an id that is refused.",
+        breaks=(
+            "Agents cannot run the call: they cannot parse the arguments, or they send back an id that is refused."
+        ),
         rules={
-            "B22": "the arguments of a call parse as JSON unless the answer was cut",
+            "B22": "the arguments of a call parse as JSON unless the response was cut short",
             "B23": "the arguments of a function call are a JSON object",
             "B24": "tool call ids are unique and at most 64 characters",
         },
@@ -88,7 +90,7 @@ CHAT = (
         breaks="Agents find no such tool and fail the turn.",
         own=True,
         asks=True,
-        rules={"B27": "tool names are those of the request"},
+        rules={"B27": "every tool name is in the request"},
     ),
     Group(
         breaks="Clients that close a call when the next one starts lose the late arguments.",
@@ -97,13 +99,13 @@ CHAT = (
     ),
     Group(
         # OpenAI itself promises no such chunk, and official clients end without figures; made-up ones would be worse.
-        breaks="Clients that asked for usage know none: they count and bill nothing.",
+        breaks="Clients that asked for usage get none: they count and bill nothing.",
         asks=True,
         severity="note",
-        rules={"B29": "a usage chunk comes if stream_options.include_usage asks for it"},
+        rules={"B29": "there is a usage chunk if stream_options.include_usage asks for it"},
     ),
     Group(
-        breaks="Clients that asked for usage look for it in every chunk, and raise where the field is missing.",
+        breaks="Clients that asked for usage read the field in every chunk, and raise if it is missing.",
         asks=True,
         rules={"B32": "with include_usage all other chunks have `usage` null"},
     ),
@@ -114,7 +116,7 @@ CHAT = (
         rules={"B33": "without include_usage no chunk has a `usage` object"},
     ),
     Group(
-        breaks="The openai SDK takes usage from the last chunk: it becomes null or is counted twice.",
+        breaks="The openai SDK reads usage from the last chunk: it is null or counted twice.",
         rules={
             "B30": "the usage chunk has empty `choices` and comes after every finish_reason",
             "B31": "the usage chunk is the last chunk before `[DONE]`",
@@ -124,8 +126,8 @@ CHAT = (
         breaks="Cost accounting is wrong.",
         rules={
             "B34": "total_tokens is prompt_tokens plus completion_tokens",
-            "B35": "cached and cache-write tokens are a part of prompt_tokens",
-            "B36": "reasoning_tokens are a part of completion_tokens",
+            "B35": "cached and cache-write tokens are included in prompt_tokens",
+            "B36": "reasoning_tokens are included in completion_tokens",
         },
     ),
     Group(
@@ -138,7 +140,10 @@ CHAT = (
         rules={"B38": "no `event:` lines"},
     ),
     Group(
-        breaks="The SDK raises at the error chunk: nothing after it is read, and what it lacks the user does not see.",
+        breaks=(
+            "The SDK raises at the error chunk: nothing after it is read, and fields missing from it are "
+            "missing from the exception."
+        ),
         rules={
             "B39": "no chunk after an error chunk",
             "B40": "an error chunk has message (string), type (string), param and code",
@@ -146,12 +151,12 @@ CHAT = (
         },
     ),
     Group(
-        breaks="A client that switched the padding off pays for it in bandwidth.",
+        breaks="A client that switched the padding off still pays for its bandwidth.",
         asks=True,
         rules={"B41": "no `obfuscation` when the request switched it off"},
     ),
     Group(
-        breaks="Clients that asked for one choice join the texts of two.",
+        breaks="Clients that asked for one choice concatenate the texts of two.",
         asks=True,
         rules={
             "B42": "with n = 1 only choice 0 appears",
@@ -171,7 +176,7 @@ CHAT = (
         },
     ),
     Group(
-        breaks="Clients that know one reasoning field show the thought twice or not at all.",
+        breaks="Clients show the reasoning twice, or not at all if they know only one field.",
         own=True,
         rules={"B45": "reasoning text is in one extension field only"},
     ),
@@ -182,29 +187,29 @@ CHAT = (
         rules={"B46": "reasoning deltas of a choice precede its first content"},
     ),
     Group(
-        breaks="Clients that align tokens and text by position mark the wrong words.",
+        breaks="Clients that align tokens with the text by position highlight the wrong words.",
         rules={
             "B47": "the logprobs tokens concatenate to the content",
-            "B58": "url citations lie inside the content",
+            "B58": "URL citations are inside the content",
         },
     ),
     Group(
-        breaks="Clients show an empty answer and cannot say why.",
+        breaks="Clients show an empty response and cannot say why.",
         rules={
-            "B53": "content is null only beside tool calls, a refusal or audio",
+            "B53": "content is null only together with tool calls, a refusal or audio",
             "B56": "finish_reason is set in a body",
         },
     ),
     Group(
-        breaks="Clients parse the answer by the schema or the stop sequence that they gave, and fail.",
+        breaks="Clients parse the response with their schema or stop sequence, and fail.",
         asks=True,
         rules={
             "B59": "with response_format json_schema and finish_reason stop the content parses as JSON",
-            "B60": "the text holds none of the stop sequences",
+            "B60": "the text contains none of the stop sequences",
         },
     ),
     Group(
-        breaks="The openai SDK's exception lacks its fields; typed clients refuse an integer code.",
+        breaks="The openai SDK's exception has no details; typed clients refuse an integer code.",
         rules={"B62": "an error body is {error: {message, type, param, code}} with code a string or null"},
     ),
 )

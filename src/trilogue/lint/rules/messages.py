@@ -10,18 +10,18 @@ MESSAGES = (
         rules={"C01": "the first event (pings aside) is message_start, and there is one"},
     ),
     Group(
-        breaks="Clients are done at message_stop; the SDK takes stop_reason from the last message_delta.",
+        breaks="Clients stop reading at message_stop; the SDK takes stop_reason from the last message_delta.",
         rules={
             "C02": "a successful stream ends with one message_stop",
             "C03": "exactly one message_delta, right before message_stop",
         },
     ),
     Group(
-        breaks="The anthropic SDK drops events without an `event:` line in silence: the answer is empty.",
+        breaks="The anthropic SDK silently drops events without an `event:` line: the response is empty.",
         rules={"C04": "every event has an `event:` line equal to data.type"},
     ),
     Group(
-        breaks="The SDK starts its snapshot from message_start: text doubles, or the message looks finished.",
+        breaks="The SDK starts its snapshot from message_start: text is duplicated, or the message looks finished.",
         rules={
             "C05": "message_start has type message, role assistant, content [], stop_reason and stop_sequence null",
             "C06": "the message id starts with `msg_`",
@@ -39,7 +39,7 @@ MESSAGES = (
         },
     ),
     Group(
-        breaks="Clients switch on the block's type and drop or crash on a delta of another kind.",
+        breaks="Clients switch on the block's type: they drop a delta of another kind, or crash.",
         rules={
             "C13": "text blocks get only text_delta and citations_delta",
             "C14": "thinking blocks get only thinking_delta and signature_delta",
@@ -49,7 +49,7 @@ MESSAGES = (
         },
     ),
     Group(
-        breaks="The SDK keeps what the start holds as a prefix: text or input comes out doubled.",
+        breaks="The SDK keeps the content of the start event as a prefix: text or input is duplicated.",
         rules={"C17": 'a block starts empty: text "", thinking "" and signature "", input {}'},
     ),
     Group(
@@ -57,7 +57,7 @@ MESSAGES = (
         rules={
             "C18": "tool_use has a non-empty id and name",
             "C19": "tool ids match ^[a-zA-Z0-9_-]+$ and are unique",
-            "C20": "the partial_json of a block is empty or a JSON object unless the answer was cut",
+            "C20": "the partial_json of a block is empty or a JSON object unless the response was cut short",
             "C36": "a tool result block refers to an earlier server tool call",
             "C54": "tool_use.input is an object",
         },
@@ -79,28 +79,35 @@ MESSAGES = (
         rules={
             "C23": "message_delta has a stop_reason",
             "C24": "stop_reason is one of the documented values",
-            "C25": "stop_reason tool_use comes with tool_use blocks, and tool_use blocks with it unless cut",
+            "C25": (
+                "stop_reason is tool_use exactly when there are tool_use blocks, unless the response was cut short"
+            ),
             "C26": "stop_sequence is set exactly when stop_reason is stop_sequence",
             "C27": "stop_details is a refusal exactly when stop_reason is refusal",
             "C52": "stop_reason is set in a body",
         },
     ),
     Group(
-        breaks="The anthropic SDK crashes without usage here, and overwrites with what is there: counts fall to zero.",
+        breaks=(
+            "The anthropic SDK crashes without usage here, and overwrites its counts with what is there: "
+            "they drop to zero."
+        ),
         rules={
             "C28": "message_delta has usage with integer output_tokens",
-            "C29": "message_delta.usage.input_tokens is absent or true, never a placeholder 0",
-            "C30": "output_tokens never falls",
+            "C29": "message_delta.usage.input_tokens is absent or the real number, never a placeholder 0",
+            "C30": "output_tokens never decreases",
             "C31": "cache fields in message_delta are absent or integers",
         },
     ),
     Group(
-        breaks="Claude Code may stall without a ping; others choke on one before message_start or with more in it.",
+        breaks=(
+            "Claude Code may stall without a ping; other clients fail on one before message_start or with more fields."
+        ),
         own=True,
-        rules={"C32": "ping is {type: ping}, after message_start; a stream has one"},
+        rules={"C32": "a stream has a ping, {type: ping}, after message_start"},
     ),
     Group(
-        breaks="The SDK raises at the error event; what follows is lost, and an unknown type gets no typed exception.",
+        breaks=("The SDK raises at the error event: what follows is lost, and an unknown type has no exception class."),
         rules={
             "C33": "nothing follows an error event, and it has error.type and error.message",
             "C34": "error.type is one of the documented types",
@@ -111,12 +118,12 @@ MESSAGES = (
         rules={"C35": "no `[DONE]`"},
     ),
     Group(
-        breaks="Clients render an extra repaint or an empty block.",
+        breaks="Clients redraw for nothing or show an empty block.",
         own=True,
         rules={"C38": "no empty text_delta"},
     ),
     Group(
-        breaks="Clients that did not ask for thinking show or send back blocks that they do not know.",
+        breaks="Clients that did not ask for thinking show or send back blocks that they don't know.",
         own=True,
         asks=True,
         severity="note",
@@ -125,7 +132,7 @@ MESSAGES = (
     Group(
         breaks="Clients that send the block back get a 400: extra inputs are not permitted.",
         own=True,
-        rules={"C41": "content blocks carry no keys of other protocols"},
+        rules={"C41": "content blocks have no fields of other protocols"},
     ),
     Group(
         breaks="Clients that price or cache by model name see a model that they did not ask for.",
@@ -136,15 +143,15 @@ MESSAGES = (
     Group(
         breaks="Cost accounting is wrong.",
         rules={
-            "C45": "thinking_tokens are a part of output_tokens",
+            "C45": "thinking_tokens are included in output_tokens",
             "C57": "usage has input_tokens and output_tokens, and cache fields that are integers or null",
         },
     ),
     Group(
-        breaks="Agents that forbade it run a call they did not expect.",
+        breaks="Agents run a call that they had forbidden.",
         asks=True,
         rules={
-            "C46": "with parallel use disabled there is at most one tool_use",
+            "C46": "with parallel tool use disabled there is at most one tool_use",
             "C47": "with tool_choice none there is no tool_use",
         },
     ),
@@ -152,7 +159,7 @@ MESSAGES = (
         breaks="Agents find no such tool and fail the turn.",
         own=True,
         asks=True,
-        rules={"C48": "tool names are those of the request"},
+        rules={"C48": "every tool name is in the request"},
     ),
     Group(
         breaks="Clients with typed models refuse the whole object.",
@@ -160,14 +167,14 @@ MESSAGES = (
             "C50": "a body has id, type message, role assistant, model, content, stop_reason, stop_sequence, usage",
             "C51": "content is an array of blocks of known types",
             "C53": "text blocks have string text; citations absent, null or an array",
-            "C56": "an empty answer is content [] or one empty text block",
+            "C56": "an empty response has content [] or one empty text block",
             "C59": "an error body is {type: error, error: {type, message}, request_id}",
             "C61": "no request field is echoed",
-            "C62": "count_tokens returns input_tokens and nothing but context_management beside it",
+            "C62": "count_tokens returns input_tokens, optionally context_management, and nothing else",
         },
     ),
     Group(
-        breaks="Clients parse the answer by the schema that they gave, and fail.",
+        breaks="Clients parse the response with their schema, and fail.",
         asks=True,
         rules={"C60": "with output_config.format and stop_reason end_turn the text parses as JSON"},
     ),

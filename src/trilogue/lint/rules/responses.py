@@ -10,15 +10,18 @@ RESPONSES = (
         rules={"D01": "the first event is response.created with status in_progress or queued"},
     ),
     Group(
-        breaks="Empty output in clients that wait for response.in_progress before they read (Cherry Studio).",
+        breaks="Empty output in clients that wait for response.in_progress before they read on (Cherry Studio).",
         rules={"D02": "the second event is response.in_progress (or queued)"},
     ),
     Group(
-        breaks="The most common cause of empty output: Cherry Studio drops events without it; resuming skips events.",
+        breaks=(
+            "The most common cause of empty output: Cherry Studio drops events without it, and resuming a "
+            "stream skips events."
+        ),
         rules={"D03": "sequence_number starts at 0 and counts every event"},
     ),
     Group(
-        breaks="The SDK ends with an error unless it gets its one terminal event; Codex acts on its type and status.",
+        breaks="The SDK raises unless it gets exactly one terminal event; Codex acts on its type and status.",
         rules={
             "D04": "exactly one terminal event",
             "D05": "the terminal event's type matches response.status",
@@ -33,18 +36,20 @@ RESPONSES = (
         rules={"D06": "one response.id in all lifecycle events"},
     ),
     Group(
-        breaks="Clients other than the SDK parse it as JSON and raise.",
+        breaks="Clients other than the openai SDK parse it as JSON and raise.",
         rules={"D09": "no `[DONE]`"},
     ),
     Group(
-        breaks="Codex reads `type` in the data and the snapshot under `response`; others go by the `event:` line.",
+        breaks=(
+            "Codex reads `type` in the data and the snapshot under `response`; other clients use the `event:` line."
+        ),
         rules={
             "D10": "every event has data.type and an `event:` line equal to it",
-            "D11": "lifecycle events carry the snapshot under `response`",
+            "D11": "lifecycle events have the snapshot under `response`",
         },
     ),
     Group(
-        breaks="The SDK raises on a repeated index and puts text on the wrong item on a gap or an overlap.",
+        breaks="The SDK raises on a repeated index, and adds text to the wrong item after a gap or an overlap.",
         rules={
             "D12": "output_index is unique per output_item.added",
             "D13": "output_index counts 0, 1, 2 in order of added",
@@ -52,7 +57,7 @@ RESPONSES = (
         },
     ),
     Group(
-        breaks="Codex acts on output_item.done: an item without it is never run; a changed id raises in the SDK.",
+        breaks="Codex acts on output_item.done: a call without it is never run. The SDK raises if the id changes.",
         rules={
             "D15": "every added item is done before the terminal event (unless failed)",
             "D16": "id, type and call_id are the same in added and done",
@@ -66,11 +71,11 @@ RESPONSES = (
         },
     ),
     Group(
-        breaks="Clients append deltas to what the start holds: text or arguments come out doubled.",
+        breaks="Clients append deltas to the content of the added item: text or arguments are duplicated.",
         rules={"D19": "an added item is in_progress and empty"},
     ),
     Group(
-        breaks="Clients show a spinner for an item that is over.",
+        breaks="Clients show a spinner for an item that is finished.",
         own=True,
         rules={"D20": "a done item is completed or incomplete"},
     ),
@@ -85,15 +90,15 @@ RESPONSES = (
     Group(
         breaks="Parse failures and empty output in clients that need `annotations: []` in output_text parts.",
         rules={
-            "D23": "content_part.added holds an empty part, with annotations [] and logprobs [] on output_text",
-            "D46": "output_text delta and done events carry a logprobs array",
+            "D23": "content_part.added has an empty part, with annotations [] and logprobs [] on output_text",
+            "D46": "output_text delta and done events have a logprobs array",
             "D73": "every output_text has an annotations array and a logprobs array",
         },
     ),
     Group(
-        breaks="Clients that read deltas and clients that read done events show different answers.",
+        breaks="Clients that read deltas and clients that read done events show different responses.",
         rules={
-            "D24": "the text deltas join to output_text.done",
+            "D24": "the concatenated text deltas equal output_text.done",
             "D25": "the text is the same in output_text.done, content_part.done and output_item.done",
             "D26": "the refusal is the same in its deltas and all done events",
             "D27": "the reasoning summary is the same in its deltas and all done events",
@@ -103,7 +108,7 @@ RESPONSES = (
         },
     ),
     Group(
-        breaks="Agents cannot run the call, or answer the wrong one.",
+        breaks="Agents cannot run the call, or send the result of another one.",
         rules={
             "D31": "function_call arguments parse as JSON unless incomplete",
             "D32": "function_call has a call_id and a name",
@@ -113,25 +118,25 @@ RESPONSES = (
     Group(
         breaks="Clients that read the name from arguments.done find none.",
         own=True,
-        rules={"D34": "function_call_arguments.done carries the name"},
+        rules={"D34": "function_call_arguments.done has the name"},
     ),
     Group(
         breaks="Citations are lost or point outside the text.",
         rules={
             "D36": "annotation_index counts 0, 1, 2 and each annotation is in the finished part",
-            "D37": "url citations lie inside the text",
+            "D37": "URL citations are inside the text",
         },
     ),
     Group(
-        breaks="Clients that replay the terminal output send back other items than they showed.",
+        breaks="Clients that send back the output of the terminal event send other items than they showed.",
         rules={
-            "D38": "the terminal output holds the done items in order",
-            "D39": "the terminal output equals the done items (encrypted values aside)",
+            "D38": "the output in the terminal event has the done items in order",
+            "D39": "the output in the terminal event equals the done items (except for encrypted values)",
             "D40": "created and in_progress snapshots have output [] and usage null",
         },
     ),
     Group(
-        breaks="Codex fails on a usage object without its integer totals and details; billing reads nothing.",
+        breaks="Codex fails on a usage object without integer totals and details; billing gets no figures.",
         rules={
             "D41": "a completed response has usage",
             "D45": "usage has integer cached_tokens, cache_write_tokens and reasoning_tokens in its details",
@@ -141,13 +146,13 @@ RESPONSES = (
         breaks="Cost accounting is wrong.",
         rules={
             "D42": "total_tokens is input_tokens plus output_tokens",
-            "D43": "reasoning_tokens are a part of output_tokens",
-            "D44": "cached and cache-write tokens are a part of input_tokens",
+            "D43": "reasoning_tokens are included in output_tokens",
+            "D44": "cached and cache-write tokens are included in input_tokens",
         },
     ),
     Group(
         breaks="The reasoning cannot be sent back in the next turn.",
-        rules={"D47": "encrypted_content of an added item is there when it is done"},
+        rules={"D47": "an item that is added with encrypted_content still has it when it is done"},
     ),
     Group(
         breaks="The API refuses the next turn: an empty encrypted_content is a made-up one.",
@@ -155,40 +160,42 @@ RESPONSES = (
         rules={"D48": "encrypted_content is never empty"},
     ),
     Group(
-        breaks="Codex reads the code from response.failed, the SDK from the error event: they disagree.",
-        rules={"D49": "an error event and the response.failed after it carry the same code and message"},
+        breaks="Codex reads the code from response.failed, the SDK from the error event: they act differently.",
+        rules={"D49": "an error event and the response.failed after it have the same code and message"},
     ),
     Group(
-        breaks="The SDK raises only on a nested `error` object; a flat one passes as an ordinary event.",
+        breaks="The SDK raises only on a nested `error` object; it treats a flat one as an ordinary event.",
         own=True,
         rules={"D50": "an error event has a nested `error` object"},
     ),
     Group(
         breaks="Progress displays run backwards or never end.",
-        rules={"D52": "progress events of a hosted call lie between added and done, in order"},
+        rules={"D52": "progress events of a hosted call come between added and done, in order"},
     ),
     Group(
         breaks="Clients with typed models refuse the whole object.",
         rules={
-            "D53": "message items have role assistant, an array of parts, at most one refusal",
-            "D57": "created_at never changes; completed_at is not before it and only on completed",
-            "D70": "a body has object response, an id with resp_, a numeric created_at and a terminal status",
+            "D53": "message items have role assistant, an array of parts, and at most one refusal",
+            "D57": "created_at never changes; completed_at is only on completed responses, and not earlier",
+            "D70": (
+                "a body has object response, an id that starts with resp_, a numeric created_at and a terminal status"
+            ),
             "D71": "the fields that every response has are present",
             "D72": "every output item has id and type; messages have status, role and content",
             "D80": "input_tokens returns {object: response.input_tokens, input_tokens}",
         },
     ),
     Group(
-        breaks="A client that switched the padding off pays for it in bandwidth.",
+        breaks="A client that switched the padding off still pays for its bandwidth.",
         asks=True,
         rules={"D54": "no `obfuscation` when the request switched it off"},
     ),
     Group(
-        breaks="Clients that rebuild the request from the snapshot (model, tools, instructions, …) miss a field.",
+        breaks="Clients that rebuild the request from the snapshot (model, tools, instructions, …) lack a field.",
         rules={"D55": "every snapshot of a stream echoes the request's fields"},
     ),
     Group(
-        breaks="Clients that rebuild the request from the answer send other tools or metadata than before.",
+        breaks="Clients that rebuild the request from the response send other tools or metadata than before.",
         own=True,
         asks=True,
         rules={
@@ -197,23 +204,23 @@ RESPONSES = (
         },
     ),
     Group(
-        breaks="Clients that find their work by metadata lose it.",
+        breaks="Clients that find their responses by metadata lose them.",
         asks=True,
-        rules={"D79": "metadata is echoed as it was sent"},
+        rules={"D79": "metadata is echoed unchanged"},
     ),
     Group(
-        breaks="The API refuses a reasoning item that is sent back without what it belongs to.",
+        breaks="The API refuses a reasoning item that is sent back without the item it belongs to.",
         own=True,
         severity="note",
         rules={"D58": "a reasoning item is followed by the message or call that it belongs to"},
     ),
     Group(
-        breaks="Agents that forbade it run a call they did not expect.",
+        breaks="Agents run a call that they had forbidden.",
         asks=True,
         rules={"D60": "with tool_choice none there is no function_call; with parallel calls off at most one"},
     ),
     Group(
-        breaks="Codex finds no such tool: it looks up the namespace and the kind of the call.",
+        breaks="Codex does not find the tool: it looks it up by namespace and kind of call.",
         own=True,
         asks=True,
         rules={
@@ -222,8 +229,8 @@ RESPONSES = (
         },
     ),
     Group(
-        breaks="Clients parse the answer by the schema that they gave, and fail.",
+        breaks="Clients parse the response with their schema, and fail.",
         asks=True,
-        rules={"D78": "with text.format json_schema a completed answer's text parses as JSON"},
+        rules={"D78": "with text.format json_schema the text of a completed response parses as JSON"},
     ),
 )

@@ -12,9 +12,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
+from trilogue.errors import UpstreamConnect, UpstreamError
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool.settings import RetryRule
+from trilogue.protocols.failure.convert import failure_of
 
 
 class Action(StrEnum):
@@ -312,17 +313,10 @@ ROWS: tuple[FailureRow, ...] = (
 OTHERWISE = "client_error"
 """Unknown failures go to the client unchanged."""
 
-_OUR_KINDS = {
-    "UpstreamConnect": FailureKind.UPSTREAM_CONNECT,
-    "UpstreamTimeout": FailureKind.TIMEOUT,
-    "UpstreamTruncated": FailureKind.UPSTREAM_TRUNCATED,
-    "UpstreamProtocolError": FailureKind.UPSTREAM_PROTOCOL,
-}
-
 
 def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) -> Verdict:
     """Return the verdict on a failure before the first byte."""
-    failure = as_failure(error)
+    failure = failure_of(error)
     for number, rule in enumerate(rules, 1):
         if rule_matches(rule, failure):
             return _by_rule(rule, number, failure)
@@ -340,16 +334,6 @@ def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) ->
         blame_proxy=row.blame_proxy or (isinstance(error, UpstreamConnect) and error.proxy),
         status=failure.status,
     )
-
-
-def as_failure(error: Failure | UpstreamError) -> Failure:
-    """Return any of the two as data. Our own errors have no HTTP status."""
-    if isinstance(error, Failure):
-        return error
-    if isinstance(error, UpstreamFailure) and isinstance(error.failure, Failure):
-        return error.failure
-    kind = _OUR_KINDS.get(type(error).__name__, FailureKind.SERVER)
-    return Failure(kind=kind, message=str(error), code=error.code)
 
 
 def rule_matches(rule: RetryRule, failure: Failure) -> bool:
