@@ -60,7 +60,7 @@ class Pools:
         ]
 
     def enable(self, account: tuple[Pool, Account]) -> None:
-        """Enable an account."""
+        """Enable an account that a person or an upstream has disabled."""
         account[0].health.enable(account[1])
 
     def disable(self, account: tuple[Pool, Account], now: float) -> None:

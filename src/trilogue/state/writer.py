@@ -50,7 +50,7 @@ class Writer:
         self._thread.start()
 
     def put(self, record: Record) -> None:
-        """Write a record soon."""
+        """Queue a record, which is written within milliseconds. It is dropped if the queue is full."""
         try:
             self._queue.put_nowait(record)
         except queue.Full:

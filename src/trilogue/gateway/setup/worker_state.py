@@ -93,7 +93,7 @@ class WorkerPools:
             self._sync.sync(steady_time() if now is None else now)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is left and close the store."""
         if self._sync is not None:
             self._sync.close(steady_time())
             self._open = self._sync = None

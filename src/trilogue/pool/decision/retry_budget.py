@@ -27,7 +27,7 @@ class Budget:
         """within the window"""
 
     def request(self, now: float) -> None:
-        """Count a client's request."""
+        """Count a client's request, which allows a part of a retry."""
         if now >= self._slot_ends:
             self._advance(now)
         self._requests[self._slot % SLOTS] += 1

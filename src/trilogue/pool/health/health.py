@@ -96,7 +96,7 @@ class Health:
         self._write(Erred(self._provider, account.name, verdict.why, verdict.status, now))
 
     def enable(self, account: Account) -> None:
-        """Enable an account."""
+        """Enable an account and end its probes."""
         account.disabled_by, account.probe_at, account.probes = "", 0.0, 0
         self._write(Switched(self._provider, account.name, ""))
         self._ready.make_available(account)
