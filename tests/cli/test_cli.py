@@ -126,7 +126,7 @@ def test_lint_names_rule_event_and_client() -> None:
         (["convert", "--from", "chat", "--to", "messages", "--request", "x"], b"{}", b"--request is for responses"),
         (["convert", "--from", "chat", "--to", "messages", "--repair", str(STREAM)], b"", b"--repair is for req"),
         (["convert", "--from", "chat", "--to", "messages", "--request", "-", str(STREAM)], b"", b"-: not valid JSON"),
-        (["lint", "--protocol", "chat", "--request", "-", str(STREAM)], b"[]", b"-: the file must contain a JSON object"),
+        (["lint", "--protocol", "chat", "--request", "-", str(STREAM)], b"[]", b"-: the file must contain a JSON"),
         (["lint", "--protocol", "chat"], b"[]", b"the file must contain a JSON object"),
         (["convert", "--from", "chat", "--to", "messages"], b"[" * 100_000, b"nested too deeply"),
         (["convert", "--from", "chat", "--to", "messages"], b'{"model":1,"messages":[]}', b"model must be a string"),
