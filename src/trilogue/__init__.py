@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trilogue.errors import (
         BadRequest,
+        CipherUnavailable,
         ClientError,
         InternalError,
         SealError,
@@ -54,6 +55,7 @@ __version__ = "0.1.0"
 __all__ = [
     "LOSSES",
     "BadRequest",
+    "CipherUnavailable",
     "ClientError",
     "Codec",
     "Collector",
@@ -94,8 +96,8 @@ __all__ = [
 
 _HOMES = {
     "trilogue.errors": (
-        "BadRequest ClientError InternalError SealError StrictLoss TrilogueError Unsupported UpstreamConnect "
-        "UpstreamError UpstreamFailure UpstreamProtocolError UpstreamTimeout UpstreamTruncated"
+        "BadRequest CipherUnavailable ClientError InternalError SealError StrictLoss TrilogueError Unsupported "
+        "UpstreamConnect UpstreamError UpstreamFailure UpstreamProtocolError UpstreamTimeout UpstreamTruncated"
     ),
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",

@@ -160,7 +160,7 @@ def test_a_vault_without_its_key_cannot_be_read(tmp_path: Path) -> None:
     """Without its key file, as in a backup of one file, the vault cannot be read."""
     Vault(tmp_path).put("a", "secret-1")
     (tmp_path / "vault.key").write_bytes(bytes(32))
-    with pytest.raises(VaultError, match="cannot be opened") as caught:
+    with pytest.raises(VaultError, match="cannot be decrypted") as caught:
         Vault(tmp_path).get("a")
     assert "secret-1" not in str(caught.value)
     (tmp_path / "vault.key").write_bytes(b"short")
@@ -177,7 +177,7 @@ def test_a_key_cannot_be_moved_to_another_name(tmp_path: Path) -> None:
     vault.put("a", "secret")
     file = tmp_path / "accounts.vault"
     file.write_bytes(file.read_bytes().replace(b'"a"', b'"b"'))
-    with pytest.raises(VaultError, match="cannot be opened"):
+    with pytest.raises(VaultError, match="cannot be decrypted"):
         vault.get("b")
 
 

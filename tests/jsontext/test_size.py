@@ -9,7 +9,7 @@ import pytest
 
 from trilogue import jsontext
 from trilogue.errors import TooLarge
-from trilogue.jsontext.text import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, is_crowded, parse_request
+from trilogue.jsontext.text import LARGE_BYTES, MOST_FIELDS, MOST_ITEMS, has_too_many_fields, parse_request
 from trilogue.model import Json
 
 
@@ -44,8 +44,8 @@ def test_counts_are_exact(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
         for most in ((fields, items), (fields - 1, items), (fields, items - 1)):
             monkeypatch.setattr(jsontext.text, "MOST_FIELDS", most[0])
             monkeypatch.setattr(jsontext.text, "MOST_ITEMS", most[1])
-            assert is_crowded(text.encode()) is (most != (fields, items)), text
-            assert is_crowded(text) is (most != (fields, items))
+            assert has_too_many_fields(text.encode()) is (most != (fields, items)), text
+            assert has_too_many_fields(text) is (most != (fields, items))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.judges.answers import END, ERROR, FILTER, LENGTH, PAUSE, TOOL_CALLS, 
 from trilogue.model import Protocol
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
-SEAL_PREFIX = "trl1."
+SEAL_PREFIX = "trl2."
 
 EXCUSES: dict[str, frozenset[str]] = {
     "citations": frozenset({"citation.dropped"}),

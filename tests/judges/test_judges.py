@@ -115,7 +115,7 @@ ANSWER = Answer(
     searches=["q"],
     stop="tool_calls",
     usage=Usage(1, 0, 0, 2, 0),
-    opaque=["trl1.x"],
+    opaque=["trl2.x"],
     order=["text", "call"],
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.each import each
 from trilogue.model import Effort, Protocol
-from trilogue.profiles import NOBODY, plain_name, profile_for, vendor_for
+from trilogue.profiles import UNKNOWN_VENDOR, plain_name, profile_for, vendor_for
 from trilogue.profiles.lookup import _profile
 
 
@@ -29,13 +29,13 @@ def test_names_are_read_as_they_are_meant(model: str, name: str) -> None:
     ("protocol", "model", "vendor", "whose"),
     [
         (Protocol.CHAT, "gpt-4o", "", "openai"),
-        (Protocol.CHAT, "gpt-oss:20b", "", NOBODY),
+        (Protocol.CHAT, "gpt-oss:20b", "", UNKNOWN_VENDOR),
         (Protocol.MESSAGES, "claude-opus-5", "", "anthropic"),
         # Another company's server for Claude accepts what other compatible servers accept.
-        (Protocol.CHAT, "claude-opus-5", "", NOBODY),
+        (Protocol.CHAT, "claude-opus-5", "", UNKNOWN_VENDOR),
         (Protocol.CHAT, "grok-4", "", "xai"),
         (Protocol.CHAT, "grok-4", "openrouter", "openrouter"),
-        (Protocol.CHAT, "my-own-model", "", NOBODY),
+        (Protocol.CHAT, "my-own-model", "", UNKNOWN_VENDOR),
     ],
 )
 def test_whose_rows_count(protocol: Protocol, model: str, vendor: str, whose: str) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import fields, replace
 from tests.vendors.client_requests import PROTOCOLS, client_requests, single_settings
 from trilogue import ClientError, Profile, Target, translate_request
 from trilogue.model import Ledger, Protocol, protocol_of
-from trilogue.profiles import NOBODY, ROWS, VENDORS, ProfileRow, profile_for, rows_for
+from trilogue.profiles import ROWS, UNKNOWN_VENDOR, VENDORS, ProfileRow, profile_for, rows_for
 from trilogue.translate.requests import fit_own
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "trilogue"
@@ -26,7 +26,7 @@ BY_CONFIGURATION = {"raw_as_summary", "billing_block", "think_tags", "json_mode"
 def place(row: ProfileRow) -> tuple[str, Protocol]:
     """Return the first vendor and protocol that a row is for."""
     vendor = row.vendors.split()[0]
-    return (NOBODY if vendor == "any" else vendor), protocol_of(row.protocols.split()[0])
+    return (UNKNOWN_VENDOR if vendor == "any" else vendor), protocol_of(row.protocols.split()[0])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
@@ -40,7 +40,7 @@ def test_a_row_decides_for_its_example(row: ProfileRow) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_a_row_is_complete(row: ProfileRow) -> None:
     """Every row names existing vendors and protocols, when it was observed, and how it is known."""
-    assert set(row.vendors.split()) <= {*VENDORS, NOBODY, "any"}
+    assert set(row.vendors.split()) <= {*VENDORS, UNKNOWN_VENDOR, "any"}
     assert {protocol_of(name).short for name in row.protocols.split()} == set(row.protocols.split())
     assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", row.seen)
     assert row.what

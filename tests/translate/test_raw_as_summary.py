@@ -15,7 +15,7 @@ from trilogue.model import (
     ReasoningDelta,
     Text,
 )
-from trilogue.translate.reasoning.provenance import Closer
+from trilogue.translate.reasoning.provenance import ResponseSealer
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.stages import SummaryStage
 
@@ -23,7 +23,7 @@ SEALER = Sealer([b"k" * 32])
 
 
 def shown(*events: Event) -> list[Event]:
-    return SummaryStage(Closer(SEALER, Provenance(protocol=Protocol.CHAT), False))(list(events))
+    return SummaryStage(ResponseSealer(SEALER, Provenance(protocol=Protocol.CHAT), False))(list(events))
 
 
 def test_deltas() -> None:

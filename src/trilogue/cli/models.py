@@ -24,8 +24,8 @@ from trilogue.model import Protocol
 from trilogue.pool import Pools
 from trilogue.profiles import (
     CORE_ROWS,
-    NOBODY,
     ROWS,
+    UNKNOWN_VENDOR,
     VENDORS,
     Profile,
     ProfileRow,
@@ -48,7 +48,7 @@ from trilogue.translate.learning.remedies import Remedy
 )
 @click.option(
     "--vendor",
-    type=click.Choice([*VENDORS, NOBODY]),
+    type=click.Choice([*VENDORS, UNKNOWN_VENDOR]),
     help="Whose API the model is used through; default: that of the configured provider.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per protocol.")

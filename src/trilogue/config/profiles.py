@@ -11,7 +11,7 @@ from msgspec import Struct, defstruct
 from msgspec.structs import asdict, replace
 
 from trilogue.model import Protocol
-from trilogue.profiles import AS_IT_CAME, CORE, NOBODY, Profile, profile_for
+from trilogue.profiles import CORE, UNCHANGED, UNKNOWN_VENDOR, Profile, profile_for
 from trilogue.protocols.fit import FITTED
 
 ProfileName = Literal["auto", "openai", "compatible", "deepseek", "reasoning", "think-tags"]
@@ -32,7 +32,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 """the fields that each named dialect sets"""
 
-_VENDORS = {"openai": "openai", "compatible": NOBODY}
+_VENDORS = {"openai": "openai", "compatible": UNKNOWN_VENDOR}
 """the vendor whose rows apply to a named dialect, if the provider's address and name do not show the vendor"""
 
 
@@ -50,7 +50,7 @@ class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def for_passthrough(self) -> Profile | None:
         """Return a profile that restricts requests only by the fields that are set, or None if no set field does."""
         given = {name: value for name, value in self.overrides().items() if name in FITTED}
-        return replace(AS_IT_CAME, **given) if given else None
+        return replace(UNCHANGED, **given) if given else None
 
     def overrides(self) -> dict[str, Any]:
         """Return the individual fields that are set, by name."""

@@ -1,4 +1,4 @@
-"""JSON text that comes in pieces: whether it is complete, and what is certain of it if it is not."""
+"""JSON text that arrives in pieces: whether it is complete, and which part of incomplete text is certain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _TOKENS = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 
 
 class JsonProgress:
-    """Watches a JSON value arrive in pieces and knows when it is complete. Linear in the text, whatever the pieces."""
+    """A watcher for a JSON value that arrives in pieces.
+
+    It knows when the value is complete. The cost is linear in the length of the text, however it is split.
+    """
 
     __slots__ = ("_depth", "_in_string", "_rest", "complete")
 
@@ -21,45 +24,47 @@ class JsonProgress:
         self._in_string = False
         self._rest = ""
         self.complete = False
-        """An object or array has been closed: nothing but white space may follow."""
+        """whether the outermost object or array is closed; only whitespace may follow"""
 
     def feed(self, piece: str) -> None:
-        """Take the next piece."""
+        """Take the next piece of the text."""
         piece = self._rest + piece
         backslashes = len(piece) - len(piece.rstrip("\\"))
-        # A backslash at the very end waits for the character that it escapes.
+        # Keep a backslash at the very end until the character that it escapes has arrived.
         self._rest = "\\" if backslashes % 2 else ""
         for token in _TOKENS.findall(piece):
             if token == '"':
                 self._in_string = not self._in_string
+            # Brackets inside strings do not count, and an escaped pair is never a bracket.
             elif not self._in_string and len(token) == 1:
                 self._depth += 1 if token in "{[" else -1
                 self.complete = self._depth <= 0
 
 
-def breaks_off(text: str) -> bool:
-    """Whether a text is a JSON object that was cut."""
+def is_truncated_object(text: str) -> bool:
+    """Return whether a text is the beginning of a JSON object that is not closed."""
     progress = JsonProgress()
     progress.feed(text)
     return text.lstrip().startswith("{") and not progress.complete
 
 
 def is_cut(arguments: str) -> bool:
-    """Whether the arguments of a tool call are a JSON object of which more is missing than its last brackets."""
-    return breaks_off(arguments) and closing(arguments) is None
+    """Return whether the arguments of a tool call are a JSON object that lacks more than its closing brackets."""
+    return is_truncated_object(arguments) and closing(arguments) is None
 
 
 _WHOLE_VALUE = ('"', "}", "]", "true", "false", "null")
-"""how a JSON text ends whose last value is complete; a number may have had more digits"""
+"""how a JSON text ends if its last value is complete; a number could have more digits"""
 
 
 def closing(text: str) -> str | None:
-    """What makes a text a JSON object: nothing if it is one, or the brackets that a server has left out at its end.
+    """Return the closing brackets that a JSON object lacks at its end: "" if it is complete, None if more is missing.
 
-    None if more is missing. Nothing inside a value is made up: half of a path or of a number is another one.
+    Values are never completed: half of a path or of a number would be a different value.
     """
     if parse_object(text) is not None:
         return ""
+    # Agents call the tool with whatever can be parsed: `/srv` instead of `/srv/x`. So a cut value is never closed.
     if not text.rstrip().endswith(_WHOLE_VALUE):
         return None
     open_brackets: list[str] = []
@@ -69,6 +74,7 @@ def closing(text: str) -> str | None:
             open_brackets.append(_CLOSE[token])
         elif open_brackets and token == open_brackets[-1]:
             open_brackets.pop()
+    # Some servers leave out the last brackets of tool arguments; try to parse the text with them added.
     brackets = "".join(reversed(open_brackets))
     return brackets if parse_object(text + brackets) is not None else None
 
@@ -78,7 +84,10 @@ _CLOSE = {"{": "}", "[": "]"}
 
 
 def complete_object(text: str) -> dict[str, Json] | None:
-    """The part of a cut JSON object that is certain: everything up to its last complete member."""
+    """Return the certain part of a truncated JSON object: everything up to its last complete member.
+
+    None if not even that part is an object.
+    """
     open_brackets: list[str] = []
     certain, closers = 0, ""
     for match in _MEMBERS.finditer(text):

@@ -1,4 +1,4 @@
-"""Walking through JSON schemas. What a provider takes of them is said by its own package or module."""
+"""Traversal of JSON schemas. What a provider accepts of them is decided in its own package or module."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 
 def nodes(schema: Json) -> Iterator[dict[str, Json]]:
-    """Every object of a schema that says something about values.
+    """Yield every subschema of a schema, including the schema itself.
 
-    Iterative: a schema comes from a client and may be nested without end.
+    Iterative: a schema comes from a client and may be nested to any depth.
     """
+    # Recursion would end in a RecursionError for a schema of a few hundred levels.
     waiting = [schema]
     while waiting:
         node = waiting.pop()
@@ -28,6 +29,6 @@ def nodes(schema: Json) -> Iterator[dict[str, Json]]:
 
 
 def is_object(node: dict[str, Json]) -> bool:
-    """Whether a node is about objects."""
+    """Return whether a subschema describes objects."""
     kind = node.get("type")
     return kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in node

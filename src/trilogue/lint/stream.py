@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Protocol as Interface
 
 from trilogue.errors import UpstreamProtocolError
-from trilogue.jsontext.surrogates import has_halves
+from trilogue.jsontext.surrogates import has_lone_surrogates
 from trilogue.jsontext.text import parse
 from trilogue.lint.chat import ChatStream
 from trilogue.lint.expected import ExpectedResponse, asked
@@ -105,7 +105,7 @@ class StreamLinter:
             if not is_utf8(payload):
                 # The framer has said so already, unless the events came parsed.
                 self._report.add("A08", "bytes that are not UTF-8")
-            elif has_halves(payload):
+            elif has_lone_surrogates(payload):
                 self._report.add("A08", "half of a surrogate pair")
             else:
                 self._report.add("A03", f"data is {error}")

@@ -1,6 +1,6 @@
-"""Losses: what a translation could not carry exactly, as data.
+"""Losses: what a translation could not carry over exactly, as data.
 
-`LOSSES` is the closed list of codes. The docs' table and one test per code are made from it.
+`LOSSES` is the closed list of codes. The table in the docs is generated from it, and every code has a test.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from trilogue.errors import InternalError, StrictLoss
 
 
 class LossRule(Struct, frozen=True):
-    """When a code is used, and what is done instead."""
+    """The case that a loss code stands for, and what is done instead."""
 
     when: str
     instead: str
 
 
 class Loss(Struct, frozen=True):
-    """One thing that was not carried exactly. `path` points into the source document."""
+    """One thing that was not carried over exactly. `path` points into the source document."""
 
     code: str
     path: str
@@ -198,25 +198,28 @@ LOSSES: dict[str, LossRule] = {
 
 
 MOST_LISTED = 100
-"""losses of one code that are listed one by one"""
+"""how many losses of one code are listed one by one"""
 AND_MORE = f"and others: only {MOST_LISTED} are listed"
 
 
 class Ledger(Struct, eq=False):
-    """Collects losses in order, each (code, path) once. Of one code only so many: what is made of thousands of fields
-    that nobody knows must not be as long.
+    """The losses of one translation, in order, with each (code, path) listed once.
+
+    At most `MOST_LISTED` losses of one code are kept: a body with thousands of unknown fields must not produce a list
+    of the same length.
     """
 
     losses: list[Loss] = field(default_factory=list)
     full: set[str] = field(default_factory=set)
-    """codes of which no more are recorded, so that nobody need look for them"""
+    """codes that are not recorded any more; callers need not look for further losses of these"""
     _paths: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, code: str, path: str, detail: str = "") -> None:
-        """Record one loss. An unknown code is a bug."""
+        """Record one loss. Raises `InternalError` if the code is unknown."""
         if code not in LOSSES:
             raise InternalError(f"unknown loss code {code}")
         paths = self._paths.setdefault(code, set())
+        # Streams repeat unknown fields in every event; one entry per path is enough.
         if path in paths or code in self.full:
             return
         if len(paths) == MOST_LISTED:
@@ -226,6 +229,6 @@ class Ledger(Struct, eq=False):
         self.losses.append(Loss(code, path, detail))
 
     def refuse_if_any(self) -> None:
-        """Strict mode: everything recorded so far is an error."""
+        """Raise `StrictLoss` if any loss was recorded, for requests in strict mode."""
         if self.losses:
             raise StrictLoss(tuple(self.losses))

@@ -1,4 +1,4 @@
-"""What Claude takes, in the Messages protocol."""
+"""What Claude models accept in the Messages protocol."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ _FIRST_4 = r"claude-(opus|sonnet)-4(-0|-2025|$|@)"
 _BUDGET = r"claude-(3-7|(opus|sonnet)-4(-0|-1(?!\d)|-2025|$|@)|(opus|sonnet|haiku)-4-5)"
 _MIDDLE = r"claude-(opus|sonnet|haiku)-4-6"
 _BEFORE_47 = rf"{_NO_THINKING}|{_BUDGET}|{_MIDDLE}"
+# Patterns are tried from the first row to the last, so the rows for all models come after those for some.
 _ALL = ""
-_WHO = {"vendors": "anthropic", "protocols": "messages"}
+_SCOPE = {"vendors": "anthropic", "protocols": "messages"}
 
 
 def _limit(models: str, tokens: int, default: int, example: str) -> ProfileRow:
+    """Return the row for an output limit, and for the limit that is sent if the client sets none."""
     return ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=models,
         takes={"output_limit": tokens, "max_output": default},
         what=f"at most {tokens:,} output tokens; we ask for {default:,} where the client gave no limit",
@@ -27,8 +29,9 @@ def _limit(models: str, tokens: int, default: int, example: str) -> ProfileRow:
 
 
 def _efforts(models: str, names: str, example: str) -> ProfileRow:
+    """Return the row for the effort levels of some models."""
     return ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=models,
         takes={"efforts": levels(names)},
         what=f"effort levels: {names.replace(' ', ', ') or 'none at all'}",
@@ -40,7 +43,7 @@ def _efforts(models: str, names: str, example: str) -> ProfileRow:
 
 _THINKING = (
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=_NO_THINKING,
         takes={"reasons": "never", "adaptive_thinking": False, "budget_thinking": False},
         what="these models do not think",
@@ -49,7 +52,7 @@ _THINKING = (
         example="claude-3-5-haiku-20241022",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=r"claude-(fable|mythos)",
         takes={"reasons": "always", "disable_thinking": False},
         what="these models always think",
@@ -58,7 +61,7 @@ _THINKING = (
         example="claude-mythos-5",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=_ALL,
         takes={"reasons": "asked"},
         what="think only if requested",
@@ -67,7 +70,7 @@ _THINKING = (
         example="claude-sonnet-4-5",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=_BUDGET,
         takes={"adaptive_thinking": False},
         what="adaptive thinking is accepted from 4.6 on",
@@ -76,7 +79,7 @@ _THINKING = (
         example="claude-sonnet-4-5",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=rf"(?!{_BEFORE_47})",
         takes={"budget_thinking": False},
         what="thinking budgets are accepted only up to 4.6",
@@ -85,7 +88,7 @@ _THINKING = (
         example="claude-opus-4-7",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=rf"{_BUDGET}|{_MIDDLE}",
         takes={"forced_tool_thinking": False},
         what="no forced tool choice together with a thinking budget",
@@ -98,7 +101,7 @@ _THINKING = (
     _efforts(_MIDDLE, "low medium high max", "claude-sonnet-4-6"),
     _efforts(_ALL, "low medium high xhigh max", "claude-sonnet-5"),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=r"claude-(opus-5|opus-4-8)",
         takes={"efforts_without_thinking": levels("low medium high")},
         what="no effort above high if thinking is disabled",
@@ -110,7 +113,7 @@ _THINKING = (
 
 _SETTINGS = (
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=rf"(?!{_BEFORE_47})",
         takes={"sampling": False},
         what="no sampling parameters from 4.7 on",
@@ -119,7 +122,7 @@ _SETTINGS = (
         example="claude-opus-4-7",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=_ALL,
         takes={"sampling_with_reasoning": False},
         what="with thinking, temperature must be 1 and top_k is not accepted",
@@ -128,7 +131,7 @@ _SETTINGS = (
         example="claude-sonnet-4-5",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=r"claude-(opus-4-1(?!\d)|(opus|sonnet|haiku)-4-[56])",
         takes={"temperature_with_top_p": False},
         what="temperature or top_p, not both",
@@ -144,7 +147,7 @@ _SETTINGS = (
     _limit(r"claude-(opus|sonnet|haiku)-4-5", 64_000, 32_000, "claude-haiku-4-5"),
     _limit(_ALL, 128_000, 32_000, "claude-opus-4-6"),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=rf"(?!{_NO_THINKING}|{_BUDGET})",
         takes={"prefill": False},
         what="no prefill from 4.6 on",
@@ -153,7 +156,7 @@ _SETTINGS = (
         example="claude-sonnet-4-6",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=rf"{_NO_THINKING}|claude-3-7|{_FIRST_4}",
         takes={"json_schema": False},
         what="output_config.format is accepted from 4.5 on, and by Opus 4.1",
@@ -162,7 +165,7 @@ _SETTINGS = (
         example="claude-sonnet-4-20250514",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=_ALL,
         takes={"closed_schemas": True, "max_strict_tools": 20, "plain_tool_schemas": True},
         what=(
@@ -177,7 +180,7 @@ _SETTINGS = (
         example="claude-sonnet-4-6",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=rf"{_BEFORE_47}|claude-opus-4-7",
         takes={"mid_system": False},
         what="the system role inside messages is accepted from Opus 4.8 on",
@@ -186,7 +189,7 @@ _SETTINGS = (
         example="claude-opus-4-7",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=r"(?!claude-(opus-4-[68]|opus-[5-9]))",
         takes={"tiers": tiers_but("fast ultrafast")},
         what="speed fast is for Opus 4.8 and Opus 5; Opus 4.6 ignores it",
@@ -195,7 +198,7 @@ _SETTINGS = (
         example="claude-sonnet-5",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=_ALL,
         takes={"image_types": ("image/jpeg", "image/png", "image/gif", "image/webp")},
         what="images must be JPEG, PNG, GIF or WebP",
@@ -204,7 +207,7 @@ _SETTINGS = (
         example="claude-sonnet-4-6",
     ),
     ProfileRow(
-        **_WHO,
+        **_SCOPE,
         models=_BEFORE_47,
         takes={"version": FIRST_VERSION},
         what="called with the first API version; version 2026-10-21 accepts no sampling parameters for any model",

@@ -1,4 +1,4 @@
-"""What the models of other vendors take that speak Chat Completions, or Responses as xAI does."""
+"""What models of other vendors accept in Chat Completions, and those of xAI also in Responses."""
 
 from __future__ import annotations
 

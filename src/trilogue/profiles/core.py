@@ -1,4 +1,4 @@
-"""What is left for models that no other row knows, and for servers that nobody knows: the common core of a protocol."""
+"""Rows for models and servers that no other row covers: the common core of each protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CORE: dict[str, Any] = {
     "top_k": False,
     "openai_fields": False,
 }
-"""what servers differ in that take no more than the common core of Chat Completions"""
+"""fields of the profile of servers that accept only the common core of Chat Completions"""
 
 ROWS = (
     ProfileRow(

@@ -1,4 +1,4 @@
-"""What OpenAI's models take, at OpenAI and at Azure, in Chat Completions and in Responses."""
+"""What OpenAI's models accept, at OpenAI and at Azure, in Chat Completions and in Responses."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _ALL = ""
 
 
 def _efforts(models: str, names: str, example: str) -> ProfileRow:
+    """Return the row for the effort levels of some models."""
     return ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
@@ -26,6 +27,7 @@ def _efforts(models: str, names: str, example: str) -> ProfileRow:
 
 
 def _limit(models: str, tokens: int, example: str) -> ProfileRow:
+    """Return the row for the output limit of some models."""
     return ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",

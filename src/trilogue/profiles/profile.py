@@ -1,8 +1,7 @@
-"""What a model takes, and in which dialect: quirks as data, never as an `if` on a name.
+"""What a model accepts, and in which dialect: quirks are data, never an `if` on a model's name.
 
-The defaults of `Profile` take everything; the rows of the table say what a vendor, a protocol or a model does not.
-
-Short ways to write what many rows say.
+The defaults of `Profile` accept everything. The rows of the table say what a vendor, a protocol or a model does not
+accept. `levels` and `tiers_but` are shorthands for writing rows.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from trilogue.model import Effort, Tier
 
 
 def levels(names: str) -> tuple[Effort, ...]:
-    """Return effort levels, from least to most."""
+    """Return the effort levels with these names, separated by spaces, from least to most."""
     return tuple(Effort(name) for name in names.split())
 
 
 def tiers_but(names: str) -> tuple[Tier, ...]:
-    """Return all service tiers except these."""
+    """Return all service tiers except those with these names, separated by spaces."""
     return tuple(tier for tier in Tier if tier.value not in names.split())
 
 
 ALL_EFFORTS = tuple(Effort)
 ALL_TIERS = tuple(Tier)
 FIRST_VERSION = "2023-06-01"
-"""the API version that every server of the Messages protocol takes"""
+"""the API version that every server of the Messages protocol accepts"""
 
 Reasons = Literal["never", "asked", "default", "always"]
 Switch = Literal["", "thinking", "enable_thinking"]
@@ -38,7 +37,7 @@ CallIds = Literal["standard", "nine"]
 
 
 class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Capabilities and dialect of an upstream's model."""
+    """The capabilities and the dialect of an upstream's model."""
 
     reasons: Reasons = "default"
     """whether the model reasons: `never`, `asked` (only if requested), `default` (unless turned off) or `always`"""
@@ -178,5 +177,5 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Messages: API version to request"""
 
 
-AS_IT_CAME = Profile(max_tokens_field="", reasoning_field="")
-"""takes everything, under the names that a request came with: for requests that stay in their protocol"""
+UNCHANGED = Profile(max_tokens_field="", reasoning_field="")
+"""a profile that accepts everything under the client's field names, for requests that stay in their protocol"""

@@ -26,8 +26,8 @@ from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import SEAL_PREFIX, Json, Ledger, Loss, Protocol
-from trilogue.profiles import AS_IT_CAME, Profile
+from trilogue.model import SEAL_STEM, Json, Ledger, Loss, Protocol
+from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.messages.encode_request import extra_headers
 from trilogue.protocols.messages.hosted import OWN_CALL
@@ -70,7 +70,7 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
 
 PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
 
-_OURS = (f'"{SEAL_PREFIX}'.encode(), OWN_CALL.encode())
+_OURS = (f'"{SEAL_STEM}'.encode(), OWN_CALL.encode())
 """signs of what upstreams of other protocols have left in a history"""
 
 
@@ -123,7 +123,7 @@ def _tools_beside_reasoning(place: Place, protocol: Protocol) -> Profile | None:
     profile = place.provider.profile(place.model, protocol)
     if profile.tools_with_reasoning:
         return None
-    return replace(AS_IT_CAME, reasons=profile.reasons, efforts=profile.efforts, tools_with_reasoning=False)
+    return replace(UNCHANGED, reasons=profile.reasons, efforts=profile.efforts, tools_with_reasoning=False)
 
 
 def _fits(call: Call, place: Place, profile: Profile) -> bool:
@@ -205,7 +205,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     fit = provider.own_profile(model, call.client) or fit
     repair = services.config.repair_history and _has_tools(body)
     if fit is not None or repair:
-        body, changed = _fitted(call, body, _target(place, call.client, fit or AS_IT_CAME), repair)
+        body, changed = _fitted(call, body, _target(place, call.client, fit or UNCHANGED), repair)
         losses = losses + changed
     if place.remedies and fit is not None:
         body, changed = _adjusted(call, body, place.remedies)
@@ -262,7 +262,7 @@ def own_body(
         return body, []
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger, sealer, words=words)
+    cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=words)
     if strict:
         ledger.refuse_if_any()
     return body if cleaned is wire else dump(cleaned), ledger.losses

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from trilogue.jsontext.text import DECODE_ERRORS, LARGE_BYTES, dump, is_crowded
+from trilogue.jsontext.text import DECODE_ERRORS, LARGE_BYTES, dump, has_too_many_fields
 from trilogue.model import Json, Protocol
 
 MAX_KEYS = 10_000
@@ -215,7 +215,7 @@ def _is_per_request(block: Json) -> bool:
 def _value(raw: Raw) -> Any:
     """What it says; nothing if that is more than in any request, which would take too long."""
     size = len(memoryview(raw))
-    return _decode(raw) if size and (size <= LARGE_BYTES or not is_crowded(bytes(raw))) else None
+    return _decode(raw) if size and (size <= LARGE_BYTES or not has_too_many_fields(bytes(raw))) else None
 
 
 def _begins(raw: Raw, sign: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: `POST /v1/chat/completions`."""
+"""The codec of OpenAI Chat Completions: `POST /v1/chat/completions`."""
 
 from trilogue.model import HostedKind
 from trilogue.protocols.chat.decode_request import decode_request

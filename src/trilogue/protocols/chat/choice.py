@@ -1,4 +1,4 @@
-"""`tool_choice`, and the deprecated `function_call` ↔ `ToolChoice`."""
+"""`tool_choice`, and the deprecated `function_call`, in both directions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fields.reader import Fields
 
-# Mistral says "any" where OpenAI says "required".
+# Mistral has "any" where OpenAI has "required".
 _MODES = {
     "auto": ChoiceMode.AUTO,
     "none": ChoiceMode.NONE,
@@ -31,7 +31,7 @@ CHOICE_FIELDS = ("tool_choice", "function_call")
 
 
 def decode_choice(fields: Fields, _: object) -> ToolChoice | None:
-    """`tool_choice`, or the deprecated `function_call`."""
+    """Return the tool choice from `tool_choice` or the deprecated `function_call`; None if there is none."""
     for name, kind in (("tool_choice", "function"), ("function_call", "")):
         value = fields.any(name)
         if isinstance(value, str):
@@ -83,7 +83,10 @@ def _reference(value: Json, path: str) -> ToolRef:
 
 
 def encode_choice(choice: ToolChoice, offered: bool, out: EncodingContext) -> dict[str, Json]:
-    """`tool_choice`; other servers than OpenAI's take none without tools. `offered`: there are some."""
+    """Return `tool_choice` as a field of the body; empty if it has no form here.
+
+    `offered`: whether the request has tools. OpenAI and compatible servers refuse a choice without any.
+    """
     if not offered and not out.native:
         if choice.mode not in (ChoiceMode.AUTO, ChoiceMode.NONE):
             out.ledger.add("tool_choice.dropped", choice.path)

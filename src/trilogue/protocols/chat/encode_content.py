@@ -1,7 +1,7 @@
-"""Blocks → content parts of messages, in requests.
+"""Content parts of request messages, written from blocks.
 
-Blocks of this protocol go back as they were. What has no form is declared or refused. Which message a part belongs to
-is `conversation.py`.
+Blocks of this protocol are written back unchanged. Blocks without a form are declared or refused. `conversation.py`
+decides which message a part belongs to.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from trilogue.protocols.openai.cache import write_breakpoint
 
 
 def encode_content(blocks: Sequence[Block], plain: bool, out: EncodingContext) -> str | list[Json]:
-    """The `content` of a message: a string where that says the same, else an array of parts."""
+    """Return the `content` of a message: a string if that is equivalent, else an array of parts."""
     if len(blocks) == 1 and (plain or not out.native):
         only = blocks[0]
         if type(only) is Text and only.text and not (only.cache or only.citations):
@@ -45,14 +45,14 @@ def encode_content(blocks: Sequence[Block], plain: bool, out: EncodingContext) -
     texts = [part["text"] for part in parts if part.keys() == PLAIN_TEXT]
     if len(texts) < len(parts) or (len(texts) > 1 and out.profile.openai_fields):
         return parts
-    # Many compatible servers take no arrays here. A blank line between prompts says nearly the same.
+    # Many compatible servers accept no arrays here. A blank line between texts is nearly equivalent.
     if len(texts) > 1 and not out.native:
         out.ledger.add("text.blocks_joined", blocks[0].path)
     return "\n\n".join(texts)
 
 
 def encode_block(block: Block, out: EncodingContext) -> list[dict[str, Json]]:
-    """The content parts for one block; none if it has no form here, which is then declared."""
+    """Return the content parts of one block; none, and a declared loss, if it has no form here."""
     writer = _WRITERS.get(type(block))
     if writer is None:
         out.ledger.add("native.dropped", block.path, type(block).__name__)
@@ -64,7 +64,7 @@ def _write_text(block: Text, out: EncodingContext) -> list[dict[str, Json]]:
     if block.citations:
         out.ledger.add("citation.dropped", block.path)
     if not block.text and not out.native:
-        lose_mark(block, out)
+        declare_mark(block, out)
         return []
     return [mark_part({"type": "text", "text": block.text}, block, out)]
 
@@ -106,7 +106,7 @@ def _write_document(block: Document, out: EncodingContext) -> list[dict[str, Jso
 
 
 def _document_text(block: Document, out: EncodingContext) -> list[dict[str, Json]]:
-    """A document of text, or of parts: said in words, its pictures kept as pictures."""
+    """Return the parts of a document that is text or blocks: text as text, images as images."""
     out.ledger.add("document.as_text", block.path)
     head = document_head(block)
     parts: list[dict[str, Json]] = [{"type": "text", "text": head}] if head else []
@@ -124,7 +124,10 @@ def _write_search_result(block: SearchResult, out: EncodingContext) -> list[dict
 
 
 def _write_reasoning(block: Reasoning, out: EncodingContext) -> list[dict[str, Json]]:
-    """Only a part of its own protocol is a part here; everything else goes beside the content."""
+    """Return the part of reasoning that was a content part of this protocol.
+
+    All other reasoning has its own field next to the content.
+    """
     part = (block.extras or {}).get(REASONING_PART)
     if out.native and part is not None:
         return [part]
@@ -135,7 +138,7 @@ def _write_reasoning(block: Reasoning, out: EncodingContext) -> list[dict[str, J
 def _write_native(block: Native, out: EncodingContext) -> list[dict[str, Json]]:
     if out.native:
         return [block.data]
-    # Only the results of tools still hold blocks of other protocols.
+    # At this point only tool results can still contain blocks of other protocols.
     out.ledger.add("tool_result.part", block.path, block.type)
     return [{"type": "text", "text": native_part(block)}]
 
@@ -177,18 +180,18 @@ def mark_part(part: dict[str, Json], block: Block, out: EncodingContext) -> dict
     extras = (block.extras if out.native else None) or {}
     if block.cache is not None:
         if out.native and "cache_control" in extras:
-            # The mark was read from this field, which compatible servers took over from Messages.
+            # The mark was read from this field, which compatible servers adopted from Messages.
             pass
         elif out.native or out.profile.cache_marks:
             part[BREAKPOINT] = write_breakpoint(block.cache, block.path, out.ledger)
         else:
-            lose_mark(block, out)
+            declare_mark(block, out)
     if extras:
         restore_extras(part, extras)
     return part
 
 
-def lose_mark(block: Block, out: EncodingContext) -> None:
-    """The block of a mark is not written, or the server takes no marks."""
+def declare_mark(block: Block, out: EncodingContext) -> None:
+    """Declare the cache mark of a block that is not written, or that goes to a server without marks."""
     if block.cache is not None:
         out.ledger.add("cache.mark", block.path)

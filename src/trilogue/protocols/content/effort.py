@@ -1,4 +1,4 @@
-"""Levels of effort: the nearest that a model takes, and what budgets of thinking tokens mean."""
+"""Levels of effort: the nearest one that a model accepts, and how they relate to budgets of thinking tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _LIMITS = (
     (28_672, Effort.HIGH),
     (49_152, Effort.XHIGH),
 )
-"""largest budget of each effort: the middle between the budgets that `BUDGETS` gives for it and the next"""
+"""the largest budget of each effort: halfway between its budget in `BUDGETS` and the next one, so that an effort
+survives the way to a budget and back"""
+# Fixed numbers, independent of max_tokens: other gateways use shares of the limit, which cannot be converted back.
 BUDGETS = {
     Effort.MINIMAL: 1_024,
     Effort.LOW: 2_048,
@@ -21,31 +23,33 @@ BUDGETS = {
     Effort.HIGH: 24_576,
     Effort.XHIGH: 32_768,
 }
-"""tokens to think with, by effort; the most effort takes all there is"""
+"""the thinking tokens of each effort; `max` uses the whole output limit"""
 
 
 def effort_of_budget(budget: int, path: str, ledger: Ledger) -> Effort:
-    """The effort that comes nearest to a token budget."""
+    """Return the effort that is nearest to a token budget, and declare the loss."""
     ledger.add("thinking.budget", path, str(budget))
     return next((effort for most, effort in _LIMITS if budget <= most), Effort.MAX)
 
 
-def lose_beside_effort(thinking: Thinking, path: str, ledger: Ledger) -> None:
-    """An effort counts; what a request says beside it about thinking has no place of its own."""
+def declare_settings_overridden_by_effort(thinking: Thinking, path: str, ledger: Ledger) -> None:
+    """Declare the settings for thinking that have no place next to an effort, which takes precedence."""
     if thinking.mode in (ThinkingMode.DISABLED, ThinkingMode.BETWEEN_TOOLS):
         ledger.add("thinking.mode", path, thinking.mode.value)
     elif thinking.budget is not None:
         ledger.add("thinking.budget", path, str(thinking.budget))
 
 
-def nearest_effort(wanted: Effort, taken: tuple[Effort, ...], path: str, ledger: Ledger) -> Effort | None:
-    """Return the nearest level that the model takes, the lower of two equally near ones; None if it takes none.
+def nearest_effort(wanted: Effort, accepted: tuple[Effort, ...], path: str, ledger: Ledger) -> Effort | None:
+    """Return the nearest level that the model accepts, the lower of two; None if it accepts none.
 
-    Whoever wants some thinking never gets `none` that way, and the other way round.
+    A request for some thinking never becomes `none`. A request for none becomes the lowest level if `none` is not
+    accepted.
     """
-    if wanted in taken:
+    if wanted in accepted:
         return wanted
-    thinking = tuple(level for level in taken if level is not Effort.NONE)
+    # `none` is not a neighbour of `low`: it would switch off the thinking that the client asked for.
+    thinking = tuple(level for level in accepted if level is not Effort.NONE)
     if not thinking:
         if wanted is not Effort.NONE:
             ledger.add("param.dropped", path)

@@ -1,8 +1,7 @@
-"""What a protocol has no form for, said in words.
+"""Small parts of content that all protocols share.
 
-Where the user is, for searches: the same four fields in every protocol.
-
-Data in links: `data:` URLs ↔ `Source`.
+Three groups: the location of the user for searches (the same four fields everywhere), `data:` URLs and media types, and
+texts that replace content which a protocol has no form for.
 """
 
 from __future__ import annotations
@@ -14,30 +13,32 @@ _LOCATION_FIELDS = UserLocation.__struct_fields__
 
 
 def read_location(fields: Fields) -> UserLocation | None:
-    """The place, if any of it is known."""
+    """Return the location of the user, or None if nothing about it is known."""
     known = {name: fields.text(name) for name in _LOCATION_FIELDS}
     return UserLocation(**known) if any(known.values()) else None
 
 
 def write_location(location: UserLocation) -> dict[str, Json]:
-    """What is known of the place."""
+    """Return the known fields of a location as a wire object."""
     return {name: value for name in _LOCATION_FIELDS if (value := getattr(location, name)) is not None}
 
 
 PDF = "application/pdf"
-_SIGNS = {
+_MAGIC = {
+    # The base64 of "%PDF-" and of the signatures of the four image formats.
     "JVBERi": PDF,
     "iVBORw0KGgo": "image/png",
     "/9j/": "image/jpeg",
     "R0lGOD": "image/gif",
     "UklGR": "image/webp",
 }
-"""how base64 data begins, by what it is"""
+"""the first characters of base64 data of each media type"""
+# Common wrong names; Anthropic accepts only the four official ones.
 _SPELLINGS = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 
 
 def data_source(url: str) -> Source | None:
-    """The content of a base64 data: URL; None for every other URL."""
+    """Return the content of a base64 data: URL; None for every other URL."""
     if not url.startswith("data:"):
         return None
     head, found, data = url.partition(";base64,")
@@ -45,51 +46,56 @@ def data_source(url: str) -> Source | None:
 
 
 def data_url(source: Source, default: str) -> str:
-    """A data: URL of a source that is data."""
+    """Return a data: URL for a source that is data."""
     return f"data:{source.media_type or default};base64,{source.value}"
 
 
 def sniffed_type(data: str) -> str | None:
-    """The media type of base64 data that came without one, as far as it shows."""
-    return next((kind for sign, kind in _SIGNS.items() if data.startswith(sign)), None)
+    """Return the media type of base64 data by its first characters; None if it is unknown."""
+    return next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
 
 
 def image_type(source: Source) -> str | None:
-    """What an image that is data really is: many clients name it loosely or wrongly, and some servers look."""
+    """Return the real media type of an image that is data.
+
+    Many clients name it loosely or wrongly, and some servers compare it with the data.
+    """
+    # Ignore parameters, such as `;name=x.png`.
     named = (source.media_type or "").partition(";")[0].strip().lower()
     sniffed = sniffed_type(source.value)
     return sniffed if sniffed and sniffed != PDF else _SPELLINGS.get(named, named) or None
 
 
+# Only Messages has an error flag on results. The text is the same at every hop, so that it is added only once.
 TOOL_ERROR = "[tool error]"
 
 TOOL_REFERENCE = "tool_reference"
-"""a part of a Messages tool result: this tool has been found and can be called now"""
+"""a part of a Messages tool result: a tool that was found and can be called now"""
 TOOL_NAME = "tool_name"
 
 _NAMES = (TOOL_NAME, "name", "title", "filename", "url", "text")
-"""fields that say what a part is about; the first one counts"""
+"""fields that name a part; the first one that is present is used"""
 
 
 def native_part(block: Native) -> str:
-    """Describe a part of a tool result that the target has no form for: its type, and what it names."""
-    said = next((text for name in _NAMES if isinstance(text := block.data.get(name), str) and text), None)
-    return f"[{block.type}]" if said is None else f"[{block.type}: {said}]"
+    """Return a text for a part of a tool result that the target has no form for: its type and its name."""
+    name_of_part = next((text for field in _NAMES if isinstance(text := block.data.get(field), str) and text), None)
+    return f"[{block.type}]" if name_of_part is None else f"[{block.type}: {name_of_part}]"
 
 
 def tool_error(text: str) -> str:
-    """The result of a tool that failed; one that says so already stays as it is."""
+    """Return the text of a failed tool's result with an error mark, unless it has one already."""
     if text.startswith(TOOL_ERROR):
         return text
     return f"{TOOL_ERROR} {text}" if text else TOOL_ERROR
 
 
 def document_head(block: Document) -> str:
-    """What stands before the text of a document."""
+    """Return the title and context of a document, to be put before its text."""
     return "\n".join(line for line in (block.title, block.context) if line)
 
 
 def search_result_text(block: SearchResult) -> str:
-    """A search hit: title, source, text."""
+    """Return a search result as text: title, source and content."""
     body = "\n".join(part.text for part in block.parts)
     return f"{block.title}\n{block.source}\n\n{body}"

@@ -1,24 +1,26 @@
-"""About how many tokens something has, without a tokeniser: for counts and usage that an upstream does not give."""
+"""Token estimates without a tokeniser, for counts and usage that an upstream does not return."""
 
 from __future__ import annotations
 
 from trilogue.model import Json
 
 BYTES_PER_TOKEN = 4
-"""English prose and JSON come to about four bytes a token with every current tokeniser."""
+"""English prose and JSON have about four bytes per token with every current tokeniser."""
 TOKENS_PER_MEDIUM = 1600
-"""An image costs about as much, whatever its size; a page of a document somewhat more."""
+"""About the cost of an image, whatever its size; a page of a document costs somewhat more."""
 _MEDIUM_BYTES = 2000
-"""A string as long as this without a space is no prose but a picture or a file."""
+"""A string of this length without a space is not prose but an image or a file."""
 
 
 def estimate(body: Json) -> int:
-    """About how many tokens a request has, by the bytes of its names and values."""
+    """Return about how many tokens a request has, by the bytes of its names and values."""
     weight = 0
+    # Iterative: the nesting of a request is up to the client.
     stack = [body]
     while stack:
         value = stack.pop()
         if isinstance(value, dict):
+            # Quotes, a colon and a comma for each field.
             weight += sum(map(len, value)) + 4 * len(value)
             stack.extend(value.values())
         elif isinstance(value, list):
@@ -29,7 +31,7 @@ def estimate(body: Json) -> int:
 
 
 def _weight(value: Json) -> int:
-    """Pictures and files count by the piece."""
+    """Return the weight of a value in bytes. Images and files have a fixed weight each."""
     if not isinstance(value, str):
         return BYTES_PER_TOKEN
     if len(value) >= _MEDIUM_BYTES and " " not in value:
@@ -38,5 +40,5 @@ def _weight(value: Json) -> int:
 
 
 def estimate_text(length: int) -> int:
-    """About how many tokens a text of this many characters has; an empty answer has one, too."""
+    """Return about how many tokens a text of this length has; at least one, also for an empty response."""
     return max(1, -(-length // BYTES_PER_TOKEN))

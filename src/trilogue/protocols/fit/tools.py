@@ -1,8 +1,7 @@
-"""Tools as the model takes them: their schemas, how many are strict, and whether they may be called in parallel.
+"""Fit tools to the model: their schemas, the number of strict ones, and parallel calls.
 
-JSON schemas of tools and outputs, changed as little as a provider's subset demands.
-
-Recursive: a body that is nested too deeply to be walked was refused when it was parsed, or is blamed on the client.
+The schemas of tools and outputs are changed as little as the subset of a provider demands. The functions are recursive:
+a body that is nested too deeply is refused when it is parsed.
 """
 
 from __future__ import annotations
@@ -35,15 +34,69 @@ _LIMITS = frozenset(
         "maxProperties",
     }
 )
-"""what Anthropic's subset cannot say"""
+"""keywords that Anthropic's subset of JSON Schema does not have"""
 _MAX_STEPS = 8
-"""from one reference to the next"""
+"""how many references or nested alternatives are followed; a chain may be a circle"""
 _COMBINED = ("anyOf", "oneOf", "allOf")
 _NOT_AT_THE_TOP = frozenset({*_COMBINED, "enum", "not", "$ref", "const", "if", "then", "else"})
 
 
+def fit_tools(request: Request, out: EncodingContext) -> Request:
+    """Return the request with tools and tool settings that the model accepts."""
+    # The o-series of OpenAI refuses parallel_tool_calls in Chat, whatever its value.
+    if request.parallel_tools is not None and not out.profile.parallel_tools:
+        if not request.parallel_tools:
+            out.ledger.add("param.dropped", request.where("parallel_tools"))
+        request = replace(request, parallel_tools=None)
+    tools = tuple([_with_plain_schema(tool, out) for tool in request.tools])
+    tools = _with_few_strict(tools, out)
+    return request if all(map(_same, tools, request.tools)) else replace(request, tools=tools)
+
+
+def _same(one: Tool, other: Tool) -> bool:
+    return one is other
+
+
+def _with_plain_schema(tool: Tool, out: EncodingContext) -> Tool:
+    """Return a tool whose schema is a plain object, if the model demands that."""
+    if type(tool) is not FunctionTool or tool.parameters is None or not out.profile.plain_tool_schemas:
+        return tool
+    if is_plain_object(tool.parameters):
+        return tool
+    out.ledger.add("schema.transformed", tool.path, tool.name)
+    return replace(tool, parameters=plain_object(tool.parameters))
+
+
+def _with_few_strict(tools: tuple[Tool, ...], out: EncodingContext) -> tuple[Tool, ...]:
+    """Return the tools with at most as many strict ones as the model accepts, and none that cannot be strict."""
+    profile, fitted, count = out.profile, list(tools), 0
+    for place, tool in enumerate(tools):
+        if type(tool) is not FunctionTool or not tool.strict:
+            continue
+        # Anthropic refuses more than 20 strict tools.
+        full = profile.max_strict_tools is not None and count >= profile.max_strict_tools
+        if full or not _can_be_strict(tool, profile):
+            out.ledger.add("tool.strict_downgraded", tool.path, tool.name)
+            fitted[place] = replace(tool, strict=False)
+        else:
+            count += 1
+    return tuple(fitted)
+
+
+def _can_be_strict(tool: FunctionTool, profile: Profile) -> bool:
+    """Return whether strict mode accepts the unchanged schema of a tool.
+
+    The schema is never changed for it: only its author may change which arguments it allows.
+    """
+    if not profile.strict_tools:
+        return False
+    if profile.strict_schemas and not fits_strict(tool.parameters):
+        return False
+    return not profile.closed_schemas or fits_closed(tool.parameters)
+
+
 def fits_closed(schema: Json) -> bool:
-    """Tell whether a schema has no limits, and no object with properties that it does not name."""
+    """Return whether a schema has no limits, and every object in it allows only its named properties."""
     return all(
         _LIMITS.isdisjoint(node) and (node.get("additionalProperties") is False or not is_object(node))
         for node in nodes(schema)
@@ -51,7 +104,7 @@ def fits_closed(schema: Json) -> bool:
 
 
 def strict_form(schema: Json) -> Json | None:
-    """Return a schema as OpenAI's strict mode takes it; None if that would change which values it allows.
+    """Return a schema as OpenAI's strict mode accepts it; None if that would change which values it allows.
 
     An object that requires all its properties may be closed: strict mode would close it anyway.
     """
@@ -68,23 +121,23 @@ def _closed_if_complete(node: dict[str, Json]) -> dict[str, Json]:
 
 
 def close_objects(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a schema whose objects take no other properties, with limits told in descriptions instead."""
+    """Return a schema whose objects allow no other properties, with limits moved to descriptions."""
     return schema if fits_closed(schema) else _each(schema, _closed)
 
 
 def _closed(node: dict[str, Json]) -> dict[str, Json]:
     limits = {name: node[name] for name in node if name in _LIMITS}
-    kept = {name: value for name, value in node.items() if name not in _LIMITS}
+    rest = {name: value for name, value in node.items() if name not in _LIMITS}
     if limits:
-        told = ", ".join(f"{name}: {value}" for name, value in limits.items())
-        kept["description"] = f"{kept['description']} ({told})" if kept.get("description") else f"({told})"
-    if is_object(kept):
-        kept["additionalProperties"] = False
-    return kept
+        text = ", ".join(f"{name}: {value}" for name, value in limits.items())
+        rest["description"] = f"{rest['description']} ({text})" if rest.get("description") else f"({text})"
+    if is_object(rest):
+        rest["additionalProperties"] = False
+    return rest
 
 
 def _each(node: Json, change: Callable[[dict[str, Json]], dict[str, Json]]) -> Json:
-    """Return a schema in which every node has been changed."""
+    """Return a schema in which every subschema has been changed."""
     if not isinstance(node, dict):
         return node
     changed = change(node)
@@ -101,22 +154,24 @@ def _each(node: Json, change: Callable[[dict[str, Json]], dict[str, Json]]) -> J
 
 
 def is_plain_object(schema: dict[str, Json]) -> bool:
-    """Tell whether a tool's schema is an object, and says so without alternatives at its top."""
+    """Return whether a tool's schema is an object without alternatives at its top level."""
     return _NOT_AT_THE_TOP.isdisjoint(schema) and schema.get("type", "object") == "object"
 
 
 def plain_object(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool's schema as one object: alternatives at its top become optional properties of it."""
+    """Return a tool's schema as one object: alternatives at the top level become optional properties."""
     merged = _merged(schema, schema, _MAX_STEPS)
-    kept = {name: value for name, value in merged.items() if name not in _NOT_AT_THE_TOP}
-    result: dict[str, Json] = {**kept, "type": "object", "properties": _dict(merged.get("properties"))}
+    rest = {name: value for name, value in merged.items() if name not in _NOT_AT_THE_TOP}
+    result: dict[str, Json] = {**rest, "type": "object", "properties": _dict(merged.get("properties"))}
     required = [name for name in _names(merged.get("required")) if name in result["properties"]]
+    # OpenAI and Anthropic refuse anyOf, oneOf and allOf at the top level, so only what all alternatives require is
+    # left.
     result.pop("required", None)
     return {**result, **({"required": required} if required else {}), **_defs(schema)}
 
 
 def _merged(node: dict[str, Json], whole: dict[str, Json], steps: int) -> dict[str, Json]:
-    """Return an object with the properties of all that it may be. `steps`: how deep to look."""
+    """Return an object with the properties of all its alternatives. `steps`: how many levels to descend."""
     top = _resolved(node, whole)
     properties, required = _dict(top.get("properties")), _names(top.get("required"))
     for name in _COMBINED:
@@ -124,15 +179,16 @@ def _merged(node: dict[str, Json], whole: dict[str, Json], steps: int) -> dict[s
         for branch in branches:
             for key, value in _dict(branch.get("properties")).items():
                 properties[key] = _joined(properties[key], value) if key in properties else value
-        demanded = [set(_names(branch.get("required"))) for branch in branches]
-        if demanded:
-            common = set.union(*demanded) if name == "allOf" else set.intersection(*demanded)
+        required_by_branch = [set(_names(branch.get("required"))) for branch in branches]
+        if required_by_branch:
+            # A value fits all branches of allOf, but only one of anyOf and oneOf.
+            common = set.union(*required_by_branch) if name == "allOf" else set.intersection(*required_by_branch)
             required += [key for key in properties if key in common and key not in required]
     return {**top, "properties": properties, "required": required}
 
 
 def _joined(one: Json, other: Json) -> Json:
-    """Return a schema for what either of two allows: of two constants a choice, so that neither is lost."""
+    """Return a schema that allows what either of two allows. Two constants become an enum, so that neither is lost."""
     if one == other:
         return one
     values = [value for schema in (one, other) for value in _values(schema)]
@@ -156,7 +212,7 @@ def _defs(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def _resolved(node: dict[str, Json], whole: dict[str, Json]) -> dict[str, Json]:
-    """Return what the reference of a node points to inside the schema; one that leads in a circle ends somewhere."""
+    """Return the subschema that a reference points to. A circular reference ends after `_MAX_STEPS`."""
     top = node
     for _ in range(_MAX_STEPS):
         reference = top.get("$ref")
@@ -179,51 +235,3 @@ def _list(value: Json) -> list[Json]:
 
 def _names(value: Json) -> list[str]:
     return [name for name in _list(value) if isinstance(name, str)]
-
-
-def fit_tools(request: Request, out: EncodingContext) -> Request:
-    """Return the request with tools and tool settings that the model takes."""
-    if request.parallel_tools is not None and not out.profile.parallel_tools:
-        if not request.parallel_tools:
-            out.ledger.add("param.dropped", request.where("parallel_tools"))
-        request = replace(request, parallel_tools=None)
-    tools = tuple([_plain(tool, out) for tool in request.tools])
-    tools = _strict(tools, out)
-    return request if all(map(_same, tools, request.tools)) else replace(request, tools=tools)
-
-
-def _same(one: Tool, other: Tool) -> bool:
-    return one is other
-
-
-def _plain(tool: Tool, out: EncodingContext) -> Tool:
-    if type(tool) is not FunctionTool or tool.parameters is None or not out.profile.plain_tool_schemas:
-        return tool
-    if is_plain_object(tool.parameters):
-        return tool
-    out.ledger.add("schema.transformed", tool.path, tool.name)
-    return replace(tool, parameters=plain_object(tool.parameters))
-
-
-def _strict(tools: tuple[Tool, ...], out: EncodingContext) -> tuple[Tool, ...]:
-    """Return the tools with no more strict ones than the model takes, the first ones, and only such as can be."""
-    profile, fitted, count = out.profile, list(tools), 0
-    for place, tool in enumerate(tools):
-        if type(tool) is not FunctionTool or not tool.strict:
-            continue
-        full = profile.max_strict_tools is not None and count >= profile.max_strict_tools
-        if full or not _can_be_strict(tool, profile):
-            out.ledger.add("tool.strict_downgraded", tool.path, tool.name)
-            fitted[place] = replace(tool, strict=False)
-        else:
-            count += 1
-    return tuple(fitted)
-
-
-def _can_be_strict(tool: FunctionTool, profile: Profile) -> bool:
-    """Tell whether strict mode takes a tool's schema as it is: nobody but its author may change what it allows."""
-    if not profile.strict_tools:
-        return False
-    if profile.strict_schemas and not fits_strict(tool.parameters):
-        return False
-    return not profile.closed_schemas or fits_closed(tool.parameters)

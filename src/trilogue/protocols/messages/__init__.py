@@ -1,4 +1,4 @@
-"""Anthropic Messages: `POST /v1/messages`."""
+"""The codec of Anthropic Messages: `POST /v1/messages`."""
 
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.messages.conversation import HISTORY

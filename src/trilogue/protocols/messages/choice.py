@@ -1,4 +1,4 @@
-"""`tool_choice` ↔ `ToolChoice`. Here it also says whether tools may be called in parallel."""
+"""`tool_choice` in both directions. In this protocol it also says whether tools may be called in parallel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHOICE_NAMES = {mode: name for name, mode in _CHOICES.items()}
 
 
 def decode_choice(fields: Fields, tools: tuple[Tool, ...]) -> tuple[ToolChoice | None, bool | None]:
-    """`tool_choice`: the choice, and whether tools may be called in parallel."""
+    """Return the tool choice, and whether tools may be called in parallel; None for what is not set."""
     native = fields.mapping("tool_choice")
     if native is None:
         return None, None
@@ -45,14 +45,15 @@ def decode_choice(fields: Fields, tools: tuple[Tool, ...]) -> tuple[ToolChoice |
 
 
 def _is_hosted(tool: HostedTool, name: str) -> bool:
-    """A tool that the client runs is chosen by name like a function."""
+    """Return whether a name means a hosted tool. A tool that the client runs is chosen like a function."""
     return tool.name == name and not tool.runs_on_client
 
 
 def encode_choice(request: Request, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
-    """`tool_choice`; it may only be sent together with tools."""
+    """Return `tool_choice`; None if there is none to send."""
     choice, native = request.tool_choice, out.native
     wire = _choice(choice, tools, out) if choice is not None else None
+    # Anthropic refuses a tool choice without tools.
     if not tools and not native:
         if choice is not None and is_forced(choice):
             out.ledger.add("tool_choice.dropped", choice.path or "tool_choice")

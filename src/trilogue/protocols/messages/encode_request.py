@@ -1,8 +1,6 @@
-"""A `Request` in, a request body out.
+"""The encoder for Messages requests to one upstream.
 
-A request that came from this protocol is written back as it was. Turns of other protocols are gathered into what the
-API takes: prompts in front, then user and assistant in turn, all results of an assistant's calls first in the next
-user message.
+A Messages request is written back unchanged. Turns of other protocols are regrouped by `conversation.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from trilogue.protocols.messages.wire import (
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
-    """The body for the upstream."""
+    """Return the body for the upstream."""
     out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     if not out.native:
         request = fit_request(request, out, PROTOCOL)
@@ -55,6 +53,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
 
 
 def _limit(request: Request, out: EncodingContext) -> Wire:
+    """Return the output limit, which Messages requires; the default of the model if the client set none."""
     limit = request.sampling.max_tokens
     if limit is not None:
         return {"max_tokens": limit}
@@ -66,8 +65,10 @@ def _limit(request: Request, out: EncodingContext) -> Wire:
 
 
 def _settings(request: Request, body: Wire, out: EncodingContext) -> Wire:
-    """Everything that is neither turns nor tools."""
-    wire = _how(request, body, out) if request.thinking is not None or request.format is not None else {}
+    """Return the fields that are neither turns nor tools."""
+    wire = (
+        _thinking_and_format(request, body, out) if request.thinking is not None or request.format is not None else {}
+    )
     if request.sampling is not NO_SAMPLING:
         wire |= controls.encode_sampling(request, out)
     if request.tier is not None:
@@ -77,12 +78,12 @@ def _settings(request: Request, body: Wire, out: EncodingContext) -> Wire:
     return wire
 
 
-def _how(request: Request, body: Wire, out: EncodingContext) -> Wire:
-    """How much to think, and the form of the answer."""
+def _thinking_and_format(request: Request, body: Wire, out: EncodingContext) -> Wire:
+    """Return the fields for thinking and for the output format."""
     wire: Wire = {}
     thinking, config = encode_thinking(request.thinking, request, out)
     if thinking is not None and not out.native:
-        thinking = _possible(thinking, request, body["messages"], out)
+        thinking = _unless_replay_missing(thinking, request, body["messages"], out)
     if thinking is not None:
         wire["thinking"] = thinking
     output, instruction = controls.encode_format(request, out)
@@ -95,8 +96,8 @@ def _how(request: Request, body: Wire, out: EncodingContext) -> Wire:
     return wire
 
 
-def _possible(thinking: Wire, request: Request, messages: list[Json], out: EncodingContext) -> Wire | None:
-    """Thinking, unless the history rules it out."""
+def _unless_replay_missing(thinking: Wire, request: Request, messages: list[Json], out: EncodingContext) -> Wire | None:
+    """Return the settings for thinking, or None if the history rules it out."""
     if thinking["type"] == "enabled" and _replay_missing(messages):
         out.ledger.add("thinking.replay_missing", request.where("thinking"))
         return None
@@ -104,9 +105,12 @@ def _possible(thinking: Wire, request: Request, messages: list[Json], out: Encod
 
 
 def _replay_missing(messages: list[Json]) -> bool:
-    """With a thinking budget, the last assistant turn must begin with its thinking if it called tools."""
-    spoken = [message["content"] for message in messages if message["role"] == "assistant"]
-    last: list[Json] = spoken[-1] if spoken else []
+    """Return whether the last assistant turn called tools and lacks its thinking.
+
+    With a thinking budget, Anthropic requires such a turn to begin with its thinking.
+    """
+    assistant_turns = [message["content"] for message in messages if message["role"] == "assistant"]
+    last: list[Json] = assistant_turns[-1] if assistant_turns else []
     called = any(block["type"] == "tool_use" for block in last)
     return called and last[0]["type"] not in ("thinking", "redacted_thinking")
 
@@ -115,7 +119,7 @@ _WITH_BETAS = frozenset({*FIELD_BETAS, "tools", "output_config", "speed"})
 
 
 def extra_headers(body: dict[str, Json]) -> dict[str, str]:
-    """The headers that this body needs beside the usual ones: the betas of the fields and tools in it."""
+    """Return the additional headers that this body needs: the betas of its fields and tools."""
     if _WITH_BETAS.isdisjoint(body):
         return {}
     betas = [beta for field, beta in FIELD_BETAS.items() if body.get(field)]

@@ -1,6 +1,6 @@
-"""`Tool` → tool definitions. Tool choice is `choice.py`.
+"""Tool definitions of a request, written from `Tool` structs. Tool choice is in `choice.py`.
 
-Whether a target model has a tool is not known here.
+Whether a model has a hosted tool is not known here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trilogue.protocols.messages.wire import MCP_SERVER
 
 
 def encode_tools(request: Request, marks: Marks, out: EncodingContext) -> dict[str, Json]:
-    """The fields that offer tools: `tools`, `tool_choice`, `mcp_servers`."""
+    """Return the fields for tools: `tools`, `tool_choice`, `mcp_servers`."""
     body: dict[str, Json] = {}
     tools = _write_tools(request, marks, out)
     if tools:
@@ -33,7 +33,7 @@ def encode_tools(request: Request, marks: Marks, out: EncodingContext) -> dict[s
 def _write_tools(request: Request, marks: Marks, out: EncodingContext) -> list[Json]:
     offered = _offered(request, out)
     if out.native:
-        return [_write_back(tool, request, marks, out) for tool in offered if not _stands_elsewhere(tool)]
+        return [_write_back(tool, request, marks, out) for tool in offered if not _is_outside_tools(tool)]
     written: list[Json] = []
     for tool in offered:
         wire = _write(tool, request, out)
@@ -51,13 +51,13 @@ def _write_tools(request: Request, marks: Marks, out: EncodingContext) -> list[J
     return written
 
 
-def _stands_elsewhere(tool: Tool) -> bool:
-    """Whether a tool of this protocol was not read from `tools`: a later message brought it in, or `mcp_servers`."""
+def _is_outside_tools(tool: Tool) -> bool:
+    """Return whether a tool of this protocol was read from a later message or from `mcp_servers`, not from `tools`."""
     return tool.added_at is not None or (isinstance(tool, HostedTool) and tool.type == MCP_SERVER)
 
 
 def _write_back(tool: Tool, request: Request, marks: Marks, out: EncodingContext) -> Json:
-    """A tool of this protocol."""
+    """Return a tool of this protocol unchanged."""
     if isinstance(tool, HostedTool):
         return tool.native
     wire = _write(tool, request, out) or {}
@@ -66,7 +66,7 @@ def _write_back(tool: Tool, request: Request, marks: Marks, out: EncodingContext
 
 
 def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: EncodingContext) -> None:
-    """A tool can wait only where there is a search that finds it."""
+    """Mark a tool as deferred if there is a search that can find it; otherwise declare that it is offered now."""
     if tool.added_at is None and any(_is_server_search(other) for other in request.tools):
         wire["defer_loading"] = True
     else:
@@ -74,7 +74,7 @@ def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: Enc
 
 
 def _is_taken(name: Json, offered: Sequence[Tool], written: list[Json]) -> bool:
-    """Whether another tool has the name of a hosted one: one of the client's own, or one that was written before it."""
+    """Return whether another tool has the name of a hosted one: a tool of the client, or an earlier hosted one."""
     own = any(type(tool) is FunctionTool and tool.name == name for tool in offered)
     return own or any(name is not None and tool.get("name") == name for tool in written)
 
@@ -91,7 +91,7 @@ def _is_server_search(tool: Tool) -> bool:
 
 
 def _offered(request: Request, out: EncodingContext) -> Sequence[Tool]:
-    """All tools, or those that the choice is limited to."""
+    """Return all tools, or those that the choice is limited to."""
     choice = request.tool_choice
     if choice is None or choice.mode is not ChoiceMode.ALLOWED:
         return request.tools
@@ -99,7 +99,7 @@ def _offered(request: Request, out: EncodingContext) -> Sequence[Tool]:
     names = {ref.name for ref in choice.allowed if ref.hosted is None}
     kinds = {ref.hosted for ref in choice.allowed if ref.hosted is not None}
     if out.source is Protocol.CHAT:
-        # Its search is no tool that a choice could name.
+        # In Chat, web search is not a tool that a choice can name.
         kinds.add(HostedKind.WEB_SEARCH)
     return [
         tool
@@ -192,7 +192,7 @@ _HOSTED: dict[HostedKind, Callable[[HostedTool, Request, EncodingContext], dict[
     HostedKind.MCP: _write_mcp,
 }
 OFFERED = frozenset(_HOSTED)
-"""hosted tools of other protocols that can be offered here"""
+"""the hosted tools of other protocols that can be offered here"""
 
 _WRITERS: dict[type[Tool], Callable[[Any, Request, EncodingContext], dict[str, Json] | None]] = {
     FunctionTool: _write_function,
@@ -208,7 +208,7 @@ def _write(tool: Tool, request: Request, out: EncodingContext) -> dict[str, Json
 
 
 def _servers(request: Request, tools: list[Json]) -> list[Json]:
-    """The `mcp_servers` that the MCP tools of another protocol need."""
+    """Return the `mcp_servers` that the MCP tools of another protocol need."""
     labels = {tool["mcp_server_name"] for tool in tools if "type" in tool and tool["type"] == "mcp_toolset"}
     servers: list[Json] = []
     if not labels:

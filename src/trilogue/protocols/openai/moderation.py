@@ -1,5 +1,6 @@
-"""Results of moderation, of what was asked and of what was answered. Chat tells a list for each of the two, Responses
-a single result; both are the same objects.
+"""Moderation results of the input and the output of a response.
+
+Chat has a list of results for each of the two, Responses a single result. The results themselves are the same objects.
 """
 
 from __future__ import annotations
@@ -10,24 +11,25 @@ from trilogue.protocols.stream.reply import Reply
 _ONE, _LIST = "moderation_result", "moderation_results"
 
 
-def for_chat(said: Json, reply: Reply) -> Json:
-    """`moderation` of a Responses answer as Chat tells it; None if it has no such form."""
-    if reply.source is not Protocol.RESPONSES or not isinstance(said, dict):
-        return declare(said, reply.ledger)
-    return {name: _as_list(side) for name, side in said.items()}
+def for_chat(moderation: Json, reply: Reply) -> Json:
+    """Return the `moderation` of a Responses response in Chat's form; None, and a declared loss, if it has none."""
+    # Messages has no moderation results; those of the same protocol are extras and need no conversion.
+    if reply.source is not Protocol.RESPONSES or not isinstance(moderation, dict):
+        return declare(moderation, reply.ledger)
+    return {name: _as_list(side) for name, side in moderation.items()}
 
 
-def for_responses(said: Json, reply: Reply) -> Json:
-    """`moderation` of a Chat answer as Responses tells it; None if it has no such form."""
-    sides = {name: _as_one(side) for name, side in said.items()} if isinstance(said, dict) else {}
+def for_responses(moderation: Json, reply: Reply) -> Json:
+    """Return the `moderation` of a Chat response in Responses' form; None, and a declared loss, if it has none."""
+    sides = {name: _as_one(side) for name, side in moderation.items()} if isinstance(moderation, dict) else {}
     if reply.source is not Protocol.CHAT or not sides or None in sides.values():
-        return declare(said, reply.ledger)
+        return declare(moderation, reply.ledger)
     return sides
 
 
-def declare(said: Json, ledger: Ledger) -> None:
-    """It is lost."""
-    if said is not None:
+def declare(moderation: Json, ledger: Ledger) -> None:
+    """Declare the moderation results as lost, if there are any."""
+    if moderation is not None:
         ledger.add("resp.meta", "moderation")
 
 
@@ -38,7 +40,7 @@ def _as_list(side: Json) -> Json:
 
 
 def _as_one(side: Json) -> Json:
-    """None: there is no single result."""
+    """Return the single result of a list; None if there is not exactly one."""
     if not isinstance(side, dict) or side.get("type") != _LIST:
         return side
     results = side.get("results")

@@ -1,4 +1,4 @@
-"""Schemas of tools and answers, and which of them OpenAI's strict mode takes: for Chat and Responses alike."""
+"""Schemas of tools and outputs for OpenAI's APIs, and which of them strict mode accepts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from trilogue.model import FormatKind, Json, Ledger, OutputFormat
 FORMATS = {"text": FormatKind.TEXT, "json_object": FormatKind.JSON, "json_schema": FormatKind.SCHEMA}
 FORMAT_NAMES = {kind: name for name, kind in FORMATS.items()}
 FORMAT_NAME = "structured_output"
-"""of a schema that Messages, where schemas have no name, asked for"""
+"""the name for a schema from Messages, where schemas have none; OpenAI requires one"""
 
+# Keywords that OpenAI's strict mode does not support.
 _REFUSED = frozenset({"allOf", "oneOf", "not", "patternProperties", "if", "then", "else", "dependentRequired"})
 
 
 def parameters_of(schema: dict[str, Json]) -> dict[str, Json]:
-    """The schema of a function. OpenAI refuses one that is no object, or an object without `properties`."""
+    """Return the schema of a function as an object with `properties`; OpenAI refuses any other."""
+    # MCP servers describe tools without parameters as `{}` or `{"type": "object"}`.
     whole = schema if "type" in schema else {"type": "object", **schema}
     return whole if whole["type"] != "object" or "properties" in whole else {**whole, "properties": {}}
 
 
 def fits_strict(schema: Json) -> bool:
-    """Whether every object in a schema lists all its properties as required and allows no others."""
+    """Return whether every object in a schema requires all its properties and allows no others."""
     if not isinstance(schema, dict):
         return False
     return all(_REFUSED.isdisjoint(node) and _closed(node) for node in nodes(schema))
 
 
 def can_be_strict(form: OutputFormat, ledger: Ledger) -> bool:
-    """Whether an answer can be held to its schema, as Messages always does; if not, that is declared."""
+    """Return whether strict mode accepts a schema from Messages, which always enforces it. Declares it if not."""
+    # Never make a schema fit by changing `required`: that would change which values it allows.
     strict = fits_strict(form.schema)
     if not strict:
         ledger.add("format.details", form.path, "sent as not strict")

@@ -1,4 +1,4 @@
-"""OpenAI Responses: `POST /v1/responses`."""
+"""The codec of OpenAI Responses: `POST /v1/responses`."""
 
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.responses.conversation import HISTORY

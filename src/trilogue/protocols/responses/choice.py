@@ -1,4 +1,4 @@
-"""`tool_choice` ↔ `ToolChoice`."""
+"""`tool_choice` in both directions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHOICE_OF_KIND = {HostedKind.CODE: "code_interpreter"}
 
 
 def decode_choice(value: Json) -> ToolChoice | None:
-    """`tool_choice` in each of its forms."""
+    """Return the tool choice, in any of its forms; None if it is not set. Raises `BadRequest` for an unknown mode."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -56,7 +56,7 @@ def _ref(value: Json, path: str) -> ToolRef:
 
 
 def encode_choice(choice: ToolChoice, out: EncodingContext) -> Json:
-    """`tool_choice`; None if the choice cannot be made here."""
+    """Return `tool_choice`; None, and a declared loss, if the choice has no form here."""
     if choice.mode in _MODES.values():
         return choice.mode.value
     extras = (choice.extras or {}) if out.native else {}

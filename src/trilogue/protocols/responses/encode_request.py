@@ -1,7 +1,7 @@
-"""`Request` → a Responses request body.
+"""The encoder for Responses requests to one upstream.
 
-In: a neutral request, the target and the ledger. Out: the body. Requests of this protocol go back as they came, with
-extras, natives and ids; requests of other protocols are written in the forms that every Responses server takes.
+In: a neutral request, the target and the ledger. Out: the body. Requests of this protocol are written back unchanged,
+with extras, native items and ids. Requests of others are written in the forms that every Responses server accepts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NES
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
-    """The body for the upstream."""
+    """Return the body for the upstream."""
     out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     _refuse_prefill(request)
     if not out.native:
@@ -50,13 +50,13 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
 
 
 def _refuse_prefill(request: Request) -> None:
-    """Only Messages lets a request end with the beginning of the answer."""
+    """Raise `Unsupported` for a request that ends with the beginning of the response, which only Messages has."""
     if request.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role is Role.ASSISTANT:
         raise Unsupported(request.turns[-1].path, "the answer cannot be begun for the model", code="prefill")
 
 
 def _state(request: Request, out: EncodingContext) -> dict[str, Json]:
-    """Storage and identity. Other protocols keep nothing by default, so keeping is switched off."""
+    """Return the fields for storage and metadata. Other protocols store nothing by default, so `store` is false."""
     body: dict[str, Json] = {}
     if request.metadata is not None:
         body["metadata"] = request.metadata
@@ -74,25 +74,28 @@ def _state(request: Request, out: EncodingContext) -> dict[str, Json]:
 def _include(request: Request, out: EncodingContext) -> dict[str, Json]:
     include = list(request.include)
     if not out.native:
-        # Models that do not reason refuse to be asked for it.
+        # OpenAI refuses to include encrypted reasoning for models that do not reason.
         encrypted = out.profile.encrypted_reasoning and out.profile.reasons != "never"
         wanted = {
             ENCRYPTED_REASONING: encrypted,
             LOGPROBS: request.sampling.logprobs,
             SEARCH_SOURCES: request.protocol is Protocol.MESSAGES and _searches(request),
         }
-        include = [name for name, asked in wanted.items() if asked]
+        include = [name for name, is_wanted in wanted.items() if is_wanted]
     return {"include": include} if include else {}
 
 
 def _searches(request: Request) -> bool:
-    """Tell whether the web can be searched: Messages clients show what was found, which is given only if asked for."""
+    """Return whether the web can be searched.
+
+    Messages clients show what was found, and OpenAI returns the sources only on request.
+    """
     searches = (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH)
     return any(type(tool) is HostedTool and tool.kind in searches for tool in request.tools)
 
 
 def _stream(request: Request, out: EncodingContext) -> dict[str, Json]:
-    """Padding against traffic analysis is switched as the client asked; it exists in streams only."""
+    """Return the fields for streaming. Obfuscation, which exists only in streams, is set as the client asked."""
     body: dict[str, Json] = {"stream": True} if request.stream else {}
     if request.obfuscation is not None and (request.stream or out.native):
         body["stream_options"] = {"include_obfuscation": request.obfuscation}

@@ -1,14 +1,12 @@
-"""Output items of hosted tools and natives while they are written, with their progress events.
+"""Output items of tool calls, hosted tools and native blocks while they are written, with their progress events.
 
-A hosted call of another protocol waits for its result, which belongs to the same item here. What this protocol has no
-item for is declared and left out.
-
-Tool calls while they are written.
+A hosted call of another protocol waits for its result, which is part of the same item here. A block that this protocol
+has no item for is declared and left out.
 """
 
 from __future__ import annotations
 
-from trilogue.jsontext.pieces import breaks_off
+from trilogue.jsontext.pieces import is_truncated_object
 from trilogue.model import (
     Block,
     BlockStop,
@@ -21,7 +19,7 @@ from trilogue.model import (
     OpenBlock,
     ToolCall,
 )
-from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unsaid, encode_hosted
+from trilogue.protocols.responses.hosted import ITEM_TYPES, declare_unwritten, encode_hosted
 from trilogue.protocols.responses.items import call_type, encode_call, of_kind
 from trilogue.protocols.responses.output_items import ItemEvents, OutputItem, status_of
 from trilogue.protocols.responses.wire import BLANKS, PROGRESS
@@ -72,7 +70,7 @@ class CallItem(OutputItem):
 
     def close(self, incomplete: bool) -> dict[str, Json]:
         """Why the answer ends is not known yet. Arguments that break off show that the call was cut."""
-        was_cut = not self._custom and breaks_off(self._said)
+        was_cut = not self._custom and is_truncated_object(self._said)
         item = {"id": self.id, **encode_call(self._final, self._call_id, self._said), **self.own_extras(self._final)}
         return {**item, "status": status_of(self._final.status if self.stream.native else None, was_cut)}
 
@@ -165,7 +163,7 @@ class HostedItem(OutputItem):
         ledger = self.stream.reply.ledger
         if self._call.tool is HostedKind.CODE:
             ledger.add("code_exec.container", self._call.path)
-        declare_unsaid(self._call, self._result, ledger, "resp.meta")
+        declare_unwritten(self._call, self._result, ledger, "resp.meta")
 
 
 def _tell_code(item: OutputItem, final: dict[str, Json]) -> None:

@@ -1,4 +1,4 @@
-"""`reasoning`: how much to think, and how much of it to show, both ways."""
+"""`reasoning`: settings for thinking, and for how much of it is shown, in both directions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trilogue.protocols.responses.wire import EFFORTS
 
 
 def decode_thinking(fields: Fields) -> Thinking | None:
-    """The `reasoning` object."""
+    """Return the settings of the `reasoning` object. Raises `BadRequest` for an unknown effort."""
     reasoning = fields.fields("reasoning")
     if reasoning is None:
         return None
@@ -24,7 +24,7 @@ def decode_thinking(fields: Fields) -> Thinking | None:
 
 
 def encode_thinking(thinking: Thinking, out: EncodingContext) -> dict[str, Json]:
-    """The `reasoning` object."""
-    shown = thinking.visibility if out.native or thinking.visibility != "omitted" else None
-    written = given({"effort": thinking.effort and thinking.effort.value, "summary": shown})
+    """Return the `reasoning` object as a field of the body."""
+    summary = thinking.visibility if out.native or thinking.visibility != "omitted" else None
+    written = given({"effort": thinking.effort and thinking.effort.value, "summary": summary})
     return {"reasoning": written} if written or out.native else {}

@@ -11,14 +11,11 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from trilogue.errors import (
-    UpstreamConnect,
     UpstreamError,
-    UpstreamFailure,
     UpstreamProtocolError,
-    UpstreamTimeout,
     UpstreamTruncated,
 )
-from trilogue.jsontext.surrogates import HalfMender
+from trilogue.jsontext.surrogates import SurrogateJoiner
 from trilogue.jsontext.text import parse_upstream
 from trilogue.model import (
     Block,
@@ -27,14 +24,13 @@ from trilogue.model import (
     Delta,
     Event,
     Failed,
-    Failure,
-    FailureKind,
     Finish,
     Json,
     Opaque,
     Protocol,
     ReasoningDelta,
 )
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.stream.repeated import RepeatedEvent, learn
 from trilogue.sse import SseEvent, SseParser
 
@@ -63,7 +59,7 @@ class StreamDecoder:
 
     def __init__(self) -> None:
         self._sse = SseParser()
-        self._halves: HalfMender | None = None
+        self._joiner: SurrogateJoiner | None = None
         self._out: list[Event] = []
         self._blocks = 0
         self._beside: dict[str, dict[str, Json]] = {}
@@ -142,11 +138,11 @@ class StreamDecoder:
         """
         if event.event == "ping" or not event.data.strip():
             return
-        self._halves = self._halves or HalfMender()
-        mended = self._halves.mend(event.data)
-        if mended is None:
+        self._joiner = self._joiner or SurrogateJoiner()
+        joined = self._joiner.join(event.data)
+        if joined is None:
             raise error
-        self.handle(SseEvent(event.event, mended))
+        self.handle(SseEvent(event.event, joined))
 
     def close(self) -> list[Event]:
         """The upstream has ended: what is left, then a finish or a failure if there was none yet."""
@@ -224,24 +220,3 @@ class StreamDecoder:
     def _flush(self) -> list[Event]:
         out, self._out = self._out, []
         return out
-
-
-_KINDS = {
-    UpstreamProtocolError: FailureKind.UPSTREAM_PROTOCOL,
-    UpstreamTruncated: FailureKind.UPSTREAM_TRUNCATED,
-    UpstreamConnect: FailureKind.UPSTREAM_CONNECT,
-    UpstreamTimeout: FailureKind.TIMEOUT,
-}
-
-
-def failure_of(error: UpstreamError, protocol: Protocol) -> Failure:
-    """An upstream's fault as data."""
-    if isinstance(error, UpstreamFailure) and isinstance(error.failure, Failure):
-        return error.failure
-    return Failure(
-        kind=_KINDS.get(type(error), FailureKind.SERVER),
-        message=str(error),
-        status=error.status,
-        code=error.code,
-        protocol=protocol,
-    )

@@ -1,7 +1,7 @@
-"""Claude Code's billing block: the first line of its system prompt, which names its version and a hash of the request.
+"""Claude Code's billing block: the first line of its system prompt, with its version and a hash of the request.
 
-Anthropic reads it. To any other model it is noise that differs in every request, right at the start of the prompt, so
-that no cache which goes by the start of a prompt is ever warm. `Profile.billing_block` says whether it is passed on.
+Only Anthropic reads it. To any other model it is noise that differs in every request, at the very start of the prompt,
+which defeats prefix caching. `Profile.billing_block` says whether it is passed on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _decode_block = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def without_billing(request: Request, ledger: Ledger) -> Request:
-    """The request without it, declared."""
+    """Return the request without the billing block, which is declared as a loss."""
     turn = request.turns[0] if request.turns else None
     if turn is None or not turn.leading or not turn.blocks:
         return request
@@ -34,12 +34,16 @@ def without_billing(request: Request, ledger: Ledger) -> Request:
     ledger.add(_CODE, first.path or turn.path)
     rest = _rest(first.text)
     blocks = (replace(first, text=rest), *turn.blocks[1:]) if rest else turn.blocks[1:]
-    kept: tuple[Turn, ...] = (replace(turn, blocks=blocks),) if blocks else ()
-    return replace(request, turns=kept + request.turns[1:])
+    remaining: tuple[Turn, ...] = (replace(turn, blocks=blocks),) if blocks else ()
+    return replace(request, turns=remaining + request.turns[1:])
 
 
 def strip_billing(body: bytes) -> tuple[bytes, list[Loss]]:
-    """As `without_billing`, for a Messages body that is not translated: every other value stays as it is written."""
+    """Remove the billing block from a Messages body that is passed through. Returns the body and the losses.
+
+    All other values keep their exact text.
+    """
+    # A search in the bytes is cheaper than parsing, and only Claude Code sends the mark.
     if _MARK.encode() not in body:
         return body, []
     fields = _decode_fields(body)
@@ -55,12 +59,12 @@ def strip_billing(body: bytes) -> tuple[bytes, list[Loss]]:
 
 
 def _found(raw: bytes) -> tuple[str, Any] | None:
-    """Where the block stands, and the prompt without it."""
+    """Return the path of the block and the prompt without it; None if there is no such block."""
     try:
         system = _decode_system(raw)
         first = _decode_block(system[0]) if isinstance(system, list) and system else {"text": system}
     except msgspec.DecodeError:
-        return None  # not a prompt: the upstream says so
+        return None  # not a valid prompt: the upstream will report it
     text = first.get("text")
     if not isinstance(text, str) or not text.startswith(_MARK):
         return None
@@ -71,4 +75,5 @@ def _found(raw: bytes) -> tuple[str, Any] | None:
 
 
 def _rest(text: str) -> str:
+    # The mark is one line. Keep the rest of the block, if there is any.
     return text.partition("\n")[2].lstrip("\n")

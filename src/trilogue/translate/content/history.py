@@ -1,6 +1,6 @@
-"""The turns of a request on their way to another protocol: every block passes the same steps, once.
+"""The turns of a request on their way to another protocol: every block goes through the same steps, once.
 
-Most blocks of a long conversation are plain text that no step touches; they and their turns are passed on as they are.
+Most blocks of a long conversation are plain text that no step changes; they and their turns are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from msgspec.structs import replace
 
 from trilogue.model import Block, Ledger, Request, Role, Text, Turn
 from trilogue.translate.foreign import Foreign
-from trilogue.translate.reasoning.provenance import Opener
+from trilogue.translate.reasoning.provenance import RequestOpener
 from trilogue.translate.tools.names import Namer
 
 PROMPTS = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
 
-def prompts_by_user(request: Request, ledger: Ledger) -> Request:
-    """Prompts at the end, for a protocol in which the user must have the last word: the user says them.
+def trailing_prompts_as_user(request: Request, ledger: Ledger) -> Request:
+    """Turn system messages at the end into user turns, for a protocol that requires a user turn there.
 
-    That is so for prompts alone and behind an assistant's turn; behind a user's turn they may stay what they are.
+    This applies to a request with only system messages, and to system messages after an assistant turn. After a user
+    turn they stay as they are.
     """
     turns = request.turns
     end = len(turns)
@@ -30,12 +31,12 @@ def prompts_by_user(request: Request, ledger: Ledger) -> Request:
     if end and turns[end - 1].role is not Role.ASSISTANT:
         return request
     ledger.add("system.as_user", turns[end].path if end else request.where("turns"))
-    said = tuple(replace(turn, role=Role.USER, leading=False) for turn in turns[end:])
-    return replace(request, turns=turns[:end] + said)
+    as_user = tuple(replace(turn, role=Role.USER, leading=False) for turn in turns[end:])
+    return replace(request, turns=turns[:end] + as_user)
 
 
 def is_plain(turns: tuple[Turn, ...]) -> bool:
-    """Whether a conversation is text and nothing else: then no step has anything to do with it."""
+    """Return whether a conversation is only text that no step has to change."""
     for turn in turns:
         if turn.extras is not None:
             return False
@@ -46,14 +47,14 @@ def is_plain(turns: tuple[Turn, ...]) -> bool:
 
 
 class History(Struct, frozen=True):
-    """Opens sealed values, leaves out what only the source knows, makes tool names legal: in this order."""
+    """The three steps for the history: open sealed values, remove what only the source has, make tool names legal."""
 
-    opener: Opener
+    opener: RequestOpener
     foreign: Foreign
     namer: Namer
 
     def turns(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-        """The turns as the target can take them. A turn of which nothing is left is left out."""
+        """Return the turns as the target accepts them. A turn of which nothing remains is left out."""
         return tuple(adapted for turn in turns if (adapted := self._turn(turn)) is not None)
 
     def _turn(self, turn: Turn) -> Turn | None:
@@ -66,10 +67,11 @@ class History(Struct, frozen=True):
 
     def _adapted(self, turn: Turn) -> Turn | None:
         adapted = [self._block(block) for block in turn.blocks]
+        # Unchanged turns stay the same objects, so that later steps can skip them.
         if all(map(is_, adapted, turn.blocks)):
             return turn
-        kept = tuple(block for block in adapted if block is not None)
-        return replace(turn, blocks=kept) if kept else None
+        remaining = tuple(block for block in adapted if block is not None)
+        return replace(turn, blocks=remaining) if remaining else None
 
     def _block(self, block: Block) -> Block | None:
         opened = self.opener.block(block)

@@ -1,4 +1,4 @@
-"""Answers that consist of nothing but images, for clients whose protocol has none in answers: said in words."""
+"""A text for responses that are only images, for clients whose protocol has no images in responses."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _SILENT = frozenset({Reasoning, Image})
 
 
 class ImageStage:
-    """Adds a text to an answer that has an image and nothing else to show. Wants blocks one after the other.
+    """A stage that adds a text to a response with an image and nothing else to show.
 
-    That the image is dropped is declared by whoever drops it.
+    It needs blocks one after the other. The loss of the image is declared by the encoder that drops it.
     """
 
     def __init__(self) -> None:
         self._blocks = 0
-        self._shown = False
-        """something else has come that every client can show"""
+        self._has_other_content = False
+        """whether there was any other content that every client can show"""
         self._images = False
 
     def __call__(self, events: list[Event]) -> list[Event]:
@@ -41,8 +41,9 @@ class ImageStage:
                 self._blocks += 1
                 self._see(event.block)
             elif type(event) is ResponseStart or type(event) is Finish:
-                self._images = self._images or _beside(event.extras)
-        if self._images and not self._shown and type(events[-1]) is Finish:
+                self._images = self._images or _has_images(event.extras)
+        # Without this text the client would get an empty response.
+        if self._images and not self._has_other_content and type(events[-1]) is Finish:
             index = self._blocks
             events[-1:] = [BlockStart(index, Text(text="")), Delta(index, NOTE), BlockStop(index), events[-1]]
         return events
@@ -51,7 +52,7 @@ class ImageStage:
         if _is_image(block):
             self._images = True
         elif type(block) not in _SILENT:
-            self._shown = True
+            self._has_other_content = True
 
 
 def _is_image(block: Block) -> bool:
@@ -60,7 +61,7 @@ def _is_image(block: Block) -> bool:
     return isinstance(block, Image) or (isinstance(block, Native) and "image" in block.type)
 
 
-def _beside(extras: Extras) -> bool:
-    """Whether the message has images beside its content, as those of OpenRouter."""
+def _has_images(extras: Extras) -> bool:
+    """Return whether a message has images next to its content, as OpenRouter sends them."""
     message = extras.get("message") if extras else None
     return type(message) is dict and bool(message.get("images"))

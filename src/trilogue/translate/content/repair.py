@@ -1,7 +1,8 @@
-"""Histories that are broken: clients that cut old turns leave tool calls without results and results without calls.
+"""Checks and repairs of broken histories: tool calls without results, and results without calls.
 
-Every provider answers such a history with a 400, so by default it is one before anything is sent. Repaired, which is
-opt-in, a call without result gets an error result and a result without call is dropped; both are declared.
+Clients that cut old turns produce them. Every provider refuses such a history with a 400, so by default the request is
+refused before anything is sent. With `repair`, which is opt-in, a call without a result gets an error result, and a
+result without a call is dropped; both are declared.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ UNAVAILABLE = "[result unavailable]"
 
 
 def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
-    """Raise BadRequest for the first tool call without result or result without call.
+    """Raise `BadRequest` for the first tool call without a result or result without a call.
 
-    Gives the ids of the calls, and whether calls share any.
+    Returns the ids of all calls, and whether two calls share an id.
     """
     calls: dict[str, ToolCall] = {}
     shared = False
@@ -31,6 +32,7 @@ def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
                 results[block.call_id] = block
     for call_id, result in results.items():
         if call_id not in calls:
+            # Responses allows outputs without a call_id; the others need one.
             why = (
                 "is the result of a tool call that is not there"
                 if call_id
@@ -44,14 +46,14 @@ def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
 
 
 def repair_history(request: Request, ledger: Ledger) -> Request:
-    """The request with every tool call answered and every tool result called for."""
+    """Return the request with a result for every tool call and without results that have no call."""
     called = {block.id for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)}
     answered = {block.call_id for turn in request.turns for block in turn.blocks if isinstance(block, ToolResult)}
     turns: list[Turn] = []
     for turn in request.turns:
-        kept = _without_orphans(turn, called, ledger)
-        if kept is not None:
-            turns.append(kept)
+        remaining = _without_orphans(turn, called, ledger)
+        if remaining is not None:
+            turns.append(remaining)
         missing = [block for block in turn.blocks if isinstance(block, ToolCall) and block.id not in answered]
         if missing:
             turns.append(_synthetic(missing, ledger))
@@ -59,6 +61,7 @@ def repair_history(request: Request, ledger: Ledger) -> Request:
 
 
 def _without_orphans(turn: Turn, called: set[str], ledger: Ledger) -> Turn | None:
+    """Return the turn without results that have no call; None if nothing remains."""
     orphans = [block for block in turn.blocks if isinstance(block, ToolResult) and block.call_id not in called]
     if not orphans:
         return turn
@@ -69,6 +72,7 @@ def _without_orphans(turn: Turn, called: set[str], ledger: Ledger) -> Turn | Non
 
 
 def _synthetic(calls: list[ToolCall], ledger: Ledger) -> Turn:
+    """Return a turn with an error result for each of these calls."""
     for call in calls:
         ledger.add("tool_result.synthetic", call.path)
     results = tuple(

@@ -1,4 +1,4 @@
-"""Stop sequences for upstreams that have none: the answer is cut on its way back."""
+"""Stop sequences for upstreams that have none: the gateway cuts the response."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from trilogue.model import BlockStart, BlockStop, Delta, Event, Finish, Stop, St
 
 
 class StopStage:
-    """Cuts the text at the first stop sequence, for upstreams that have none. Wants blocks one after the other."""
+    """A stage that cuts the text at the first stop sequence. It needs blocks one after the other."""
 
     def __init__(self, sequences: tuple[str, ...]) -> None:
         self._sequences = sequences
+        # The end of the text may be the beginning of a stop sequence, so that many characters are held back.
         self._hold = max(len(sequence) for sequence in sequences) - 1
         self._held = ""
         self._text_index: int | None = None
         self.cut = False
-        """The answer is over for the client; the upstream may be cancelled."""
+        """whether the response has ended for the client; the upstream can be cancelled"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []
@@ -40,10 +41,12 @@ class StopStage:
         text = self._held + event.text
         found = [(at + len(sequence), at, sequence) for sequence in self._sequences if (at := text.find(sequence)) >= 0]
         if found:
-            # The one that is complete first, as a model that knew them would stop: however the text is cut.
+            # Use the sequence that is complete first, as a model would: the result must not depend on how the text is
+            # split.
             _, position, sequence = min(found)
             if position:
                 out.append(Delta(event.index, text[:position]))
+            # There is no usage: the upstream is cancelled before it reports any, so it is estimated.
             stop = Stop(reason=StopReason.STOP_SEQUENCE, sequence=sequence)
             out += (BlockStop(event.index), Finish(stop=stop))
             self.cut = True

@@ -1,4 +1,4 @@
-"""What an upstream leaves out of its usage: all of it, or how often it searched the web."""
+"""Completion of usage that an upstream reports in part or not at all."""
 
 from __future__ import annotations
 
@@ -26,43 +26,48 @@ from trilogue.protocols.stream.reply import Reply
 
 
 class UsageCounter:
-    """Counts what an answer consists of, so that its usage can be completed for a client of `target`.
+    """A counter of a response's content, so that its usage can be completed for a client of `target`.
 
-    `reply`: knows what the client asked, for an estimate of its tokens.
+    `reply`: has the client's request, for an estimate of the input tokens.
     """
 
     def __init__(self, reply: Reply, target: Protocol) -> None:
         self._reply = reply
-        self._tells_searches = target is not Protocol.CHAT
-        self._begun: Usage | None = None
-        """what the upstream said that the answer costs when it began"""
+        self._reports_searches = target is not Protocol.CHAT
+        self._at_start: Usage | None = None
+        """the usage that the upstream reported at the start of the response"""
         self._searches = 0
-        self.said = 0
-        """how many characters the model wrote"""
+        self.characters = 0
+        """the number of characters that the model wrote"""
 
     def note(self, events: list[Event]) -> None:
-        """Take events as the client gets them: where the answer is cut must not depend on how its bytes were."""
+        """Count events in the form that the client gets.
+
+        Where the response is cut must not depend on how the upstream's bytes were split.
+        """
         for event in events:
             if type(event) is Delta or type(event) is ReasoningDelta:
-                self.said += len(event.text)
+                self.characters += len(event.text)
             elif type(event) is BlockStart:
                 self._searches += _is_search(event.block)
             elif type(event) is ResponseStart:
-                self._begun = event.usage
+                self._at_start = event.usage
 
-    def note_whole(self, response: Response) -> None:
-        """Take a whole answer."""
+    def note_response(self, response: Response) -> None:
+        """Count the content of a complete response."""
         for block in response.blocks:
-            self.said += _length(block)
+            self.characters += _length(block)
             self._searches += _is_search(block)
 
     def complete(self, usage: Usage | None) -> Usage:
-        """The usage that the upstream gave at the end, or else an estimate; encoders declare that."""
+        """Return the usage that the upstream reported at the end, or else an estimate, which encoders declare."""
         if usage is None:
-            known = self._begun if self._begun is not None and self._begun.input else None
+            # Gateways on Chat upstreams send zeros in message_start; those say nothing.
+            known = self._at_start if self._at_start is not None and self._at_start.input else None
             known = known or Usage(fresh=self._reply.input_tokens())
-            usage = replace(known, output=max(known.output, estimate_text(self.said)), estimated=True)
-        if self._searches and usage.searches is None and self._tells_searches:
+            usage = replace(known, output=max(known.output, estimate_text(self.characters)), estimated=True)
+        # Count the calls if the upstream sends no number of searches.
+        if self._searches and usage.searches is None and self._reports_searches:
             usage = replace(usage, searches=self._searches)
         return usage
 

@@ -1,4 +1,4 @@
-"""What a refused request teaches: reads the error of an upstream and says which parameter to change.
+"""Learning from refused requests: read an upstream's error, and find the parameter to change.
 
-Remembering it is up to `pool`, sending the request again up to `gateway`.
+`pool` remembers what was learned, and `gateway` sends the request again.
 """

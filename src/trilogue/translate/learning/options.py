@@ -1,8 +1,8 @@
-"""Which fields of a request are options: those that may be left out, or changed, because an upstream refuses them.
+"""The options of a request: fields that may be left out, or changed, because an upstream refuses them.
 
-Everything else is what the client asks: prompts, history, tools, state, and what it reads in the response (token
-probabilities, several choices). A refusal of that is for the client to hear. Values of clients are never remembered:
-a path is narrowed down to words of the protocols only.
+Everything else is what the client asks for: prompts, history, tools, state, and what it reads in the response (token
+probabilities, several choices). A refusal of those is passed on to the client. Values of clients are never remembered:
+a path is reduced to words of the protocols.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ _OPTIONS = (
     "prompt_cache_retention", "prompt_cache_options", "cache_control", "moderation", "truncation",
     "context_management", "web_search_options", "prediction", "client_metadata",
 )  # fmt: skip
-"""what may go, with all that is inside; fields that no protocol knows may go as well"""
+"""fields that may be left out, with everything inside; fields that no protocol defines may be left out as well"""
 _HARMLESS: dict[str, tuple[Json, ...]] = {"n": (1,), "logprobs": (False,), "top_logprobs": (0,), "tools": ([],)}
-"""values that say nothing, of fields that may not go otherwise"""
+"""values without effect, of fields that must not be left out otherwise"""
 _MARKS = frozenset({
     "strict", "defer_loading", "eager_input_streaming", "input_examples", "cache_control", "prompt_cache_breakpoint",
     "name", "phase", "status", "reasoning_content", "reasoning", "reasoning_details", "refusal", "annotations",
     "citations", "detail", "scope", "ttl", "allowed_callers", "tool_calls",
 })  # fmt: skip
-"""marks on messages, blocks and tools; calls go only where there are none"""
+"""marks on messages, blocks and tools that may be left out; `tool_calls` only if it is empty"""
 _MARKED = frozenset({"messages", "input", "system", "tools"})
 _WORDS = re.compile(
     r"true|false|null|none|auto|required|any|minimal|low|medium|high|xhigh|max|default|adaptive|enabled|disabled"
     r"|json_\w+|text|function|custom|concise|detailed|flex|priority|fast|ephemeral|user|assistant|system|developer|tool|thinking|tool_\w+"
     r"|image\w*|24h|in_memory|reasoning\.\w+|message\.\w+(\.\w+)?|web_search\w*(\.\w+)*"
 )
-"""words of the protocols that may stand in a path; whatever else a client has written is its own"""
+"""words of the protocols, which a path may contain; any other text is the client's own"""
 _KNOWN: frozenset[str] = frozenset().union(*(codec.request_fields for codec in CODECS.values()))
-"""fields that one of the protocols defines"""
+"""fields that at least one of the protocols defines"""
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
 _RETENTION = "store"
 
 
 def usable(remedy: Remedy, body: dict[str, Json]) -> Remedy | None:
-    """Return a remedy as it may be applied and remembered; None if it is about more than an option."""
+    """Return a remedy as it may be applied and remembered; None if it changes more than an option."""
     path = _BRACKETS.sub(_own_words_only, remedy.path)
     plain = _BRACKETS.sub("", path)
     top, _, rest = plain.partition(".")
     if top == "metadata":
         path = top
     elif top == _RETENTION:
-        # What keeps data from being stored must not go because somebody asked for the opposite.
+        # A refusal of `store: true` must not remove another client's `store: false`, which protects its data.
         path = f"{_RETENTION}[{kind_of(body.get(_RETENTION))}]"
     elif not (_is_mark(top, rest) if top in _MARKED and rest else _is_option(plain, top, body)):
         return None
@@ -84,17 +84,17 @@ _FIELDS: tuple[tuple[str, dict[str, Any]], ...] = (
     (r"output_config", {"json_schema": False, "efforts": ()}),
     (r"tools\[\](\.function)?\.strict", {"strict_tools": False}),
 )
-"""what a model that refuses a field is known to do without: the translation has something better than leaving it out"""
+"""fields of a profile to set if a field is refused: the translation has a better fallback than leaving it out"""
 
 
 def profile_fields(remedies: tuple[Remedy, ...]) -> tuple[dict[str, Any], tuple[Remedy, ...]]:
-    """Return what remedies say about the model as fields of its profile, and the remedies that are left."""
+    """Return the remedies that are fields of the model's profile as such, and the remaining remedies."""
     fields: dict[str, Any] = {}
-    left: list[Remedy] = []
+    remaining: list[Remedy] = []
     for remedy in remedies:
-        found = next((own for pattern, own in _FIELDS if re.fullmatch(pattern, remedy.path)), None)
-        if found is None or remedy.action != "drop":
-            left.append(remedy)
+        fields_of_remedy = next((own for pattern, own in _FIELDS if re.fullmatch(pattern, remedy.path)), None)
+        if fields_of_remedy is None or remedy.action != "drop":
+            remaining.append(remedy)
         else:
-            fields |= found
-    return fields, tuple(left)
+            fields |= fields_of_remedy
+    return fields, tuple(remaining)

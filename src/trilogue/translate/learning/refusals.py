@@ -1,11 +1,11 @@
-"""Reading from an error which parameters of a request the upstream refuses, and what it takes instead.
+"""Find the parameters that an upstream refuses in its error, and what it accepts instead.
 
-In: a failure as the codecs decode it, and the body that was sent. Out: remedies for what is really in that body. It
-does not know the vendor: 26 of them say the same few things in about twenty forms (`_FORMS`), in any envelope.
+In: a failure that a codec decoded, and the body that was sent. Out: remedies for fields that are in that body. It does
+not know the vendor: 26 vendors use the same few statements in about twenty forms (`_FORMS`), in any envelope.
 
-    texts of the error → a form that fits → the field that it names, found in the body → the values or limit it tells
+texts of the error → a form that matches → the field that it names, found in the body → the values or limit it gives
 
-Never guesses: an error that could mean two fields, or something that cannot be left out, gives nothing.
+It never guesses: an error that could mean two fields, or a field that cannot be left out, gives no remedy.
 """
 
 from __future__ import annotations
@@ -34,34 +34,36 @@ from trilogue.translate.learning.remedies import (
 
 _Wire = dict[str, Json]
 
+# Mistral and FastAPI servers use 422; all others use 400.
 _STATUSES = frozenset({400, 422})
 _KINDS = frozenset({FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED})
+# Limits for everything that is searched: some errors repeat the whole request.
 _MAX_TEXT, _MAX_TEXTS, _MAX_SAID = 4_000, 50, 12_000
 _MAX_NAMES, _MAX_MATCHES, _MAX_DEPTH, _MAX_REMEDIES = 100, 20, 16, 8
 _MAX_WALKED, _LEAST_ECHO = 50_000, 20
 _FLAGS = re.IGNORECASE | re.ASCII
 
 _ECHOES = frozenset({"input", "ctx", "failed_generation", "url", "doc_url", "@type"})
-"""what in an error repeats the request, or is no text for people"""
+"""fields of an error that repeat the request, or have no text for people"""
 _OTHER = re.compile(
     r"context (?:length|window|limit|size)|prompt is too long|api key|credit balance"
     r"|tool call validation|invalid schema|for '\w{1,20}' type, property",
     _FLAGS,
 )
-"""errors that name parameters although none of them is refused"""
-_BESIDE = re.compile(r"\b(?:when|while|both|together|incompatible|tools with|thinking mode|non-streaming)\b", _FLAGS)
-"""refused only together with something else in the request"""
-_OF_THE_PROMPT = re.compile(
+"""errors that name parameters although they refuse none"""
+_TOGETHER = re.compile(r"\b(?:when|while|both|together|incompatible|tools with|thinking mode|non-streaming)\b", _FLAGS)
+"""words that show that a field is refused only together with another one"""
+_FOR_THIS_REQUEST = re.compile(
     r"\b(?:prompt|input) (?:uses|has|tokens|length)|\bremaining\b|\byour tier\b|\bbecause\b", _FLAGS
 )
-"""a limit that depends on this request, or on who asks"""
+"""words that show that a limit depends on this request, or on the account"""
 
 _LOCATED = re.compile(
     r"""['"]loc['"]: ?[\[(](?P<place>[^\])]{1,300})[\])], ?"""
     r"""['"]msg['"]: ?(?P<quote>['"])(?P<says>.{1,300}?)(?P=quote)[,}]""",
     _FLAGS,
 )
-"""one entry of a list of pydantic, as the text of Python or JSON"""
+"""one entry of a list of pydantic errors, as Python or JSON text"""
 
 _PHRASES = (
     (re.compile(r"\b(?:think value|reasoning value|reasoning effort)\b", _FLAGS), "reasoning_effort"),
@@ -72,18 +74,18 @@ _PHRASES = (
     (re.compile(r"\bmaximum tokens\b", _FLAGS), "max_tokens"),
     (re.compile(r" -> "), "."),
 )
-"""names that vendors give to fields in prose, and what the fields are called"""
+"""what vendors call fields in prose, and the names of these fields"""
 
 _OLDER = {"max_completion_tokens": "max_tokens"}
-"""Servers that do not know a name know the older one: Mistral and old versions of vLLM, without saying so."""
+"""Servers without a field have the older one: Mistral and old versions of vLLM, whose errors do not mention it."""
 
 _OFF = (
     "reasoning.effort[none]", "reasoning.enabled[false]", "reasoning_effort[none]", "output_config.effort[none]",
     "thinking[disabled]", "enable_thinking[false]",
 )  # fmt: skip
-"""every way of asking for no thinking"""
+"""all ways to ask for no thinking"""
 _GOES_WITH = {"thinking[enabled]": "budget_tokens"}
-"""what an object of one type has and those of other types may not have"""
+"""a field that an object of this type has and objects of other types must not have"""
 
 _QUOTE = r"[`'\"]?"
 _NAME = r"[a-z_][\w.\[\]]{0,119}"
@@ -98,11 +100,11 @@ _REFUSED = r"(?:not supported|unsupported|deprecated|not enabled|unavailable|not
 
 
 class _Form(Struct, frozen=True):
-    """One way to say that something is refused.
+    """One form of a sentence that refuses something.
 
-    Groups: `field` or `fields`; `place`: where it stands; `value` or `bare`: what stood there; `typed`: the type of
-    that object is refused. `needs`: a refusal only if the text also says what is taken. `unknown`: the upstream does
-    not know the field at all. `subject`: what looks like a field may be the value of one.
+    Groups: `field` or `fields`; `place`: the object it is in; `value` or `bare`: the refused value; `typed`: the type
+    of that object is refused. `needs`: a refusal only if the text also says what is accepted. `unknown`: the upstream
+    does not have the field at all. `subject`: what looks like a field may be the value of one.
     """
 
     pattern: re.Pattern[str]
@@ -158,7 +160,7 @@ _FORMS = (
     _form(rf"\brange (?:of|for) (?:the )?{_FIELD}(?: \w{{1,20}})? (?:is|should be)\b", needs=True),
     _form(rf"\bparameter {_FIELD} specified in the request", needs=True),
 )
-"""tried in this order; the first that names something in the body counts"""
+"""the forms, in the order in which they are tried; the first one that names a field of the body is used"""
 
 _NUMBER = r"[`'\"]?(?P<{}>-?(?:\d{{1,3}}(?:,\d{{3}}){{1,4}}|\d{{1,15}})(?:\.\d{{1,6}})?)(?!\d|\.\d)"
 _RANGE = re.compile(rf"(?:between |\[){_NUMBER.format('low')}(?: and |, ?){_NUMBER.format('high')}(?!\))", _FLAGS)
@@ -186,7 +188,10 @@ _PLAIN = re.compile(r"[\w.-]{1,80}", re.ASCII)
 
 
 class _Clue(NamedTuple):
-    """What a text says about a field. `tail`: the text up to the next clue. `refused`: the value, "" if any is."""
+    """What a text says about a field.
+
+    `tail`: the text up to the next clue. `refused`: the value, or "" if any value is refused.
+    """
 
     form: _Form
     refused: str
@@ -196,16 +201,17 @@ class _Clue(NamedTuple):
 
 
 def read_refusal(failure: Failure, body: _Wire) -> tuple[Remedy, ...]:
-    """Return remedies that change the body where the upstream refused it; none if it failed for another reason."""
+    """Return remedies that change what the upstream refused; none if the request failed for another reason."""
     if failure.status not in _STATUSES or failure.kind not in _KINDS:
         return ()
     texts = [_without_echoes(text, body) for text in dict.fromkeys(_texts(failure))]
+    # A refused schema or a long prompt also names parameters, but leaving those out would not help.
     if any(_OTHER.search(text) for text in texts):
         return ()
     param = failure.param or ""
-    said = [remedy for text in texts for remedy in _read(_in_names(text, body), param, body)]
+    remedies = [remedy for text in texts for remedy in _read(_in_names(text, body), param, body)]
     found: dict[str, Remedy] = {}
-    for remedy in said or _by_code(failure.code, param, body):
+    for remedy in remedies or _by_code(failure.code, param, body):
         found.setdefault(remedy.path, remedy)
     options = [option for remedy in found.values() if (option := usable(remedy, body)) is not None]
     helpful = [remedy for remedy in options if _helps(remedy, body, failure.protocol)]
@@ -213,52 +219,53 @@ def read_refusal(failure: Failure, body: _Wire) -> tuple[Remedy, ...]:
 
 
 def _by_code(code: str | None, param: str, body: _Wire) -> list[Remedy]:
-    """Return what to do where only the code says what is wrong: the text is in another language."""
+    """Return a remedy if only the error code says what is wrong, because the text is in another language."""
+    # OpenAI-compatible servers keep the code and `param` in English.
     spot = find_field(body, param) if code in _UNKNOWN_CODES else None
     return [Remedy(path=spot.path, action="drop")] if spot else []
 
 
 def _helps(remedy: Remedy, body: _Wire, protocol: Protocol | None = None) -> bool:
     if remedy.path == "max_tokens" and remedy.action == "drop" and protocol is Protocol.MESSAGES:
-        return False  # that protocol requires it
+        return False  # Messages requires it
     return bool(remedied(body, [remedy])[1])
 
 
 def _texts(failure: Failure) -> Iterator[str]:
-    """Yield what the error says, wherever it says it, with locations of pydantic as paths."""
-    said = [failure.message]
-    _collect(failure.native, said, _MAX_DEPTH)
+    """Yield all texts of the error, wherever they are, with the locations of pydantic errors as paths."""
+    remedies = [failure.message]
+    _collect(failure.native, remedies, _MAX_DEPTH)
     left = _MAX_SAID
-    for whole in dict.fromkeys(said):
+    for whole in dict.fromkeys(remedies):
         text = whole[: min(left, _MAX_TEXT)]
         left -= len(text)
         located = [
             f"{re.sub(r'[^a-zA-Z0-9_,]', '', match['place']).replace(',', '.')}: {match['says']}"
             for match in _LOCATED.finditer(text)
         ]
-        # The rest of such a text repeats the request.
+        # The rest of a pydantic error repeats the request.
         yield from located or [text]
 
 
-def _collect(value: Json, said: list[str], depth: int, parsed: bool = False) -> None:
-    """Add all texts inside a value. JSON inside a text is read once."""
-    if depth == 0 or len(said) >= _MAX_TEXTS:
+def _collect(value: Json, remedies: list[str], depth: int, parsed: bool = False) -> None:
+    """Add all texts inside a value to `said`. JSON inside a text is parsed once."""
+    if depth == 0 or len(remedies) >= _MAX_TEXTS:
         return
     if isinstance(value, str):
         inner = None if parsed else parse_object(value)
         if inner is None:
-            said.append(value)
+            remedies.append(value)
         else:
-            _collect(inner, said, depth - 1, parsed=True)
+            _collect(inner, remedies, depth - 1, parsed=True)
     elif isinstance(value, dict):
-        _collect(_texts_of(value), said, depth - 1, parsed)
+        _collect(_texts_of(value), remedies, depth - 1, parsed)
     elif isinstance(value, list):
         for element in value[:_MAX_TEXTS]:
-            _collect(element, said, depth - 1, parsed)
+            _collect(element, remedies, depth - 1, parsed)
 
 
 def _texts_of(value: _Wire) -> list[Json]:
-    """Return what an object of an error says; an entry of pydantic as one text that begins with the path."""
+    """Return the texts of an object of an error; a pydantic entry as one text that begins with the path."""
     location, says = value.get("loc"), value.get("msg")
     if isinstance(location, list) and isinstance(says, str):
         parts = [str(part) for part in location[:20] if isinstance(part, str) or part in range(_MAX_TEXT)]
@@ -267,7 +274,7 @@ def _texts_of(value: _Wire) -> list[Json]:
 
 
 def _without_echoes(text: str, body: _Wire) -> str:
-    """Return the text without what it repeats of the request: a client could say there what it likes."""
+    """Return the text without what it repeats of the request: a client could write there what it likes."""
     waiting: list[Json] = [body]
     for _ in range(_MAX_WALKED):
         if not waiting:
@@ -283,7 +290,7 @@ def _without_echoes(text: str, body: _Wire) -> str:
 
 
 def _in_names(text: str, body: _Wire) -> str:
-    """Return the text with fields called by name: "web search options" are `web_search_options`."""
+    """Return the text with the names of fields in place of prose: "web search options" is `web_search_options`."""
     for phrase, name in _PHRASES:
         text = phrase.sub(name, text)
     lower = text.lower()
@@ -295,8 +302,8 @@ def _in_names(text: str, body: _Wire) -> str:
 
 
 def _read(text: str, param: str, body: _Wire) -> list[Remedy]:
-    """Return what one text of the error asks for."""
-    lasting = _BESIDE.search(text) is None and _OF_THE_PROMPT.search(text) is None
+    """Return the remedies that one text of the error asks for."""
+    lasting = _TOGETHER.search(text) is None and _FOR_THIS_REQUEST.search(text) is None
     for form in _FORMS:
         matches = [match for match in islice(form.pattern.finditer(text), _MAX_MATCHES) if _is_named(match, param)]
         ends = [*(match.start() for match in matches[1:]), len(text)]
@@ -317,7 +324,7 @@ def _from_match(match: re.Match[str], clue: _Clue, param: str, body: _Wire) -> l
         spot = find_field(body, name, _group(match, "place"))
         if spot is None and clue.form.subject:
             refused = refused or name
-            # Without a list of other values it takes more than a word that is somewhere in the body.
+            # Without a list of accepted values, a word that occurs somewhere in the body is not enough evidence.
             spot = find_value(body, refused, param, anywhere=bool(_allowed(clue)))
         elif spot is not None and isinstance(spot.value, str) and name.endswith(f".{spot.value}"):
             refused = spot.value  # "thinking.type.enabled"
@@ -331,7 +338,7 @@ def _group(match: re.Match[str], name: str) -> str:
 
 
 def _is_named(match: re.Match[str], param: str) -> bool:
-    """Return whether the text means a field: "user" and "text" are words, too."""
+    """Return whether the text means a field: "user" and "text" are ordinary words, too."""
     name = _group(match, "field")
     if not name or match.start("field") != match.start() or name == param or "_" in name or "." in name:
         return True
@@ -340,7 +347,7 @@ def _is_named(match: re.Match[str], param: str) -> bool:
 
 
 def _about_effort(text: str, body: _Wire) -> list[Remedy]:
-    """Return what to do where thinking itself is meant and no field is named."""
+    """Return remedies for an error about thinking that names no field."""
     match = _PLEASE_USE.search(text)
     allowed = _listed(match["listed"]) if match else ()
     remedies: list[Remedy] = []
@@ -352,7 +359,7 @@ def _about_effort(text: str, body: _Wire) -> list[Remedy]:
 
 
 def _remedies(spot: Spot, clue: _Clue) -> list[Remedy]:
-    """Return what to do about a field: the most that the text tells."""
+    """Return the remedy for a field that makes the most of what the text says."""
     target = _target(spot, clue)
     if spot.path.endswith(".type") and isinstance(spot.value, str):
         return _retyped(spot, clue, target)
@@ -374,12 +381,12 @@ def _allowed(clue: _Clue) -> tuple[str, ...]:
 
 
 def _is_clear(value: Json, clue: _Clue, allowed: tuple[str, ...]) -> bool:
-    """Return whether the text refuses a value, or a type: some texts do only if they also say what is taken."""
+    """Return whether the text refuses this value or type. Some forms only do if they also say what is accepted."""
     return kind_of(value) not in allowed if allowed else not clue.form.needs
 
 
 def _target(spot: Spot, clue: _Clue) -> str:
-    """Return the name that the text, or else what we know of such upstreams, gives instead."""
+    """Return the new name of the field, from the text or from what is known about such upstreams; else ""."""
     match = _RENAMED.search(clue.tail)
     if match:
         return match["quoted"] or match["plain"]
@@ -387,7 +394,7 @@ def _target(spot: Spot, clue: _Clue) -> str:
 
 
 def _retyped(spot: Spot, clue: _Clue, target: str) -> list[Remedy]:
-    """Return what to do about an object of a refused type: give it the other that is named, or leave it out."""
+    """Return remedies for an object of a refused type: change it to the type that is named, or leave it out."""
     holder = f"{spot.path.removesuffix('.type')}[{spot.value}]"
     if "]" in spot.path or not _PLAIN.fullmatch(spot.value) or not _is_clear(spot.value, clue, _allowed(clue)):
         return []
@@ -400,7 +407,7 @@ def _retyped(spot: Spot, clue: _Clue, target: str) -> list[Remedy]:
 
 
 def _narrowed(spot: Spot, clue: _Clue) -> str:
-    """Return the path of what is refused and no more: this value, objects of this type. "": it is not in the body."""
+    """Return the path of exactly what is refused: this value, or objects of this type. "" if it is not in the body."""
     kind, is_object = kind_of(spot.value), isinstance(spot.value, dict)
     if not clue.typed and (not (clue.refused and kind and clue.lasting) or is_object or spot.path.endswith("]")):
         return spot.path
@@ -410,7 +417,7 @@ def _narrowed(spot: Spot, clue: _Clue) -> str:
 
 
 def _limit(value: Json, text: str) -> tuple[float, bool] | None:
-    """Return the limit that a number breaks, and whether it is the least."""
+    """Return the limit that a number violates, and whether it is a minimum; None if the text has no limit."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     if match := _RANGE.search(text):

@@ -1,15 +1,15 @@
-"""Changing what an upstream has refused in a request body: leaving it out, moving its value, calling it otherwise.
+"""Changes to a request body that avoid an upstream's refusal: leave a field out, clamp its value, or rename it.
 
-In: the body as it would be sent, and remedies that `refusals` has read from errors. Out: the body to send, and what
-was changed. It does not know which upstream refused, nor why.
+In: the body that would be sent, and remedies that `refusals` has read from errors. Out: the body to send, and what was
+changed. It does not know which upstream refused, nor why.
 
-A path is dotted. After a name, brackets narrow it down:
+A path is dotted. Brackets after a name narrow it down:
 
-    tools[].function.strict                every element of an array
-    include[reasoning.encrypted_content]   the element of an array of strings
-    messages[].content[thinking].signature the elements whose `type` or `role` this is
-    thinking[adaptive]                     the object, if this is its `type`
-    reasoning_effort[none]                 the value, if it is this one
+tools[].function.strict                every element of an array
+include[reasoning.encrypted_content]   the element of an array of strings
+messages[].content[thinking].signature the elements with this `type` or `role`
+thinking[adaptive]                     the object, if this is its `type`
+reasoning_effort[none]                 the value, if it is this one
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _Wire = dict[str, Json]
 _Action = Literal["drop", "clamp", "rename"]
 
 LEVELS = tuple(effort.value for effort in Effort)
-"""levels of effort, from least to most; verbosity uses the same words"""
+"""the levels of effort, from least to most; verbosity uses the same words"""
 
 _MAX_SHOWN = 40
 _MAX_WRITTEN = 10**18
 _STEP = re.compile(r"([^.\[\]]+)(?:\[([^\]]*)\])?")
 
 _FIXED = frozenset({"model", "messages", "input", "stream", "role", "content"})
-"""never changed: it is what the client asks for"""
+"""fields that are never changed: they are what the client asks for"""
 _REQUIRED = _FIXED | frozenset({
     "type", "function", "arguments", "parameters", "input_schema", "schema", "json_schema",
     "call_id", "tool_call_id", "tool_use_id", "output", "source", "image_url",
 })  # fmt: skip
-"""never left out: without it every upstream refuses the request, or answers another question"""
+"""fields that are never left out: every upstream would refuse the request, or respond to another question"""
 _ONLY_EMPTY = frozenset({"tools", "tool_calls"})
-"""left out only where nothing is in it: an agent without its tools gets an answer that looks good and is wrong"""
+"""fields that are left out only if empty: an agent without its tools gets a response that looks good and is wrong"""
 _TOOL_TYPES = frozenset({"tool_use", "server_tool_use", "function"})
 
 
@@ -49,8 +49,8 @@ class Remedy(Struct, frozen=True, kw_only=True):
     """What to do about one field that an upstream refused.
 
     `allowed`, `limit`: what to clamp the value to; `least`: the limit is a minimum. `name`: the new name of the last
-    part of the path; a dotted one leads into an object beside it. `lasting`: it holds for every request to the model;
-    if not, only beside another field of this one.
+    part of the path; a dotted one leads into an object next to it. `lasting`: it holds for every request to the model;
+    if not, only together with another field of this request.
     """
 
     path: str
@@ -63,14 +63,14 @@ class Remedy(Struct, frozen=True, kw_only=True):
 
 
 class _Step(NamedTuple):
-    """One part of a path. `kind`: what the brackets say; None: there are none, "": they are empty."""
+    """One part of a path. `kind`: the text in the brackets; None: there are none, "": they are empty."""
 
     name: str
     kind: str | None
 
 
 class _Change(NamedTuple):
-    """A remedy at work. `details`: what it has changed so far."""
+    """A remedy while it is applied. `details`: what it has changed so far."""
 
     remedy: Remedy
     details: list[str]
@@ -79,7 +79,7 @@ class _Change(NamedTuple):
 def remedied(body: _Wire, remedies: Sequence[Remedy]) -> tuple[_Wire, list[tuple[str, str]]]:
     """Return the body with the remedies applied, and (path, detail) of each that changed something.
 
-    The given body stays as it is; what does not change is shared with it.
+    The given body is not changed; unchanged parts are shared with it.
     """
     changes: list[tuple[str, str]] = []
     for remedy in remedies:
@@ -96,14 +96,14 @@ def _steps(path: str) -> list[_Step]:
 
 
 def word(value: Json) -> str:
-    """Return a plain value as errors write it, "" for any other."""
+    """Return a plain value as errors write it; "" for any other value."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return value if isinstance(value, str) else ""
 
 
 def kind_of(value: Json) -> str:
-    """Return what brackets in a path call a value: the type or role of an object, or the value itself."""
+    """Return the text for a value in the brackets of a path: the type or role of an object, or the value itself."""
     if isinstance(value, dict):
         named = (value.get("type"), value.get("role"))
         return next((name for name in named if isinstance(name, str)), "")
@@ -117,7 +117,7 @@ def _is_kind(value: Json, kind: str) -> bool:
 
 
 def _object(holder: _Wire, steps: Sequence[_Step], change: _Change) -> _Wire:
-    """Return the object with the change made at the end of the path; the same one if nothing changes."""
+    """Return the object with the change made at the end of the path; the same object if nothing changes."""
     if not steps or steps[0].name not in holder:
         return holder
     (name, kind), rest = steps[0], steps[1:]
@@ -135,7 +135,7 @@ def _object(holder: _Wire, steps: Sequence[_Step], change: _Change) -> _Wire:
         return holder
     if kept is value:
         return holder
-    # What is empty only because of us says nothing, and some upstreams refuse it.
+    # An object that is empty only because of a remedy has no meaning, and some upstreams refuse it.
     return {**holder, name: kept} if kept or name in _REQUIRED else _without(holder, name)
 
 
@@ -149,7 +149,7 @@ def _elements(values: list[Json], kind: str, rest: Sequence[_Step], change: _Cha
 
 
 def _without_text(values: list[Json], text: str, change: _Change) -> list[Json]:
-    """Return the array without a string. No other element goes: a message or a tool cannot be left out."""
+    """Return the array without a string. No other element is removed: a message or a tool must stay."""
     if change.remedy.action != "drop" or not text or text not in values:
         return values
     change.details.append("left out")
@@ -180,7 +180,7 @@ def _drop(holder: _Wire, name: str, change: _Change) -> _Wire:
 
 
 def _rename(holder: _Wire, name: str, change: _Change) -> _Wire:
-    """Move the value; one that is already there under the new name counts."""
+    """Move the value to its new name, unless that name has a value already."""
     first, _, rest = change.remedy.name.partition(".")
     inside = holder.get(first, {}) if rest else {}
     if not first or first == name or name in _REQUIRED or not isinstance(inside, dict):
@@ -210,7 +210,7 @@ def _clamp(holder: _Wire, name: str, change: _Change) -> _Wire:
 
 
 def _limited(value: Json, limit: float, least: bool) -> Json:
-    """Return the number within the limit. A value that is no number is left alone."""
+    """Return the number within the limit. Other values are returned unchanged."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(limit):
         return value
     if not (value < limit if least else value > limit):
@@ -221,11 +221,11 @@ def _limited(value: Json, limit: float, least: bool) -> Json:
 
 
 def _nearest(name: str, value: Json, allowed: tuple[str, ...]) -> Json:
-    """Return the allowed value that comes nearest to one that is not, or None if none does."""
+    """Return the allowed value that is nearest to one that is not allowed; None if there is none."""
     if isinstance(value, bool):
         return not value if word(not value) in allowed else None
     if isinstance(value, dict):
-        # A tool that must be called: at least some tool is then.
+        # If a certain tool cannot be forced, force any tool.
         forced = name == "tool_choice" and kind_of(value) in _TOOL_TYPES
         return "required" if forced and "required" in allowed else None
     if not isinstance(value, str):
@@ -235,7 +235,7 @@ def _nearest(name: str, value: Json, allowed: tuple[str, ...]) -> Json:
 
 
 def _nearest_level(value: str, allowed: tuple[str, ...]) -> str | None:
-    """Return the nearest level, the lower of two equally near ones. Who wants some thinking gets none only at last."""
+    """Return the nearest level, the lower of two. Some thinking becomes none only if no other level is allowed."""
     levels = [level for level in LEVELS if level in allowed]
     place = LEVELS.index(value)
     thinking = [level for level in levels if level != Effort.NONE]
@@ -250,7 +250,7 @@ def _shown(value: Json) -> str:
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, int) and abs(value) >= _MAX_WRITTEN:
-        return "a huge number"  # Python refuses to write thousands of digits
+        return "a huge number"  # Python raises for integers of more than 4,300 digits
     return word(value) or str(value)
 
 
@@ -268,11 +268,11 @@ _FAMILIES = (
     ("thinking", "reasoning", "reasoning_effort", "enable_thinking"),
     ("user", "safety_identifier"),
 )
-"""names of the same thing: an error may use the one of the vendor's own upstream"""
+"""names of the same thing: an error may use the name of the vendor's own upstream"""
 _CONTENT = frozenset({"model", "messages", "input", "system", "instructions", "prompt", "tools", "metadata"})
-"""what is said and to whom: no place for options"""
+"""the content of a request, which has no options in it"""
 _SCHEMAS = frozenset({"parameters", "input_schema", "schema", "properties", "arguments"})
-"""what clients have written themselves: names in there are no parameters"""
+"""objects whose keys the client chose: names in there are not parameters"""
 _PREFIXES = frozenset({"body", "parameter", "request", "params"})
 _PART = re.compile(r"[^.\[\]/]{1,120}")
 _MAX_PARTS = 20
@@ -283,14 +283,14 @@ _WORD = re.compile(r"[\w-]{1,120}", re.ASCII)
 
 
 class Spot(NamedTuple):
-    """A field that is in a body."""
+    """A field that is in a body, by its path and value."""
 
     path: str
     value: Json
 
 
 def find_field(body: _Wire, name: str, place: str = "") -> Spot | None:
-    """Return the field that an error means by a name, inside of `place` if it says one; None unless it is just one."""
+    """Return the field that an error means by a name, inside `place` if given; None unless there is exactly one."""
     parts = [*_parts(place), *_parts(name)]
     exact = _walk(body, parts, "", _MAX_SKIPPED) if parts else None
     if exact is not None or not parts:
@@ -305,7 +305,7 @@ def find_field(body: _Wire, name: str, place: str = "") -> Spot | None:
 def find_value(body: _Wire, value: str, param: str, *, anywhere: bool) -> Spot | None:
     """Return the option that has a value: the one called `param`, or else the only one.
 
-    `anywhere`: that one may be any option; else only an element of an array.
+    `anywhere`: it may be any option; otherwise only an element of an array.
     """
     named = find_field(body, param)
     if named is not None and named.value == value:
@@ -315,7 +315,7 @@ def find_value(body: _Wire, value: str, param: str, *, anywhere: bool) -> Spot |
 
 
 def alike(name: str, other: str) -> bool:
-    """Return whether two names mean the same thing, so that the value of one is good for the other."""
+    """Return whether two names mean the same thing, so that the value of one is valid for the other."""
     return any(name in family and other in family for family in _FAMILIES)
 
 
@@ -326,7 +326,7 @@ def _parts(name: str) -> list[str | int]:
 
 
 def _walk(node: Json, parts: Sequence[str | int], path: str, skips: int) -> Spot | None:
-    """Return what is at a path. `skips`: how many parts may be names of types that are no keys."""
+    """Return the field at a path. `skips`: how many parts may be names of types that are not keys."""
     if not parts:
         return _spot(node, path)
     part, rest = parts[0], parts[1:]
@@ -335,19 +335,20 @@ def _walk(node: Json, parts: Sequence[str | int], path: str, skips: int) -> Spot
         return _walk(element[0], rest, f"{path}[]", skips) if element else None
     if isinstance(node, dict) and isinstance(part, str):
         return _walk_object(node, part, rest, (path, skips))
-    # "thinking.type.enabled" ends with the value.
+    # Paths such as "thinking.type.enabled" end with the value.
     return Spot(path, node) if node == part and not rest else None
 
 
 def _walk_object(node: _Wire, part: str, rest: Sequence[str | int], so_far: tuple[str, int]) -> Spot | None:
     path, skips = so_far
     key = next((key for key in (part, _snake(part), part.lower()) if key in node), None)
+    # A property named `temperature` in a tool's schema is not the sampling parameter.
     if key in _SCHEMAS:
         return None
     spot = _walk(node[key], rest, f"{path}.{key}" if path else key, skips) if key else None
     if spot is not None or not rest:
         return spot
-    # A text block has a field that is called as its type: only what follows tells which one is meant.
+    # A text block has a field with the name of its type; only the next part of the path shows which one is meant.
     if path.endswith("[]") and part == kind_of(node):
         return _walk(node, rest, f"{path[:-1]}{part}]", skips)
     return _walk(node, rest, path, skips - 1) if skips and not key else None
@@ -360,7 +361,7 @@ def _spot(node: Json, path: str) -> Spot | None:
 
 
 def _fields(body: _Wire) -> Iterator[Spot]:
-    """Yield every field that errors name without saying where it is."""
+    """Yield every field that errors name without its location."""
     yield from _options(body)
     for name in ("tools", "messages"):
         elements = body.get(name)

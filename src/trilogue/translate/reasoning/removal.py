@@ -1,6 +1,6 @@
-"""A request without reasoning of earlier turns: for an upstream that does not accept it any more.
+"""Removal of the reasoning of earlier turns, for an upstream that does not accept it any more.
 
-Signatures are bound to account, model and conversation; when one is refused, the conversation can go on without.
+Signatures are bound to account, model and conversation. If one is refused, the conversation can continue without.
 """
 
 from __future__ import annotations
@@ -31,19 +31,22 @@ from trilogue.protocols.registry import CODECS
 def strip_reasoning(
     body: bytes, *, protocol: Protocol, only: Collection[str] | None = None
 ) -> tuple[dict[str, Json], list[Loss]]:
-    """The same request, in the same protocol, with every piece of earlier reasoning left out and declared.
+    """Return the same request, in the same protocol, without earlier reasoning, and the losses.
 
-    `only`: how the opaque values of those begin that are left out; the others stay.
+    `only`: the beginnings of the opaque values to remove; reasoning with other values stays.
     """
     request = CODECS[protocol].decode_request(parse_request(body))
     ledger = Ledger()
-    turns = tuple(kept for turn in request.turns if (kept := _without_reasoning(turn, only, ledger)) is not None)
+    turns = tuple(
+        remaining for turn in request.turns if (remaining := _without_reasoning(turn, only, ledger)) is not None
+    )
     if protocol is Protocol.RESPONSES and (ledger.losses or only is None):
-        # Also where nothing is left to strip: then the client itself has lost the reasoning of an item.
+        # Also if there is no reasoning to remove: the client itself may have lost the reasoning of an item.
         turns = tuple(map(_without_ids, turns))
     request = replace(request, turns=turns)
     if protocol is Protocol.MESSAGES and _lacks_thinking(request):
-        # With a budget the API wants thinking at the beginning of the turn whose calls are answered.
+        # With a thinking budget, Anthropic requires thinking at the start of the turn whose calls get their results
+        # now.
         ledger.add("thinking.replay_missing", "thinking")
         effort = request.thinking and request.thinking.effort
         request = replace(request, thinking=Thinking(effort=effort) if effort else None)
@@ -52,35 +55,38 @@ def strip_reasoning(
 
 
 def reasoning_values(body: bytes, *, protocol: Protocol) -> dict[str, str]:
-    """The opaque values of earlier reasoning in a request: by the place of their block, in the words of upstreams."""
+    """Return the opaque values of earlier reasoning, by the place of their block as upstreams write it."""
     request = CODECS[protocol].decode_request(parse_request(body))
     blocks = [block for turn in request.turns for block in turn.blocks if isinstance(block, Reasoning)]
     return {_place(block): block.opaque.value for block in blocks if block.opaque is not None}
 
 
 def _place(block: Reasoning) -> str:
-    """Anthropic writes messages.1.content.0, OpenAI names the item."""
+    """Return the place of a block in the form of errors: Anthropic writes messages.1.content.0, OpenAI the item id."""
     return block.id or block.path.replace("[", ".").replace("]", "")
 
 
 def _without_reasoning(turn: Turn, only: Collection[str] | None, ledger: Ledger) -> Turn | None:
-    blocks = tuple(block for block in turn.blocks if not _goes(block, only))
+    blocks = tuple(block for block in turn.blocks if not _is_removed(block, only))
     if len(blocks) == len(turn.blocks):
         return turn
     for block in turn.blocks:
-        if _goes(block, only):
+        if _is_removed(block, only):
             ledger.add("reasoning.foreign_dropped", block.path)
     return replace(turn, blocks=blocks) if blocks else None
 
 
-def _goes(block: Block, only: Collection[str] | None) -> bool:
+def _is_removed(block: Block, only: Collection[str] | None) -> bool:
     if not isinstance(block, Reasoning):
         return False
     return only is None or (block.opaque is not None and block.opaque.value.startswith(tuple(only)))
 
 
 def _without_ids(turn: Turn) -> Turn:
-    """An item that the server knows by its id is refused without the reasoning that came before it."""
+    """Return the turn without item ids.
+
+    OpenAI refuses an item with an id that it knows if the reasoning that came before it is missing.
+    """
     if turn.role is not Role.ASSISTANT:
         return turn
     blocks = tuple(replace(block, item_id=None) if isinstance(block, ToolCall) else block for block in turn.blocks)

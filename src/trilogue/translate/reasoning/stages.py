@@ -1,10 +1,9 @@
-"""Reasoning that a model writes as <think>…</think> at the start of its text, taken out of it.
+"""Stages for reasoning in responses: <think> tags in text, and raw reasoning as a summary.
 
-Only for upstreams whose profile says so: anywhere else the tag may be part of the answer.
-
-Raw reasoning shown as a summary, for Responses clients that show nothing else (`Profile.raw_as_summary`).
-
-The text is the same. Its mark says that it is raw, so that it goes back to its upstream as it came.
+`ThinkStage` turns <think>…</think> at the start of a text into reasoning. It is only for upstreams whose profile says
+so: elsewhere the tag may be part of the response. `SummaryStage` shows raw reasoning as a summary, for Responses
+clients that show nothing else (`Profile.raw_as_summary`). Its mark says that the text is raw, so that it goes back to
+its upstream unchanged.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from enum import Enum, auto
 from msgspec.structs import replace
 
 from trilogue.model import Block, BlockStart, BlockStop, Delta, Event, Reasoning, ReasoningDelta, Text
-from trilogue.translate.reasoning.provenance import RAW, Closer
+from trilogue.translate.reasoning.provenance import RAW, ResponseSealer
 
 _AFTER = 1000
-"""raw parts are numbered from here: behind those of a summary, should there be one"""
+"""the number of the first raw part, after all parts of a summary, if there is one"""
 
 
 class SummaryStage:
-    """Makes summaries of raw reasoning. Comes after the sealing, which tells the two apart."""
+    """A stage that turns raw reasoning into summaries. It must come after sealing, which tells the two apart."""
 
-    def __init__(self, closer: Closer) -> None:
-        self._closer = closer
+    def __init__(self, sealer: ResponseSealer) -> None:
+        self._sealer = sealer
         self._shown: set[int] = set()
-        """blocks whose raw text was shown so"""
+        """the indices of blocks whose raw text became a summary"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         return [self._one(event) for event in events]
@@ -36,10 +35,10 @@ class SummaryStage:
             return self._delta(event)
         if isinstance(event, BlockStart) and isinstance(event.block, Reasoning) and event.block.raw:
             self._shown.add(event.index)
-            return BlockStart(event.index, _summed(event.block))
+            return BlockStart(event.index, _raw_as_summary(event.block))
         if isinstance(event, BlockStop) and event.index in self._shown:
-            block = None if event.block is None else _summed(event.block)
-            return BlockStop(event.index, event.opaque or self._closer.seal(RAW), block)
+            block = None if event.block is None else _raw_as_summary(event.block)
+            return BlockStop(event.index, event.opaque or self._sealer.seal(RAW), block)
         return event
 
     def _delta(self, event: ReasoningDelta) -> Event:
@@ -49,35 +48,36 @@ class SummaryStage:
         return ReasoningDelta(event.index, event.text, _AFTER + event.part)
 
 
-def _summed(block: Block) -> Block:
+def _raw_as_summary(block: Block) -> Block:
     return replace(block, summary=block.summary + block.raw, raw=()) if isinstance(block, Reasoning) else block
 
 
+# MiniMax, older Ollama and distilled DeepSeek models write reasoning like this.
 OPEN, CLOSE = "<think>", "</think>"
 _FIRST_INDEX = 2_000_000
-"""for the reasoning blocks made here, out of the way of the decoder's own indices"""
+"""the index of the first reasoning block made here, above all indices of decoders"""
 
 
 class Phase(Enum):
-    """Where in a text block we are."""
+    """The position in a text block, relative to the <think> part."""
 
     BEFORE = auto()
-    """nothing but white space, or the beginning of the tag"""
+    """only whitespace or the beginning of the tag so far"""
     THINKING = auto()
     AFTER = auto()
 
 
 class ThinkStage:
-    """Turns a leading <think> part of each text block into a reasoning block."""
+    """A stage that turns a <think> part at the start of each text block into a reasoning block."""
 
     def __init__(self) -> None:
         self._index = _FIRST_INDEX
         self._block: BlockStart | None = None
-        """the text block under way, given out when it turns out to have text"""
+        """the start of the current text block, held back until it has text"""
         self._phase = Phase.AFTER
         self._held = ""
         self._waiting: list[Event] = []
-        """what was said of the text before it began: probabilities, citations"""
+        """events for the text that arrived before it: token probabilities, citations"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []
@@ -97,7 +97,7 @@ class ThinkStage:
             self._held += event.text
             self._advance(block, out)
         elif type(event) is BlockStop:
-            self._end(block, out)
+            self._end_block(block, out)
             out.append(event)
         else:
             self._waiting.append(event)
@@ -109,6 +109,7 @@ class ThinkStage:
                 self._phase, self._held = Phase.THINKING, start[len(OPEN) :]
                 self._index += 1
                 out.append(BlockStart(self._index, Reasoning()))
+            # The tag may arrive in several deltas: wait until the text cannot become the tag any more.
             elif not OPEN.startswith(start):
                 self._begin_text(block, out)
         if self._phase is Phase.THINKING:
@@ -117,18 +118,18 @@ class ThinkStage:
     def _think(self, block: BlockStart, out: list[Event]) -> None:
         thought, found, rest = self._held.partition(CLOSE)
         if found:
-            self._give(thought, out)
+            self._emit_thought(thought, out)
             out.append(BlockStop(self._index))
             self._held = rest
             self._begin_text(block, out)
             return
-        # The last characters may be the beginning of the closing tag.
+        # Hold back the last characters: they may be the beginning of the closing tag.
         keep = len(self._held) - len(CLOSE)
         if keep > 0:
-            self._give(self._held[:keep], out)
+            self._emit_thought(self._held[:keep], out)
             self._held = self._held[keep:]
 
-    def _give(self, text: str, out: list[Event]) -> None:
+    def _emit_thought(self, text: str, out: list[Event]) -> None:
         if text:
             out.append(ReasoningDelta(self._index, text, 0, True))
 
@@ -141,10 +142,10 @@ class ThinkStage:
             self._held = ""
             out += self._waiting
 
-    def _end(self, block: BlockStart, out: list[Event]) -> None:
+    def _end_block(self, block: BlockStart, out: list[Event]) -> None:
         if self._phase is Phase.THINKING:
-            # Cut off while thinking: what there is of it is reasoning, and there is no text.
-            self._give(self._held, out)
+            # The response was cut off while thinking: all of it is reasoning, and there is no text.
+            self._emit_thought(self._held, out)
             out.append(BlockStop(self._index))
             self._held = ""
         self._begin_text(block, out)

@@ -1,10 +1,11 @@
-"""Calls that a model wrote into one pseudo-call, taken apart.
+"""Unique ids for tool calls, and expansion of pseudo-calls.
 
-Tool calls that share an id. Some servers count their calls anew in every answer (`call_0`, `call_0`, …).
+Some servers count their calls from the start in every response (`call_0`, `call_0`, …). Anthropic refuses a history in
+which an id occurs twice, and agents find the results of calls by their ids alone. So an id that a conversation already
+has is changed: in a history (`separate_call_ids`) and in a response (`FreshIdStage`). The new id depends only on those
+before it, so that the same history gives the same bytes.
 
-Anthropic refuses a history in which an id occurs twice, and agents find the results of calls by their ids alone. So an
-id that a conversation already knows is changed: in a history (`tell_apart`) and in an answer (`FreshIdStage`). The new
-id follows from those before it, so that the same history gives the same bytes.
+Models also write several calls into one pseudo-call; `ParallelStage` expands it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from trilogue.translate.tools.names import ToolNames
 
 
 def fresh_id(call_id: str, taken: Container[str]) -> str:
-    """The id, with a number behind it if it is taken."""
+    """Return the id, with a number after it if it is taken."""
     fresh, number = call_id, 1
     while fresh in taken:
         number += 1
@@ -31,22 +32,24 @@ def fresh_id(call_id: str, taken: Container[str]) -> str:
     return fresh
 
 
-def tell_apart(request: Request) -> Request:
-    """The request with an id of its own for every call. Results belong to the calls with their id in turn."""
-    return replace(request, turns=_Apart(request).turns(request.turns))
+def separate_call_ids(request: Request) -> Request:
+    """Return the request with a unique id for every call. Results go to the calls with their id in order."""
+    return replace(request, turns=_CallIds(request).turns(request.turns))
 
 
-class _Apart:
+class _CallIds:
+    """The ids of one history, while calls and results are renamed in order."""
+
     def __init__(self, request: Request) -> None:
         blocks = [block for turn in request.turns for block in turn.blocks]
         calls = Counter(block.id for block in blocks if type(block) is ToolCall)
         self._shared = {call_id for call_id, count in calls.items() if count > 1}
         self._results = Counter(block.call_id for block in blocks if type(block) is ToolResult)
-        """how many results of an id are still to come"""
+        """how many results of each id are still to come"""
         self._known = set(calls)
         self._earlier: dict[str, list[ToolCall]] = {call_id: [] for call_id in self._shared}
         self._waiting: dict[str, list[str]] = {call_id: [] for call_id in self._shared}
-        """new ids of calls whose results have not come yet"""
+        """the new ids of calls whose results have not been seen yet"""
 
     def turns(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
         out: list[Turn] = []
@@ -54,8 +57,8 @@ class _Apart:
             blocks = [self._block(block) for block in turn.blocks]
             if all(map(is_, blocks, turn.blocks)):
                 out.append(turn)
-            elif kept := tuple(block for block in blocks if block is not None):
-                out.append(replace(turn, blocks=kept))
+            elif remaining := tuple(block for block in blocks if block is not None):
+                out.append(replace(turn, blocks=remaining))
         return tuple(out)
 
     def _block(self, block: Block) -> Block | None:
@@ -67,9 +70,10 @@ class _Apart:
 
     def _call(self, call: ToolCall) -> ToolCall | None:
         earlier, waiting = self._earlier[call.id], self._waiting[call.id]
+        # No result is left for this call: it is a repetition, or the history is broken.
         if self._results[call.id] <= len(waiting):
             if any((call.name, call.arguments) == (other.name, other.arguments) for other in earlier):
-                return None  # the same call once more, as some clients keep it: one result answers both
+                return None  # some clients keep a call twice: one result is for both
             raise BadRequest(f"{call.path} is a tool call without a result", path=call.path)
         new = fresh_id(call.id, self._known) if earlier else call.id
         self._known.add(new)
@@ -85,12 +89,12 @@ class _Apart:
 
 
 class FreshIdStage:
-    """Gives each call of an answer an id of its own, that the client's history does not know yet either."""
+    """A stage that gives each call of a response an id that the client's history does not have yet."""
 
     def __init__(self, taken: frozenset[str]) -> None:
         self._taken = set(taken)
         self._changed: dict[int, str] = {}
-        """new ids, by the index of the block"""
+        """the new ids, by the index of their block"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         return [self._event(event) for event in events]
@@ -103,25 +107,27 @@ class FreshIdStage:
         return event
 
     def _started(self, index: int, call: ToolCall) -> ToolCall:
-        seen = safe_call_id(call.id)  # what the client will see
-        new = fresh_id(seen, self._taken)
+        client_id = safe_call_id(call.id)  # the id that the client will get
+        new = fresh_id(client_id, self._taken)
         self._taken.add(new)
-        if new == seen:
+        if new == client_id:
             return call
         self._changed[index] = new
         return replace(call, id=new)
 
 
 class ParallelStage:
-    """Expands the pseudo-call `multi_tool_use.parallel`, which models write instead of several real calls."""
+    """A stage that expands the pseudo-call `multi_tool_use.parallel`, which models write instead of several calls."""
 
+    # Recorded from OpenAI's models, which were trained with this wrapper.
     NAMES = frozenset({"multi_tool_use.parallel", "multi_tool_use_parallel"})
 
     def __init__(self, names: ToolNames) -> None:
         self._offered = names
         self._held: dict[int, tuple[ToolCall, list[str]]] = {}
+        # Decoders number blocks from 0, and ThinkStage uses indices from 2,000,000 on.
         self._extra = 1_000_000
-        """Indices for the calls inside, out of the way of the decoder's own."""
+        """the last index given to a call inside a pseudo-call, above all indices of decoders"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []
@@ -151,12 +157,14 @@ class ParallelStage:
 
 def _expanded(call: ToolCall, arguments: str) -> list[ToolCall]:
     uses = (parse_object(arguments) or {}).get("tool_uses")
+    # Not the form that OpenAI's models write: pass it on as an ordinary call.
     if not isinstance(uses, list) or not all(isinstance(use, dict) for use in uses):
         return [replace(call, arguments=arguments)]
     return [
         ToolCall(
             path=call.path,
             id=f"{call.id}_{position}",
+            # The models put their own namespace in front of the names.
             name=str(use.get("recipient_name", "")).removeprefix("functions."),
             arguments=dump_text(use.get("parameters") or {}),
             kind=CallKind.FUNCTION,

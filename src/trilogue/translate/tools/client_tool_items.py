@@ -1,4 +1,4 @@
-"""Calls of the tools that Responses defines and the client runs: their items ↔ calls and results of functions."""
+"""Conversion between items of tools that Responses defines and the client runs, and calls and results of functions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _PATCHES = ("create_file", "update_file", "delete_file")
 
 
 class ItemForm(Struct, frozen=True):
-    """How a tool's call is written as an item: the object with its arguments, and what that always says."""
+    """The form of a tool's call as an item: the name of the object with its arguments, and how it is made."""
 
     holder: str
     read: Callable[[Item], Item | None]
-    """the object, made of a function's arguments; None if they do not say what it needs"""
+    """make the object from a function's arguments; None if a required one is missing"""
 
 
 def _strings(value: Json) -> list[str] | None:
@@ -31,6 +31,7 @@ def _strings(value: Json) -> list[str] | None:
 
 def _shell(given: Item) -> Item | None:
     command = given.get("command")
+    # Accept the argument of local_shell as well.
     commands = [command] if isinstance(command, str) else _strings(given.get("commands"))
     limits = {name: given.get(name) for name in ("timeout_ms", "max_output_length")}
     return None if commands is None else {"commands": commands, **limits}
@@ -38,6 +39,7 @@ def _shell(given: Item) -> Item | None:
 
 def _local_shell(given: Item) -> Item | None:
     command = given.get("command")
+    # Accept one string as well: local_shell wants an argument list.
     command = ["bash", "-lc", command] if isinstance(command, str) else _strings(command)
     env = given.get("env")
     fixed = {"type": "exec", "command": command, "env": env if isinstance(env, dict) else {}}
@@ -57,48 +59,48 @@ FORMS: dict[str, ItemForm] = {
     "local_shell": ItemForm("action", _local_shell),
     "apply_patch": ItemForm("operation", _patch),
 }
-"""By the type of the tool; its calls are items of that type with `_call`, its outputs with `_call_output`."""
+"""The forms by the type of the tool; calls are items of that type plus `_call`, outputs plus `_call_output`."""
 
 
 def tool_called(block: Native) -> str | None:
-    """The tool that an item calls, if the client runs it."""
+    """Return the type of the tool that an item calls, if the client runs it; else None."""
     tool = block.type.removesuffix("_call")
     return tool if tool != block.type and tool in FORMS and block.awaits_client else None
 
 
-def tool_answered(block: Native) -> str | None:
-    """The tool whose output an item is."""
+def tool_with_output(block: Native) -> str | None:
+    """Return the type of the tool whose output an item is; None if it is not an output."""
     tool = block.type.removesuffix("_call_output")
     return tool if tool != block.type and tool in FORMS else None
 
 
 def ids_of(block: Native) -> list[str]:
-    """What a call can be named by: its call id, or its item's where clients have no other."""
+    """Return the ids that a call can be referred to by: its call id, and its item id for clients without call ids."""
     fields = LooseFields(block.data)
     return [given for given in (fields.text("call_id"), fields.text("id")) if given]
 
 
 def call_of(block: Native, tool: str, name: str) -> ToolCall:
-    """The call of a function that an item stands for."""
+    """Return an item as the call of a function."""
     form = FORMS[tool]
     given = block.data.get(form.holder)
-    said = given if isinstance(given, dict) else {}
+    arguments = given if isinstance(given, dict) else {}
     if tool == "local_shell":
-        said = {key: value for key, value in said.items() if key != "type"}
+        arguments = {key: value for key, value in arguments.items() if key != "type"}
     known = {"type", "id", "call_id", "status", "environment", form.holder}
     return ToolCall(
         id=ids_of(block)[0],
         name=name,
-        arguments=dump_text({key: value for key, value in said.items() if value is not None}),
+        arguments=dump_text({key: value for key, value in arguments.items() if value is not None}),
         path=block.path,
         extras=_rest(block.data, known),
     )
 
 
 def result_of(block: Native, call_id: str) -> ToolResult:
-    """The result of a function that an output item stands for."""
+    """Return an output item as the result of a function."""
     output = block.data.get("output")
-    text = output if isinstance(output, str) else "" if output is None else _said(output)
+    text = output if isinstance(output, str) else "" if output is None else _shell_output(output)
     failed = block.data.get("status") == "failed"
     known = {"type", "id", "call_id", "status", "output", "max_output_length"}
     return ToolResult(
@@ -112,24 +114,25 @@ def result_of(block: Native, call_id: str) -> ToolResult:
 
 
 def item_of(call: ToolCall, tool: str) -> Item | None:
-    """The item for a call of the function that stands in for a tool; None if its arguments do not fit."""
+    """Return the item for a call of the function that replaces a tool; None if its arguments do not fit."""
     form = FORMS[tool]
+    # Some servers leave out the last closing brackets.
     given = parse_object(call.arguments + (closing(call.arguments) or ""))
-    said = None if given is None else form.read(given)
-    if said is None:
+    arguments = None if given is None else form.read(given)
+    if arguments is None:
         return None
-    return {"type": f"{tool}_call", "id": "", "call_id": call.id, form.holder: said, "status": "completed"}
+    return {"type": f"{tool}_call", "id": "", "call_id": call.id, form.holder: arguments, "status": "completed"}
 
 
 def _rest(data: Item, known: set[str]) -> Item | None:
     return {name: value for name, value in data.items() if name not in known and value is not None} or None
 
 
-def _said(output: Json) -> str:
-    """What the commands of a shell printed, and how they ended if not well."""
+def _shell_output(output: Json) -> str:
+    """Return what the commands of a shell printed, with the exit code or timeout of those that failed."""
     parts = [LooseFields(entry) for entry in output] if isinstance(output, list) else []
-    told = [_outcome(part) for part in parts]
-    return "\n".join(text for text in told if text) if parts else dump_text(output)
+    outcomes = [_outcome(part) for part in parts]
+    return "\n".join(text for text in outcomes if text) if parts else dump_text(output)
 
 
 def _outcome(fields: LooseFields) -> str:

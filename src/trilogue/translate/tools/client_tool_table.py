@@ -1,8 +1,8 @@
 """Tools that a protocol defines and the client runs, as functions that any model can call.
 
-Anthropic's `bash`, `text_editor` and `memory`, OpenAI's `shell`, `local_shell` and `apply_patch`: the provider only
-trained its models on them. Names and fields are those of the official documentation, so that the client's own code for
-the tool understands the calls.
+Anthropic's `bash`, `text_editor` and `memory`, OpenAI's `shell`, `local_shell` and `apply_patch`: providers only
+trained their models on them. Names and fields are those of the official documentation, so that the client's own code
+for the tool understands the calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VERSION = re.compile(r"_\d{8}$")
 
 
 class Builtin(Struct, frozen=True):
-    """A tool as its protocol documents it."""
+    """A tool in the form that its protocol documents."""
 
     name: str
     description: str
@@ -123,24 +123,24 @@ _BUILTINS: dict[str, Builtin] = {
         ("type", "path"),
     ),
 }
-"""By the type of the tool, without its version."""
+"""The tools by type, without its version."""
 
 _OLD_EDITORS = ("text_editor_20241022", "text_editor_20250124")
-"""versions that could undo, and took the text to insert as new_str"""
+"""versions that had undo_edit, and took the text to insert as new_str"""
 
 
 def base_type(tool: HostedTool) -> str:
-    """The type of a tool without its version."""
+    """Return the type of a tool without its version."""
     return _VERSION.sub("", tool.type)
 
 
 def is_builtin(tool: HostedTool) -> bool:
-    """Tell whether a tool can be offered as a function that the client runs."""
+    """Return whether a tool can be offered as a function that the client runs."""
     return tool.runs_on_client and base_type(tool) in _BUILTINS
 
 
 def function_of(tool: HostedTool, name: str) -> FunctionTool:
-    """The function that stands in for a tool, under this name."""
+    """Return the function that replaces a tool, under this name."""
     builtin = _BUILTINS[base_type(tool)]
     properties = builtin.properties
     if tool.type in _OLD_EDITORS:
@@ -154,6 +154,7 @@ def function_of(tool: HostedTool, name: str) -> FunctionTool:
         name=name,
         description=builtin.description,
         parameters=schema,
+        # Strict mode would require every property, and most of these are optional.
         strict=False,
         deferred=True if tool.native.get("defer_loading") is True else None,
         cache=tool.cache,
@@ -163,5 +164,5 @@ def function_of(tool: HostedTool, name: str) -> FunctionTool:
 
 
 def name_of(tool: HostedTool) -> str:
-    """What the function is called: as the client named the tool, or as its documentation does."""
+    """Return the name of the function: the client's name for the tool, or the documented one."""
     return tool.name or _BUILTINS[base_type(tool)].name

@@ -1,8 +1,8 @@
-"""Tools that the client runs although its protocol defines them, on the way to models that do not know them.
+"""Tools that the client runs although its protocol defines them, for models that do not know them.
 
-Up: each is offered as a function, and its earlier calls and outputs are calls and results of that function. Down: a
-call of the function becomes the item that the client waits for. Messages has ordinary calls for its own tools, so that
-only those of Responses are turned back.
+In requests, each is offered as a function, and its earlier calls and outputs become calls and results of that function.
+In responses, a call of the function becomes the item that the client expects. Messages has ordinary calls for its own
+tools, so only those of Responses are converted back.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from trilogue.translate.tools.client_tool_items import (
     ids_of,
     item_of,
     result_of,
-    tool_answered,
     tool_called,
+    tool_with_output,
 )
 from trilogue.translate.tools.client_tool_table import base_type, function_of, is_builtin, name_of
 
 Builtins = dict[str, str]
-"""Functions that stand in for tools of Responses: their names, and the type of the tool."""
+"""The names of functions that replace tools of Responses, with the type of each tool."""
 
 NO_BUILTINS: Builtins = {}
 
 
 def offer_builtins(request: Request, ledger: Ledger) -> tuple[Request, Builtins]:
-    """The request with functions in the place of such tools and of their history, and the way back."""
+    """Return the request with functions instead of such tools and their history, and the names for the response."""
     found = [tool for tool in request.tools if type(tool) is HostedTool and is_builtin(tool)]
     called = _calls(request.turns)
     if not found and not called:
@@ -68,11 +68,12 @@ def offer_builtins(request: Request, ledger: Ledger) -> tuple[Request, Builtins]
 
 
 def _names(tools: tuple[Tool, ...], found: list[HostedTool]) -> dict[str, str]:
-    """The function for each type of tool. A function of the client keeps its name."""
+    """Return the name of the function for each type of tool. A function of the client keeps its name."""
     taken = {tool.name for tool in tools if isinstance(tool, FunctionTool | CustomTool)}
     names: dict[str, str] = {}
     for tool in found:
         name = name_of(tool)
+        # Tool names must be unique.
         names[base_type(tool)] = f"{name}_tool" if name in taken else name
     return names
 
@@ -105,11 +106,12 @@ def _natives(turns: tuple[Turn, ...]) -> Iterator[Native]:
 
 
 def _calls(turns: tuple[Turn, ...]) -> dict[str, str]:
-    """Calls in the history that have an output: by every id that they can be named by, the id of the call."""
+    """Return the calls in the history that have an output: each id that they can be referred to by → the call id."""
     calls = [block for block in _natives(turns) if tool_called(block) is not None and ids_of(block)]
     if not calls:
         return {}
-    answered = {name for block in _natives(turns) if tool_answered(block) is not None for name in ids_of(block)}
+    answered = {name for block in _natives(turns) if tool_with_output(block) is not None for name in ids_of(block)}
+    # Some clients send a function_call_output for these calls.
     answered |= {block.call_id for turn in turns for block in turn.blocks if type(block) is ToolResult}
     return {name: ids_of(call)[0] for call in calls if answered & set(ids_of(call)) for name in ids_of(call)}
 
@@ -131,17 +133,17 @@ def _block(block: Block, called: dict[str, str], names: dict[str, str]) -> Block
     tool = tool_called(block)
     if tool is not None:
         return call_of(block, tool, names.get(tool, tool))
-    return result_of(block, call_id) if tool_answered(block) is not None else block
+    return result_of(block, call_id) if tool_with_output(block) is not None else block
 
 
 class BuiltinStage:
-    """Turns calls of such functions into the items that a Responses client waits for."""
+    """A stage that turns calls of such functions into the items that a Responses client expects."""
 
     def __init__(self, builtins: Builtins, ledger: Ledger) -> None:
         self._builtins = builtins
         self._ledger = ledger
         self._open: dict[int, OpenBlock] = {}
-        """calls that are not complete: their item can only be made at the end"""
+        """the calls that are not complete; the item needs all arguments"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []

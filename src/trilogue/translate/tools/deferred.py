@@ -1,7 +1,7 @@
-"""Tools that wait to be found, of which some have been: those are offered like any other.
+"""Deferred tools that have been found: they are offered like any other tool.
 
-A Messages client says that a tool is to be used from now on by a `tool_addition`, or names it in the result of a
-search that it ran itself. Elsewhere a tool that waits can only be found by the provider's own search.
+A Messages client adds a tool with a `tool_addition`, or names it in the result of a search that it ran itself. In other
+protocols, a deferred tool can only be found by the provider's own search.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _ADDITION = "tool_addition"
 
 
 def offer_found(request: Request, ledger: Ledger) -> Request:
-    """The request with every tool that the history says was found no longer waiting."""
+    """Return the request with every tool that was found in the history no longer deferred."""
+    # Deferred tools are rare; do not search the history without any.
     if not any(type(tool) is FunctionTool and tool.deferred for tool in request.tools):
         return request
     names = set(_found(request))

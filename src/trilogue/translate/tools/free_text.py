@@ -1,7 +1,7 @@
-"""The free text inside `{"input": "…"}` while the JSON is still arriving.
+"""Extraction of the free text inside `{"input": "…"}` while the JSON is still arriving.
 
-A free-text tool that was offered as a function comes back as a JSON object with one string; the client wants the
-string, piece by piece. JSON of any other shape is given out as it is, at the end.
+A free-text tool that was offered as a function comes back as a JSON object with one string. The client wants the
+string, piece by piece. JSON of any other form is returned unchanged, at the end.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from trilogue.errors import UpstreamProtocolError
 from trilogue.jsontext.text import parse, parse_object
 
 INPUT = "input"
-"""the one property of a function that stands in for a free-text tool"""
+"""the only property of a function that replaces a free-text tool"""
 
 _HEAD = re.compile(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
 _MAYBE_HEAD = re.compile(r'\s*(\{\s*("(i(n(p(u(t("(\s*(:(\s*)?)?)?)?)?)?)?)?)?)?)?')
-# Whole escapes, plain characters, and `\u` that turned out to be no escape; stops before what may become one, and
-# before the closing quote.
+# Whole escapes, plain characters, and `\u` that is not an escape. It stops before an incomplete escape and before the
+# closing quote.
 _SAFE = re.compile(
     r'(?:[^"\\]|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[0-9a-fA-F]{4}|(?=[^\\]|\\[^u]))'
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u(?=[0-9a-fA-F]{0,3}[^0-9a-fA-F])|\\[^u])+"
@@ -30,7 +30,7 @@ _KNOWN = frozenset('"\\/bfnrtu')
 
 
 class InputUnwrapper:
-    """One per tool call."""
+    """The unwrapper for the input of one tool call."""
 
     __slots__ = ("_all", "_closed", "_inside", "_pending")
 
@@ -41,7 +41,7 @@ class InputUnwrapper:
         self._closed = False
 
     def feed(self, piece: str) -> str:
-        """The text that this piece of JSON adds."""
+        """Return the text that this piece of JSON adds."""
         self._all.append(piece)
         if self._closed:
             return ""
@@ -51,9 +51,9 @@ class InputUnwrapper:
         return self._take()
 
     def close(self) -> str:
-        """The arguments are complete: the text that has not been given out yet."""
+        """Return the text that was not returned yet, once the arguments are complete."""
         if self._inside:
-            # Cut off inside an escape: what is there is all there will be.
+            # The arguments were cut off inside an escape: return it as it is.
             return "" if self._closed else self._pending
         whole = "".join(self._all)
         parsed = parse_object(whole)
@@ -65,7 +65,7 @@ class InputUnwrapper:
         head = _HEAD.match(self._pending)
         if head is None:
             if not _MAYBE_HEAD.fullmatch(self._pending):
-                # Another shape: keep it all for `close`.
+                # It has another form: keep everything for `close`.
                 self._closed = True
             return False
         self._inside = True
@@ -78,16 +78,20 @@ class InputUnwrapper:
         text, self._pending = self._pending[:end], self._pending[end:]
         if self._pending.startswith('"'):
             self._closed = True
-        return _said(text) if text else ""
+        return _decoded(text) if text else ""
 
 
-def _said(text: str) -> str:
-    """The inside of a JSON string. Models write line breaks, paths and patterns into it as they are."""
+def _decoded(text: str) -> str:
+    """Return the text of the inside of a JSON string.
+
+    Models write line breaks, paths and patterns into it without escaping them.
+    """
     escaped = _CONTROL.sub(_escape, text)
     try:
         return str(parse(f'"{escaped}"', UpstreamProtocolError))
     except UpstreamProtocolError:
-        value = str(json.loads(f'"{_ESCAPE.sub(_mend, escaped)}"'))
+        # The standard parser accepts lone surrogates, which msgspec refuses.
+        value = str(json.loads(f'"{_ESCAPE.sub(_escape_backslash, escaped)}"'))
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -95,7 +99,7 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match.group()):04x}"
 
 
-def _mend(match: re.Match[str]) -> str:
-    """A backslash that escapes nothing is one."""
+def _escape_backslash(match: re.Match[str]) -> str:
+    """Return a valid escape unchanged, and any other backslash escaped."""
     found = match.group()
     return found if found[1:2] in _KNOWN and found != "\\" else f"\\{found}"

@@ -1,7 +1,7 @@
-"""Results of hosted tools, put right behind their calls.
+"""Reordering of results of hosted tools, so that each comes right after its call.
 
-Messages has call and result as two blocks, and tools that run at the same time, or one inside the other, have their
-results later. Responses has one item for both.
+Messages has a call and its result as two blocks. If tools run at the same time, or one inside the other, their results
+come later. Responses has one item for both.
 """
 
 from __future__ import annotations
@@ -10,33 +10,34 @@ from trilogue.model import BlockStart, BlockStop, Event, Failed, Finish, HostedC
 
 
 class HostedStage:
-    """The first call goes on at once and waits for its result; calls that begin meanwhile wait for their turn.
+    """A stage that passes on the first call at once and holds back further ones until its result has arrived.
 
-    Anything else that begins ends the waiting, so that no words are held back.
+    The start of any other block releases them, so that no text is held back.
     """
 
     def __init__(self) -> None:
         self._first: str | None = None
-        """id of the call that has gone on and has no result yet"""
+        """the id of the call that was passed on and has no result yet"""
         self._held: dict[str, list[Event]] = {}
-        """the calls behind it by id, each with all of its events and those of its result"""
+        """the calls that are held back, by id, each with its events and those of its result"""
         self._answered: set[str] = set()
-        """those of them whose result has come"""
+        """the ids of the calls whose result has arrived"""
         self._blocks: dict[int, str] = {}
-        """the open blocks of calls that are held, and of the first one's result: index and id of the call"""
+        """open blocks of calls that are held back, and of the first call's result: index → id of the call"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
         out: list[Event] = []
         for event in events:
             if type(event) is BlockStart:
                 self._begin(event, out)
+            # Results may be missing if the response was cut short.
             elif type(event) is Finish or type(event) is Failed:
-                self._let_go(out)
+                self._release_all(out)
             self._pass(event, out)
         return out
 
     def _begin(self, event: BlockStart, out: list[Event]) -> None:
-        """See where the events of a block belong."""
+        """Decide to which call the events of a block belong, or release all calls."""
         block = event.block
         if type(block) is HostedCall and self._first is None:
             self._first = block.id
@@ -47,7 +48,7 @@ class HostedStage:
             self._answered.add(block.call_id)
             self._blocks[event.index] = block.call_id
         else:
-            self._let_go(out)
+            self._release_all(out)
 
     def _pass(self, event: Event, out: list[Event]) -> None:
         call_id = self._blocks.get(getattr(event, "index", -1))
@@ -57,18 +58,18 @@ class HostedStage:
             self._held[call_id].append(event)
         if type(event) is BlockStop and call_id is not None:
             del self._blocks[event.index]
-            self._go_on(out)
+            self._release_next(out)
 
-    def _go_on(self, out: list[Event]) -> None:
-        """While the first call has its result, the next one is the first."""
+    def _release_next(self, out: list[Event]) -> None:
+        """Pass on the next call while the first one has its result."""
         while self._first in self._answered:
             self._answered.discard(self._first)
             self._first = next(iter(self._held), None)
             if self._first is not None:
                 out += self._held.pop(self._first)
 
-    def _let_go(self, out: list[Event]) -> None:
-        """Whatever is held goes on, with its result or without."""
+    def _release_all(self, out: list[Event]) -> None:
+        """Pass on everything that is held back, with or without results."""
         for held in self._held.values():
             out += held
         self._held.clear()

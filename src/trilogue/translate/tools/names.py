@@ -1,8 +1,8 @@
-"""Tool names and kinds across protocols: legal for the target on the way up, restored on the way down.
+"""Tool names and kinds across protocols: legal for the target in requests, restored in responses.
 
-Namespaces are flattened, names that are too long or use other characters are shortened, free-text tools become
-functions with one string where the target has none. Everything is a pure function of the request, so the same tool
-gets the same name in every turn of a conversation.
+Namespaces are flattened, names that are too long or have illegal characters are changed, and free-text tools become
+functions with one string if the target has none. Everything is a pure function of the request, so that the same tool
+has the same name in every turn of a conversation.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from trilogue.translate.tools.free_text import INPUT, InputUnwrapper
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _SEPARATOR = "__"
 _INVENTED = re.compile(r"(functions|default_api)[.:]")
-"""namespaces that models of OpenAI and Google believe their tools to be in"""
+"""namespaces that models of OpenAI and Google put in front of tool names by themselves"""
 
 
 def legal_name(namespace: str | None, name: str, limit: int) -> str:
-    """A name that the target takes; the same for the same tool, different for different ones."""
+    """Return a name that the target accepts: the same for the same tool, different for different tools."""
     full = f"{namespace}{_SEPARATOR}{name}" if namespace else name
+    # OpenAI allows 64 letters, digits, _ and -, Anthropic 128.
     if full and len(full) <= limit and not _ILLEGAL.search(full):
         return full
     readable = _ILLEGAL.sub("_", full)[: limit - 9] or "tool"
@@ -51,7 +52,7 @@ def legal_name(namespace: str | None, name: str, limit: int) -> str:
 
 
 class Offered(Struct, frozen=True):
-    """A tool of the client's request, and whether it was offered upstream as a function although it takes free text."""
+    """A tool of the client's request. `emulated`: it takes free text but was offered to the upstream as a function."""
 
     name: str
     namespace: str | None
@@ -60,24 +61,25 @@ class Offered(Struct, frozen=True):
 
 
 class ToolNames(Struct, frozen=True):
-    """The tools of one request under the names that the upstream knows them by."""
+    """The tools of one request by the names that the upstream has for them."""
 
     offered: dict[str, Offered]
 
     def find(self, upstream_name: str) -> Offered | None:
-        """The client's tool that the upstream means."""
+        """Return the client's tool that the upstream means by a name; None if there is none."""
         offered = self.offered.get(upstream_name)
+        # Models write `functions.Bash` or `default_api:Task` for a tool named Bash or Task.
         if offered is None and (inner := _INVENTED.match(upstream_name)) is not None:
             offered = self.offered.get(upstream_name[inner.end() :])
         return offered
 
 
 NO_NAMES = ToolNames({})
-"""of a request that offers no tools"""
+"""the names of a request without tools"""
 
 
 class Namer:
-    """Renames the tools of one request for one target."""
+    """The step that renames the tools of one request for one target."""
 
     def __init__(self, *, limit: int, custom_tools: bool, ledger: Ledger) -> None:
         self._limit = limit
@@ -87,7 +89,7 @@ class Namer:
         self._offered: dict[str, Offered] = {}
 
     def request(self, request: Request) -> tuple[Request, ToolNames]:
-        """The request, but for its turns, as the target can take it, and the way back."""
+        """Return the request, except for its turns, with legal tool names, and the names for the response."""
         tools = tuple([self._tool(tool) for tool in request.tools])
         if request.namespaces:
             self._declare_namespaces(request.namespaces, request.tools)
@@ -115,6 +117,7 @@ class Namer:
         name = self._legal(tool.namespace, tool.name)
         taken = self._offered.get(name)
         if taken is not None and (taken.namespace, taken.name) != (tool.namespace, tool.name):
+            # Two tools of the client became the same legal name: make the second one different.
             name = legal_name(None, f"{name}.{digest(f'{tool.namespace}/{tool.name}', 4)}", self._limit)
             self._names[(tool.namespace, tool.name)] = name
         if tool.namespace is None and name != tool.name:
@@ -141,7 +144,7 @@ class Namer:
         return replace(ref, name=self._legal(ref.namespace, ref.name), namespace=None, kind=kind)
 
     def block(self, block: Block) -> Block:
-        """A call or result of the history under the name that the target knows the tool by."""
+        """Return a call or result of the history with the name that the target has for the tool."""
         if type(block) is ToolResult:
             block = block if block.plain else self._references(block)
             plain = self._custom_tools or block.kind is CallKind.FUNCTION
@@ -150,6 +153,7 @@ class Namer:
             return block
         name = self._legal(block.namespace, block.name)
         if block.kind is CallKind.CUSTOM and not self._custom_tools:
+            # The history must look like what the model would have written for the function.
             arguments = dump_text({INPUT: block.arguments})
             return replace(block, name=name, namespace=None, kind=CallKind.FUNCTION, arguments=arguments)
         if name == block.name and block.namespace is None:
@@ -157,7 +161,7 @@ class Namer:
         return replace(block, name=name, namespace=None)
 
     def _references(self, result: ToolResult) -> ToolResult:
-        """The result of a search for tools, which names them: the model must know them by the names it can call."""
+        """Return the result of a tool search with the names that the model can call the tools by."""
         if not any(type(part) is Native and part.type == TOOL_REFERENCE for part in result.content):
             return result
         return replace(result, content=tuple(self._reference(part) for part in result.content))
@@ -170,7 +174,7 @@ class Namer:
 
 
 def as_function(tool: CustomTool) -> FunctionTool:
-    """A function that stands in for a free-text tool: one string, the grammar told in words."""
+    """Return a function that replaces a free-text tool: one string, with the grammar in the description."""
     description = tool.description or ""
     if tool.grammar:
         description += f"\n\nThe input must follow this {tool.syntax or 'lark'} grammar:\n{tool.grammar}"
@@ -194,7 +198,7 @@ def as_function(tool: CustomTool) -> FunctionTool:
 
 
 class NameStage:
-    """Gives the tool calls of an answer back the names and kinds that the client offered."""
+    """A stage that restores the client's names and kinds of tools in the calls of a response."""
 
     def __init__(self, names: ToolNames) -> None:
         self._names = names
@@ -225,21 +229,22 @@ class NameStage:
         out.append(BlockStart(event.index, _restored(call, offered, "" if offered.emulated else call.arguments)))
         if offered.emulated:
             self._unwrapping[event.index] = InputUnwrapper()
-            self._give(event.index, self._unwrapping[event.index].feed(call.arguments), out)
+            self._emit(event.index, self._unwrapping[event.index].feed(call.arguments), out)
 
     def _unwrap(self, event: Event, out: list[Event]) -> None:
         if type(event) is Delta:
-            self._give(event.index, self._unwrapping[event.index].feed(event.text), out)
+            self._emit(event.index, self._unwrapping[event.index].feed(event.text), out)
         elif type(event) is BlockStop:
-            self._give(event.index, self._unwrapping.pop(event.index).close(), out)
+            self._emit(event.index, self._unwrapping.pop(event.index).close(), out)
             out.append(BlockStop(event.index, event.opaque))
 
-    def _give(self, index: int, text: str, out: list[Event]) -> None:
+    def _emit(self, index: int, text: str, out: list[Event]) -> None:
         if text:
             out.append(Delta(index, text))
 
 
 def _restored(call: ToolCall, offered: Offered, arguments: str) -> ToolCall:
-    # A free-text call of a tool that was offered as a function is an upstream's mistake: its input stays free text.
+    # An upstream may wrongly send a free-text call for a tool that was offered as a function; its input stays free
+    # text.
     kind = CallKind.CUSTOM if offered.kind is CallKind.CUSTOM else call.kind
     return replace(call, name=offered.name, namespace=offered.namespace, kind=kind, arguments=arguments)
