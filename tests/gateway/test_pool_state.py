@@ -24,10 +24,10 @@ from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.config.load import parse
+from trilogue.gateway.process.worker import TICK_SECONDS
 from trilogue.gateway.setup.worker_state import WorkerPools
 from trilogue.model import Failure, FailureKind, Protocol, Usage
 from trilogue.state import steady_time
-from trilogue.state.sync import LOOK_SECONDS
 
 FREE = "pool: {sticky: false}"
 
@@ -128,6 +128,23 @@ def test_requests_under_way_are_counted_over_reloads_without_a_file(tmp_path: Pa
     first = next(pools.overview(now))
     assert (first["in_flight"], first["requests"], first["balance"], first["state"]) == (0, 2, 7.0, "disabled")
     assert not (tmp_path / "pool.db").exists()
+    accounts.close()
+
+
+def test_requests_under_way_are_counted_when_a_reload_begins_to_keep_state(tmp_path: Path) -> None:
+    """They report to the pools of the new configuration, whichever store those have."""
+    accounts = WorkerPools(tmp_path / "pool.db")
+    pools = accounts.take(parse(KEEPING_NOTHING.encode(), {}, tmp_path))
+    now = steady_time()
+    running = pools.begin(now, "r", [("p", "m")])
+    assert running.next(now) is not None
+    pools = accounts.take(parse(KEEPING_NOTHING.replace("false", "true").encode(), {}, tmp_path))
+    assert next(pools.overview(now))["in_flight"] == 1
+    running.finished(now, Usage(fresh=3_000_000))
+    accounts.sync()
+    first = next(pools.overview(now))
+    assert (first["in_flight"], first["requests"], first["balance"]) == (0, 1, 7.0)
+    accounts.close()
 
 
 def _others_know(folder: Path, kind: str) -> None:
@@ -138,7 +155,7 @@ def _others_know(folder: Path, kind: str) -> None:
             return bool(file.execute("SELECT COUNT(*) FROM note WHERE kind = ?", (kind,)).fetchone()[0])
 
     until(written)
-    time.sleep(2 * LOOK_SECONDS)
+    time.sleep(3 * TICK_SECONDS)  # a look before a request finds nothing while the file is being written
 
 
 def test_two_workers_agree_on_who_rests(tmp_path: Path, up: ScriptedUpstream) -> None:

@@ -31,9 +31,12 @@ START_TIMEOUT = 1.0
 
 
 class StateSync:
-    """The link between pools and a store. Made inside the worker process; used from its event loop."""
+    """The link between pools and a store. Made inside the worker process; used from its event loop.
 
-    def __init__(self, pools: Pools, store: Store, now: float) -> None:
+    `successor`: that of an earlier link, so that running requests still report to these pools.
+    """
+
+    def __init__(self, pools: Pools, store: Store, now: float, successor: PoolSuccessor | None = None) -> None:
         self.pools = pools
         self.worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._store = store
@@ -46,7 +49,7 @@ class StateSync:
         self._reopen_at = 0.0
         self._warned = False
         self._counters = Counters()
-        self._successor = PoolSuccessor()
+        self.successor = successor or PoolSuccessor()
         replace_damaged(store)  # some damage would be found much later, or never
         self._look(now, START_TIMEOUT)
         self._writer = Writer(store, self.worker, RETENTION)
@@ -55,8 +58,8 @@ class StateSync:
         """Write what happened here, read what happened elsewhere. Cheap: call it before every choice."""
         if self.pools.changes:
             self._put(self.pools.drain(), now)
-        if self._successor.retired:
-            self._put(self._successor.collect(self.pools, now), now)
+        if self.successor.retired:
+            self._put(self.successor.collect(self.pools, now), now)
         if 0.0 <= now - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = now
@@ -73,7 +76,7 @@ class StateSync:
     def replace(self, pools: Pools, now: float) -> None:
         """Use the pools of a new configuration. They take over what the old ones know and still learn."""
         self.sync(now)
-        self._put(self._successor.hand_over(self.pools, pools, now), now)
+        self._put(self.successor.hand_over(self.pools, pools, now), now)
         self.pools = pools
         pools.set_elsewhere(self._counters.totals())
 

@@ -77,14 +77,16 @@ class WorkerPools:
         """Return pools for this configuration, which know what those of the last one knew."""
         now = steady_time()
         pools = config.pools(SystemRandom())
+        successor = None
         if self._sync is not None:
             self._sync.replace(pools, now)
+            successor = self._sync.successor
         wanted = self._file if config.pool.persist else self._shared_file
         if wanted != self._open:
             self.close()
         if self._sync is None:
             self._open = wanted
-            self._sync = StateSync(pools, MemoryStore() if wanted is None else FileStore(wanted), now)
+            self._sync = StateSync(pools, MemoryStore() if wanted is None else FileStore(wanted), now, successor)
         return pools
 
     def sync(self, now: float | None = None) -> None:
