@@ -1,4 +1,4 @@
-"""Mapping §22: the shape of "cannot map", and the appendices' fate of every top-level field."""
+"""The form of a refusal, and what becomes of every top-level field (docs/mapping.md: Fields that cannot be mapped)."""
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_strict_lists_everything_that_would_be_lost() -> None:
 
 
 def test_the_same_request_has_the_same_losses() -> None:
-    """A19: deterministic, in order."""
+    """Deterministic, in order."""
     body = request(R, temperature=0.5, text={"verbosity": "low"}, prompt_cache_key="k", metadata={"a": "b"})
     first, second = (trilogue.translate_request(body, source=R, target=M).losses for _ in range(2))
     assert [str(loss) for loss in first] == [str(loss) for loss in second]
@@ -293,5 +293,5 @@ META = (
 
 @rows(META)
 def test_fields_of_the_answer(case: Answer) -> None:
-    """Appendix B: every field of an answer has a fate."""
+    """Every field of a response has a fate (docs/mapping.md: Fields of a response)."""
     check_answer(case)

@@ -1,4 +1,4 @@
-"""Mapping §21: stream translation, event by event."""
+"""Stream translation, event by event (docs/mapping.md: Streams)."""
 
 import json
 from random import Random
@@ -10,8 +10,8 @@ import trilogue
 from tests.judges import sse
 from tests.mapping.cases import ABSENT, Body, C, M, R, at, request
 from tests.mapping.streams import Block, Habits, frame, write
-from tests.mapping.test_s02_turns import TOOLS
-from tests.mapping.test_s04_tools import CUSTOM
+from tests.mapping.test_tool_definitions import CUSTOM
+from tests.mapping.test_turns import TOOLS
 from trilogue import Exchange, Protocol, StreamTranslator, Target
 from trilogue.lint import lint_stream
 
@@ -381,7 +381,7 @@ def test_done_is_missing_but_finish_was_seen(target: Protocol) -> None:
 
 @every_target
 def test_no_finish_reason_and_no_done_is_an_error(target: Protocol) -> None:
-    """§15: null at the end of the stream is an error, not an end of turn."""
+    """Null at the end of the stream is an error, not an end of turn (docs/mapping.md: End of a stream)."""
     translator = StreamTranslator(source=C, target=target)
     translator.feed(_chunks([{"role": "assistant", "content": "Hi"}], None).removesuffix(b"data: [DONE]\n\n"))
     translator.close()

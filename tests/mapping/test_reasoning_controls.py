@@ -1,4 +1,4 @@
-"""Mapping §7: how hard the model thinks, and how much of it is shown."""
+"""How hard the model thinks, and how much of it is shown (docs/mapping.md: Reasoning controls)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.mapping.cases import (
     one_of,
     rows,
 )
-from tests.mapping.test_s02_turns import TOOLS
+from tests.mapping.test_turns import TOOLS
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 OPUS_45, OPUS_46, FABLE = "claude-opus-4-5", "claude-opus-4-6", "claude-fable-5"
@@ -449,7 +449,7 @@ def test_row(case: Ask) -> None:
 @pytest.mark.parametrize("level", [level for level in EFFORTS if level not in ("none", "max")])
 @pytest.mark.parametrize("protocol", ["C", "R"])
 def test_effort_to_budget_and_back_is_the_same_effort(protocol: str, level: str) -> None:
-    """The table is its own inverse (E04), so a second hop does not drift."""
+    """The table is its own inverse, so a second hop does not drift."""
     there = Ask("there", f"{protocol}>M", effort(protocol, level), model=OLD).run().body
     said = {"thinking": there["thinking"], "max_tokens": ROOM}
     back = Ask("back", f"M>{protocol}", said, model=model_with(level)).run()

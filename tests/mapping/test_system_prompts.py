@@ -1,4 +1,4 @@
-"""Mapping §1: system, developer and instructions."""
+"""System, developer and instructions (docs/mapping.md: System prompts)."""
 
 from typing import Any
 

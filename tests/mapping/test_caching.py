@@ -1,4 +1,4 @@
-"""Mapping §14: caching, tier and identity."""
+"""Caching, tier and identity (docs/mapping.md: Caching, tier and identity)."""
 
 from itertools import product
 from typing import Any

@@ -1,4 +1,4 @@
-"""Mapping §16: tokens."""
+"""Token counts (docs/mapping.md: Usage)."""
 
 from typing import Any
 
@@ -309,7 +309,7 @@ def test_answer_row(case: Answer) -> None:
 
 @pytest.mark.parametrize(("source", "over"), [(C, M), (R, M), (C, R), (R, C), (M, C), (M, R)], ids=lambda p: p.short)
 def test_there_and_back_keeps_every_figure(source: Protocol, over: Protocol) -> None:
-    """E06: totals, cached, written and reasoning."""
+    """Totals, cached, written and reasoning."""
     given: dict[Protocol, Any] = {C: CHAT, M: MESSAGES, R: RESPONSES}
     there = trilogue.translate_response(answer(source, usage=given[source]), source=source, target=over).body
     back = trilogue.translate_response(there, source=over, target=source).body["usage"]

@@ -1,4 +1,4 @@
-"""Mapping §15: why an answer ended."""
+"""Why a response ended (docs/mapping.md: Stop reasons)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.mapping.cases import (
     output_text,
     rows,
 )
-from tests.mapping.test_s02_turns import call, item, use
+from tests.mapping.test_turns import call, item, use
 from trilogue import Protocol
 
 DETAILS = "incomplete_details"
@@ -212,7 +212,7 @@ def test_unknown_finish_reason_is_an_end_and_declared(client: Protocol) -> None:
 @pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "content_filter"])
 @pytest.mark.parametrize("over", [M, R], ids=["M", "R"])
 def test_there_and_back_is_the_same_reason(reason: str, over: Protocol) -> None:
-    """The map and its reverse are the identity (E05)."""
+    """The map and its reverse are the identity."""
     message: dict[str, Any] = {"tool_calls": [call(1)]} if reason == "tool_calls" else {"content": "x"}
     there = trilogue.translate_response(answer(C, choices=choice(reason, **message)), source=C, target=over).body
     back = trilogue.translate_response(there, source=over, target=C).body
@@ -221,7 +221,7 @@ def test_there_and_back_is_the_same_reason(reason: str, over: Protocol) -> None:
 
 @pytest.mark.parametrize("over", [C, R], ids=["C", "R"])
 def test_nothing_at_all_is_an_answer(over: Protocol) -> None:
-    """An empty completion is legal; strict clients get one empty text block (§21)."""
+    """An empty completion is legal; strict clients get one empty text block (docs/mapping.md: Fields of a response)."""
     empty = answer(C, choices=choice(content="")) if over is C else answer(R, output=[])
     body = trilogue.translate_response(empty, source=over, target=M).body
     assert body["stop_reason"] == "end_turn"

@@ -1,4 +1,4 @@
-"""Mapping §8: reasoning content, and opaque values that travel through clients of another protocol."""
+"""Reasoning, and opaque values in clients of another protocol (docs/mapping.md: Reasoning and opaque values)."""
 
 import json
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from tests.mapping.cases import (
     rows,
 )
 from tests.mapping.streams import Habits, frame
-from tests.mapping.test_s02_turns import TOOLS, call, item, output, result, told, use
+from tests.mapping.test_turns import TOOLS, call, item, output, result, told, use
 from trilogue import Profile, Protocol, Sealer, StreamTranslator, Target
 
 THINKING = {"type": "thinking", "thinking": "Let me see", "signature": "SIGNATURE=="}
@@ -269,7 +269,7 @@ bound = pytest.mark.parametrize("loop", LOOPS[:-1], ids=[loop.name.replace(" ", 
 
 @loops
 def test_a_sealed_value_comes_back_to_its_maker(loop: Loop) -> None:
-    """Opened and put back into its native field, as if there had been no other protocol between (E07)."""
+    """Opened and put back into its native field, as if there had been no other protocol between."""
     said, _ = first(loop)
     up = trilogue.translate_request(echoed(loop, said), source=loop.client, target=target(loop.upstream), sealer=SEALER)
     check_wire(up.body, {f"{loop.back}.{name}": value for name, value in loop.native.items()})

@@ -1,4 +1,4 @@
-"""Mapping §2: roles, alternation and ordering."""
+"""Roles, alternation and ordering (docs/mapping.md: Turns and their order)."""
 
 from typing import Any
 

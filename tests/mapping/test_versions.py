@@ -1,4 +1,4 @@
-"""Mapping §13: versions and betas."""
+"""Versions and betas (docs/mapping.md: Versions and betas)."""
 
 import pytest
 

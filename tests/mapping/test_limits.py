@@ -1,4 +1,4 @@
-"""Mapping §12: limits and sampling."""
+"""Limits and sampling (docs/mapping.md: Limits and sampling)."""
 
 from typing import Any
 

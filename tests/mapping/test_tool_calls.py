@@ -1,4 +1,4 @@
-"""Mapping §6: tool calls and results."""
+"""Tool calls and results (docs/mapping.md: Tool calls and results)."""
 
 import re
 from typing import Any
@@ -24,8 +24,8 @@ from tests.mapping.cases import (
     rows,
     texts,
 )
-from tests.mapping.test_s02_turns import TOOLS, call, item, output, result, told, use
-from tests.mapping.test_s04_tools import CUSTOM
+from tests.mapping.test_tool_definitions import CUSTOM
+from tests.mapping.test_turns import TOOLS, call, item, output, result, told, use
 
 PAIRS = ("C>M", "C>R", "M>C", "M>R", "R>C", "R>M")
 
@@ -427,7 +427,7 @@ def test_different_ids_stay_different() -> None:
 
 
 def test_an_id_is_translated_once() -> None:
-    """The sanitiser is idempotent (E02): a second hop changes nothing."""
+    """The sanitiser is idempotent: a second hop changes nothing."""
     body = Ask("id", "C>M", history("C", {**call(1), "id": "a.b"}, {**told(1), "tool_call_id": "a.b"})).run().body
     once = at(body, "messages[1].content[0].id")
     body = Ask("id", "C>M", history("C", {**call(1), "id": once}, {**told(1), "tool_call_id": once})).run().body

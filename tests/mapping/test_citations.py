@@ -1,4 +1,4 @@
-"""Mapping §10: citations and annotations."""
+"""Citations and annotations (docs/mapping.md: Citations)."""
 
 import pytest
 

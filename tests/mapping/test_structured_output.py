@@ -1,4 +1,4 @@
-"""Mapping §11: structured output."""
+"""Structured output (docs/mapping.md: Structured output)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Mapping §18: refusals."""
+"""Refusals (docs/mapping.md: Refusals)."""
 
 from tests.mapping.cases import (
     ABSENT,

@@ -1,4 +1,4 @@
-"""Mapping §4: tool definitions."""
+"""Tool definitions (docs/mapping.md: Tool definitions)."""
 
 import re
 from typing import Any

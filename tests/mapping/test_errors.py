@@ -1,4 +1,4 @@
-"""Mapping §17: errors, as HTTP answers and inside streams."""
+"""Errors, as HTTP responses and inside streams (docs/mapping.md: Errors)."""
 
 import json
 from typing import Any

@@ -1,9 +1,9 @@
-"""Mapping §5: tool choice and parallel calls."""
+"""Tool choice and parallel calls (docs/mapping.md: Tool choice and parallel calls)."""
 
 from typing import Any
 
 from tests.mapping.cases import ABSENT, OLD, Ask, Body, check_ask, like, one_of, rows
-from tests.mapping.test_s04_tools import CUSTOM, chat, messages, responses
+from tests.mapping.test_tool_definitions import CUSTOM, chat, messages, responses
 
 TOOLS: dict[str, list[Body]] = {
     "C": [chat("look"), chat("find")],
