@@ -80,8 +80,10 @@ MCP: Body = {
     "require_approval": "never",
 }
 SCREEN: Body = {"type": "computer_use_preview", "display_height": 600, "display_width": 800, "environment": "windows"}
+INCLUDED = ["code_interpreter_call.outputs", "message.input_image.image_url", "web_search_call.action.sources"]
 CASES: dict[str, Body] = {
     "conversation": {"conversation": {"id": "conv_1"}},
+    "what to include": {"include": INCLUDED},
     "no earlier response": {"previous_response_id": None, "instructions": ""},
     "template": {"prompt": {"id": "pmpt_1", "version": "2", "variables": {"name": "Anna"}}},
     "moderation": {
