@@ -8,7 +8,7 @@ The tests then ask for a case for each new entry: a token that the writers do no
 from collections.abc import Iterator
 
 from tests.corpus import load
-from tests.shapes import bodies, framing, requests, streams
+from tests.shapes import bodies, fields, framing, requests, streams
 from tests.shapes.lists import KINDS, Entry, entries, path, save
 
 
@@ -36,12 +36,27 @@ def _responses() -> Iterator[Entry]:
         yield recording.protocol, bodies.shape(recording.protocol, recording.body)
 
 
+def _fields() -> Iterator[Entry]:
+    for recording in map(load.load, load.streams()):
+        if recording.stream is not None:
+            found = fields.stream_fields(recording.protocol, recording.stream)
+            yield from ((recording.protocol, field) for field in found)
+    for recording in map(load.load, load.bodies()):
+        yield from ((recording.protocol, field) for field in fields.body_fields(recording.body or {}))
+
+
 def _requests() -> Iterator[Entry]:
     for recording in map(load.load, load.requests()):
         yield from ((recording.protocol, feature) for feature in requests.features(recording.request or {}))
 
 
-_READERS = {"streams": _streams, "framings": _framings, "responses": _responses, "requests": _requests}
+_READERS = {
+    "streams": _streams,
+    "framings": _framings,
+    "responses": _responses,
+    "fields": _fields,
+    "requests": _requests,
+}
 
 
 def main() -> None:

@@ -77,6 +77,7 @@ _FIELDS: dict[str, Body] = {
     "program": {"call_id": "call_{n}", "code": "run()", "fingerprint": "c2VhbGVk"},
     "program_output": {"status": "completed", "call_id": "call_{n}", "result": "done"},
     "compaction": {"encrypted_content": "c2VhbGVk"},
+    "some_future_type": {"status": "completed", "content": [{"type": "output_text", "text": "new", "annotations": []}]},
     "computer_call": {
         "status": "completed",
         "call_id": "call_{n}",

@@ -1,10 +1,10 @@
-"""The lists of shapes, framings and request features: text files next to this one, a protocol and an entry per line."""
+"""The lists of shapes, fields, request features and framings: text files here, a protocol and an entry per line."""
 
 from pathlib import Path
 
 from trilogue import Protocol
 
-KINDS = ("streams", "responses", "requests", "framings")
+KINDS = ("streams", "responses", "fields", "requests", "framings")
 _PROTOCOLS = {protocol.short: protocol for protocol in Protocol}
 Entry = tuple[Protocol, str]
 

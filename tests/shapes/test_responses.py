@@ -1,4 +1,4 @@
-"""Every listed shape of a stream or a whole response has an invented case, which is translated for all three clients.
+"""Every listed shape and field of streams and responses has an invented case, translated for all three clients.
 
 The cases are judged as recorded traffic is: by the rules of the protocol, the official SDK, and what they mean.
 """
@@ -7,7 +7,8 @@ import pytest
 
 from tests.corpus.cases import judge_body, judge_stream
 from tests.each import each
-from tests.shapes import bodies, framing, made, streams
+from tests.shapes import bodies, fields, framing, made, streams
+from tests.shapes.add_field import covered, with_field
 from tests.shapes.lists import Entry, entries
 from trilogue import Protocol
 
@@ -61,3 +62,25 @@ def test_a_response_of_every_shape_can_be_made(entry: Entry) -> None:
 def test_response(entry: Entry, target: Protocol) -> None:
     """Legal, readable by the official SDK, and nothing lost that was not declared."""
     assert judge_body(made.responded(*entry), target).problems == []
+
+
+FIELDS = [entry for entry in entries("fields") if entry[1] not in covered(entry[0])]
+"""the fields that no case above has: each is added to one"""
+
+
+@each("entry", FIELDS, ids=named)
+def test_a_case_with_every_field_can_be_made(entry: Entry) -> None:
+    """A field that the shapes do not have has a place in one of them."""
+    protocol, field = entry
+    made_one = with_field(protocol, field)
+    found = fields.stream_fields(protocol, made_one.stream) if made_one.stream else set()
+    assert field in found | fields.body_fields(made_one.body or {})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@each("entry", FIELDS, ids=named)
+def test_field(entry: Entry, target: Protocol) -> None:
+    """What only some servers say changes nothing for the client, or is declared."""
+    recording = with_field(*entry)
+    judge = judge_stream if recording.stream else judge_body
+    assert judge(recording, target).problems == []

@@ -126,13 +126,17 @@ def _reasoning(words: Words, state: Choice, _kinds: str, _delta: Body) -> str:
 
 def _details(words: Words, state: Choice, kinds: str, delta: Body) -> list[Body]:
     said = delta.get("reasoning") or delta.get("reasoning_content")
-    if kinds == "reasoning.encrypted":
-        return [{"type": kinds, "data": "c2VhbGVk", "format": "google-gemini-v1", "id": "r1", "index": 0}]
-    if kinds == "reasoning.summary":
-        return [{"type": kinds, "summary": said or words.word("thought"), "format": "openai-responses-v1", "index": 0}]
+    return [_detail(kind, said, words, state) for kind in sorted(kinds.split(","), reverse=True)]
+
+
+def _detail(kind: str, said: str | None, words: Words, state: Choice) -> Body:
+    if kind == "reasoning.encrypted":
+        return {"type": kind, "data": "c2VhbGVk", "format": "google-gemini-v1", "id": "r1", "index": 0}
+    if kind == "reasoning.summary":
+        return {"type": kind, "summary": said or words.word("thought"), "format": "openai-responses-v1", "index": 0}
     if said is None and state.thought:
-        return [{"type": kinds, "signature": "c2lnbmVk", "format": "anthropic-claude-v1", "index": 0}]
-    return [{"type": kinds, "text": said or words.word("thought"), "format": "unknown", "index": 0}]
+        return {"type": kind, "signature": "c2lnbmVk", "format": "anthropic-claude-v1", "index": 0}
+    return {"type": kind, "text": said or words.word("thought"), "format": "unknown", "index": 0}
 
 
 def _content(words: Words, _state: Choice, kinds: str, _delta: Body) -> Any:
