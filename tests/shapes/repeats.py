@@ -9,7 +9,7 @@ LONGEST = 16
 def collapse(tokens: list[str], silent: Callable[[str], bool]) -> str:
     """Return the tokens as one line, in which a group that repeats is in brackets.
 
-    A token of which only another piece follows (`silent`) stands for any number of them, without brackets.
+    A token of which only another piece follows (`silent`) is written once for any number of them, without brackets.
     """
     left = list(_distinct(tokens, silent))
     changed = True

@@ -41,7 +41,7 @@ def called(**fields: Any) -> Body:
     }
 
 
-def told(content: Any = "seen", **fields: Any) -> Body:
+def tool_result(content: Any = "seen", **fields: Any) -> Body:
     """Return the result of that call."""
     return {"role": "tool", "tool_call_id": "call_1", "content": content, **fields}
 
@@ -87,21 +87,21 @@ CASES: dict[str, Body] = {
         ]
     },
     "search of a router": {"tools": [{"type": "openrouter:web_search", "parameters": SEARCH}, function()]},
-    "empty words with a call": history(called(content=""), told()),
-    "no parts with a call": history(called(content=[]), told()),
-    "parts with a call": history(called(content=[{"type": "text", "text": "Wait"}]), told(name="look")),
-    "thinking part": history(called(content=[THOUGHT, {"type": "text", "text": "Wait"}]), told()),
-    "reasoning": history(called(content="Wait", reasoning="Hm."), told()),
+    "empty words with a call": history(called(content=""), tool_result()),
+    "no parts with a call": history(called(content=[]), tool_result()),
+    "parts with a call": history(called(content=[{"type": "text", "text": "Wait"}]), tool_result(name="look")),
+    "thinking part": history(called(content=[THOUGHT, {"type": "text", "text": "Wait"}]), tool_result()),
+    "reasoning": history(called(content="Wait", reasoning="Hm."), tool_result()),
     "no calls": {"messages": [USER, {"role": "assistant", "content": "Yes", "tool_calls": []}, USER]},
     "prefix": {"messages": [USER, {"role": "assistant", "content": "The", "prefix": True}]},
     "details of reasoning": history(
         called(
             content="", reasoning_details=[{**DETAIL, "format": "anthropic-claude-v1", "signature": "c2ln", "id": "r1"}]
         ),
-        told(),
+        tool_result(),
     ),
     "unknown details of reasoning": history(
-        called(content="", reasoning_details=[{**DETAIL, "format": None, "id": None}]), told()
+        called(content="", reasoning_details=[{**DETAIL, "format": None, "id": None}]), tool_result()
     ),
     "marked prompt": {
         "messages": [
@@ -109,8 +109,8 @@ CASES: dict[str, Body] = {
             USER,
         ]
     },
-    "marked result": history(called(), told([{"type": "text", "text": "seen", "cache_control": MARK}])),
-    "picture in a result": history(called(), told([{"type": "text", "text": "seen"}, PICTURE])),
+    "marked result": history(called(), tool_result([{"type": "text", "text": "seen", "cache_control": MARK}])),
+    "picture in a result": history(called(), tool_result([{"type": "text", "text": "seen"}, PICTURE])),
     "marked parts": content(
         {"type": "text", "text": "x", "cache_control": MARK, "image_url": None},
         {**PICTURE, "cache_control": MARK, "text": None},
@@ -156,4 +156,7 @@ CASES: dict[str, Body] = {
             },
         }
     },
+    "assistant last": {"messages": [USER, {"role": "assistant", "content": "Yes"}]},
+    "prompt last": {"messages": [USER, {"role": "system", "content": "Be brief."}]},
+    "file by id": content({"type": "file", "file": {"file_id": "file_1"}}),
 }

@@ -28,6 +28,7 @@ SCHEMA: Body = {
     "$defs": {"owner": {"type": "object", "properties": {}}},
     "required": ["name"],
 }
+OPTIONAL: Body = {"type": "object", "properties": {"name": {"type": "string"}}}
 PIXEL: Body = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 PDF: Body = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}
 
@@ -158,5 +159,12 @@ CASES: dict[str, Body] = {
                 ],
             }
         ]
+    },
+    "result without its call": said(came("web_search_tool_result")),
+    "strict tool with an optional field": {
+        "tools": [tool(input_schema={**OPTIONAL, "additionalProperties": False}, strict=True)]
+    },
+    "citations of a document": {
+        "messages": [{"role": "user", "content": [{"type": "document", "source": PDF, "citations": {"enabled": True}}]}]
     },
 }

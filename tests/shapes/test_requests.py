@@ -29,6 +29,8 @@ REFUSED = {
     ("turns inside a turn", Protocol.MESSAGES),
     ("temperature as text", Protocol.MESSAGES),
     ("temperature as text", Protocol.RESPONSES),
+    ("assistant last", Protocol.MESSAGES),
+    ("file by id", Protocol.MESSAGES),
     ("remote tool", Protocol.CHAT),
     ("file by id in a result", Protocol.CHAT),
     ("file by id in a result", Protocol.RESPONSES),

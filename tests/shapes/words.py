@@ -44,6 +44,6 @@ class Words:
 
 
 def cut(text: str, pieces: int) -> list[str]:
-    """Return a text in so many pieces, all of them filled."""
+    """Return a text in that number of pieces, all of them filled."""
     size = len(text) / max(pieces, 1)
     return [text[round(at * size) : round((at + 1) * size)] for at in range(pieces)]

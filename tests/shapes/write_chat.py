@@ -79,7 +79,7 @@ class ChatWriter:
             return _named(call, state) if name == "args(id)" else call
         pieces = self._pieces(at + 1) + name.endswith("(args)")
         whole = self._words.arguments()
-        # Where the limit cut the answer, the end of the arguments is missing.
+        # Where the limit truncated the response, the end of the arguments is missing.
         truncated = any("finish:length" in token for token in self._tokens)
         state.left = cut(whole, pieces + truncated)[:pieces]
         state.calls += 1

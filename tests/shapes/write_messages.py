@@ -70,8 +70,8 @@ class MessagesWriter:
         filled = "filled" in marks
         if kind.endswith("tool_use"):
             self._number += 1
-            pieces = self._pieces(at + 1)
-            self._left = cut(self._input(marks), pieces)
+            pieces, whole = self._pieces(at + 1)
+            self._left = cut(self._input(marks), pieces + (not whole))
             used = json.loads(self._input(marks)) if filled else {}
             return {"type": kind, **self._call(kind, marks), "input": used}
         if kind.endswith("_tool_result"):
@@ -91,14 +91,14 @@ class MessagesWriter:
         known = HOSTED_INPUT.get(marks[0]) if marks else None
         return json.dumps(known or {"number": self._number, "name": "Anna"})
 
-    def _pieces(self, start: int) -> int:
-        """Return how many pieces of input follow before the block ends."""
+    def _pieces(self, start: int) -> tuple[int, bool]:
+        """Return how many pieces of input follow before the block ends, and whether the limit leaves it whole."""
         found = 0
         for token in self._tokens[start:]:
             if token == "stop" or token.startswith(("start:", "end:")):
-                break
+                return found, token != "end:max_tokens"
             found += token == "input_json_delta"
-        return found
+        return found, True
 
 
 BLOCKS: dict[str, Body] = {
