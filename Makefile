@@ -12,7 +12,7 @@ NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Py
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-setup: $(STAMP) ## Create .venv with the locked dependencies and the package (other targets do it for you)
+setup: $(STAMP) ## Create .venv with the locked dependencies and the package (other targets do this for you)
 
 $(STAMP): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -c $(NEEDS)
@@ -33,26 +33,26 @@ lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP) ## Measure everything beside other gateways, with growth, core, pool and start (half an hour)
+bench: $(STAMP) ## Compare with other gateways; also growth, core, pool and start (half an hour)
 	$(BIN)/python -m benchmarks $(BENCH)
 	$(BIN)/python -m benchmarks.core
 	$(BIN)/python -m benchmarks.pool
 	$(BIN)/python -m benchmarks.startup $(BENCH)
 
-bench-quick: $(STAMP) ## Measure the gateway beside nginx, in under a minute
+bench-quick: $(STAMP) ## Compare the gateway with nginx, in under a minute
 	$(BIN)/python -m benchmarks --quick $(BENCH)
 
-bench-docs: $(STAMP) ## Measure everything beside other gateways and write docs/performance.*
+bench-docs: $(STAMP) ## Compare with other gateways and write docs/performance.*
 	$(BIN)/python -m benchmarks --docs $(BENCH)
 
 bench-core: $(STAMP) ## Measure the core: decode, encode and translate
 	$(BIN)/python -m benchmarks.core
 
-lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml
+lock: $(STAMP) ## Regenerate requirements.lock from pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe \
 		--strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
 
-clean: ## Remove .venv and all that tools have made
+clean: ## Remove .venv and everything that tools have created
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist .bench
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""`make bench` and `make bench-quick`: the gateways side by side."""
+"""The command line of the benchmarks (`make bench`, `make bench-quick`): compare the gateways and show the results."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks import beside
+from benchmarks import others
 from benchmarks.build import NoCompiler
 from benchmarks.gateways import NGINX, PAIRS, TRILOGUE, Pair, trilogue
 from benchmarks.interpreter import NoInterpreter, chosen
 from benchmarks.page import DATA, PICTURE, page
+from benchmarks.paths import CACHE, ROOT
 from benchmarks.peers import NAMES as PEER_NAMES
 from benchmarks.plan import Progress
 from benchmarks.plot import picture
 from benchmarks.results import Results
 from benchmarks.rounds import FULL, QUICK, replace_rounds
-from benchmarks.run import Order, run
+from benchmarks.run import RunOptions, run
 from benchmarks.tables import all_tables, text
 from benchmarks.targets import LITELLM
 from benchmarks.tools import ToolFailed
-from benchmarks.where import CACHE, ROOT
 
 EPILOG = """\
 examples:
@@ -33,25 +33,25 @@ examples:
   python -m benchmarks --python /usr/bin/python3         Python gateways under another interpreter
   python -m benchmarks --docs                            everything, and write docs/performance.*
 
-Gateways that are not installed are fetched into .bench/ if that is possible, and left out with a notice otherwise.
-So is an environment for another interpreter: what requirements.lock says that Trilogue needs to run, and LiteLLM's own.
-How a Python was built matters: one without profile-guided optimization, as pyenv builds it unless it is told otherwise,
-is a quarter dearer than Debian's. Take the one that you would serve with.
+Gateways that are not installed are downloaded into .bench/ if possible, and left out with a notice otherwise. With
+another interpreter, an environment for it is installed there too: Trilogue's dependencies from requirements.lock, and
+LiteLLM's. How a Python was built matters: one without profile-guided optimization, pyenv's default, costs a quarter
+more CPU than Debian's. Use the Python that you would run the gateway with.
 
-Every figure is the median over rounds; in each round all pairs have their turn, with nginx in between, and the other
-gateways in the first rounds only. A ratio is beside nginx just before and after. For quiet figures
-let nothing else run: with two cores one is the gateway's and one the tools', which do not sleep while they wait.
+Every figure is the median over rounds. Each round measures all pairs, with nginx in between; the other gateways take
+part in the first rounds only. Ratios compare with nginx just before and after. For stable figures, run nothing else at
+the same time: with two cores, one is for the gateway and one for the tools, which poll instead of sleeping.
 """
 NAMES = (NGINX, TRILOGUE, *(name for name in PEER_NAMES if name != NGINX))
 
 
 def main() -> None:
-    """Parse, run, show."""
+    """Parse the options, run the benchmarks, and show or write the results."""
     options = parser().parse_args()
     signal.signal(signal.SIGTERM, _interrupted)
     progress = Progress(sys.stderr)
     try:
-        results = run(order(options, progress), progress)
+        results = run(run_options(options, progress), progress)
     except (NoCompiler, NoInterpreter, ToolFailed) as problem:
         raise SystemExit(f"benchmarks: {problem}") from problem
     except KeyboardInterrupt:
@@ -70,20 +70,20 @@ def _interrupted(*_: object) -> NoReturn:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the command line."""
     found = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measures Trilogue beside other gateways, on this machine and on loopback only.",
+        description="Compare Trilogue with other gateways, on this machine and over loopback only.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = found.add_argument
-    add("--quick", action="store_true", help="under a minute: one round, no gateway but nginx, no growth")
+    add("--quick", action="store_true", help="under a minute: one round, only nginx and Trilogue, no growth")
     add(
         "--gateways",
         type=gateway_names,
         metavar="NAMES",
-        help=f"of {', '.join(NAMES)}; by default all, with --quick nginx",
+        help=f"any of {', '.join(NAMES)}; default: all, with --quick nginx and trilogue",
     )
     add(
         "--pairs",
@@ -96,29 +96,28 @@ def parser() -> argparse.ArgumentParser:
         "--rounds",
         type=int,
         metavar="N",
-        help=f"by default {FULL.rounds} ({FULL.others} for other gateways), with --quick {QUICK.rounds}",
+        help=f"default: {FULL.rounds} ({FULL.others} for other gateways), with --quick {QUICK.rounds}",
     )
     add(
         "--python",
         metavar="PATH",
-        help="the interpreter for the gateways that are written in Python, Trilogue and LiteLLM; by default the one "
-        "that runs this",
+        help="the interpreter for the Python gateways, Trilogue and LiteLLM; default: the one that runs the benchmark",
     )
-    add("--no-growth", action="store_true", help="leave out how costs grow with sizes")
+    add("--no-growth", action="store_true", help="do not measure how costs grow with sizes")
     add(
         "--out",
         type=Path,
         default=CACHE / "results",
         metavar="FOLDER",
-        help="for results.json, performance.svg and .md",
+        help="where to write results.json, performance.svg and .md",
     )
     add("--docs", action="store_true", help="also write docs/performance.md, .svg and .json")
-    add("--check", action="store_true", help="end with status 1 if a target is missed")
+    add("--check", action="store_true", help="exit with status 1 if a target is missed")
     return found
 
 
 def gateway_names(written: str) -> tuple[str, ...]:
-    """Names of gateways, separated by commas."""
+    """Parse names of gateways, separated by commas."""
     names = tuple(name.strip() for name in written.split(",") if name.strip())
     known = {name.lower(): name for name in NAMES}
     unknown = [name for name in names if name.lower() not in known]
@@ -128,7 +127,7 @@ def gateway_names(written: str) -> tuple[str, ...]:
 
 
 def pair_names(written: str) -> tuple[Pair, ...]:
-    """Pairs, separated by commas."""
+    """Parse names of pairs, separated by commas."""
     known = {pair.name: pair for pair in PAIRS}
     names = [name.strip() for name in written.split(",") if name.strip()]
     unknown = [name for name in names if name not in known]
@@ -137,14 +136,14 @@ def pair_names(written: str) -> tuple[Pair, ...]:
     return tuple(known[name] for name in names)
 
 
-def order(options: argparse.Namespace, progress: Progress) -> Order:
-    """What the options ask for."""
+def run_options(options: argparse.Namespace, progress: Progress) -> RunOptions:
+    """Return what a run has to do according to the options."""
     settings = replace_rounds(QUICK if options.quick else FULL, options.rounds)
     names = options.gateways or ((NGINX, TRILOGUE) if options.quick else NAMES)
     python = chosen(options.python, progress)
-    found, notes = beside.others(names, python, progress)
+    found, notes = others.prepare(names, python, progress)
     own = [trilogue(python.program)] if TRILOGUE in names else []
-    return Order(
+    return RunOptions(
         gateways=sorted([*found, *own], key=lambda gateway: NAMES.index(gateway.name)),
         notes=[*filter(None, [python.notice]), *notes],
         pairs=frozenset(options.pairs),
@@ -153,12 +152,12 @@ def order(options: argparse.Namespace, progress: Progress) -> Order:
         footprint_pairs=frozenset({"chat>chat"}) if options.quick else None,
         folder=CACHE / "run",
         python=python,
-        imports=lambda: beside.import_ms(3 if options.quick else 10, python, LITELLM in names),
+        imports=lambda: others.import_ms(3 if options.quick else 10, python, LITELLM in names),
     )
 
 
 def show(results: Results) -> None:
-    """Tables for the terminal."""
+    """Print the tables of a run."""
     for table in all_tables(results):
         print(f"\n{text(table)}")
     notes = [*results.notes, *(results.growth.notes if results.growth else ())]
@@ -167,7 +166,7 @@ def show(results: Results) -> None:
 
 
 def write(results: Results, folder: Path, data: str = "results.json") -> None:
-    """The files of a run."""
+    """Write the page, the chart and the raw data of a run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / data).write_text(json.dumps(results.as_json(), indent=1) + "\n")
     (folder / PICTURE).write_text(picture(results))

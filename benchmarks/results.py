@@ -1,4 +1,4 @@
-"""All that a run found, as one object and as JSON."""
+"""The results of a run, as one object and as JSON."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ TWO_WORKERS = 1.8
 
 @dataclass
 class Results:
-    """Of one run."""
+    """The results of one run."""
 
     machine: Mapping[str, str]
     settings: Settings
     date: str
     versions: dict[str, str] = field(default_factory=dict)
-    """of the gateways, by name, in the order of tables"""
+    """versions of the gateways by name, in the order of the tables"""
     rows: list[Row] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     footprints: list[Footprint] = field(default_factory=list)
     import_ms: dict[str, float] = field(default_factory=dict)
-    """of the library, by gateway"""
+    """import times of the libraries, by gateway"""
     growth: Growth | None = None
     measured: Measured = field(default_factory=nothing_measured)
     notes: list[str] = field(default_factory=list)
 
     def targets(self) -> list[Target]:
-        """Each with its verdict."""
+        """Return all targets with their verdicts."""
         found = evaluate(Outcome(self.rows, self.holds, self.import_ms.get("trilogue")))
         return found + (growth_targets(self.growth) if self.growth else [])
 
     def as_json(self) -> dict[str, Any]:
-        """Summary first, then every slice."""
+        """Return the summary, followed by all slices."""
         return {
             "date": self.date,
             "machine": dict(self.machine),
@@ -64,25 +64,25 @@ class Results:
 
 
 def growth_targets(growth: Growth) -> list[Target]:
-    """What must not grow, by the worst series of each kind."""
+    """Return the targets for costs that must not grow, each with its worst series."""
     kinds = dict.fromkeys(series.kind for series in growth.series)
     found = [_flat(kind, [s for s in growth.series if s.kind == kind]) for kind in kinds]
     workers = growth.workers
     if workers is None:
         return found
-    name = "two workers beside one, requests per second"
+    name = "requests per second of two workers relative to one"
     if workers.cores_free or workers.ratio >= TWO_WORKERS:
         return [*found, Target(name, TWO_WORKERS, "x", workers.ratio, at_least=True)]
-    detail = f"no two cores were free; by CPU per request two would give {workers.expected:.2f} x"
+    detail = f"no two cores were free; CPU per request suggests {workers.expected:.2f} x"
     return [*found, Target(name, TWO_WORKERS, "x", None, detail, at_least=True)]
 
 
 def _flat(kind: str, series: list[Series]) -> Target:
     grown = [(one.growth, one) for one in series if one.growth is not None]
     if not grown:
-        return Target(f"growth of the cost with the {kind}", FLAT, "x", None)
+        return Target(f"cost growth with {kind}", FLAT, "x", None)
     growth, worst = max(grown, key=lambda pair: pair[0] or 0)
     shown = worst.shown()
     smaller = shown[-2] if worst.marginal else shown[0]
     detail = f"{worst.pair}: from {smaller.size:,} to {shown[-1].size:,} {worst.size_name}"
-    return Target(f"growth of the cost with the {kind}", FLAT, "x", growth, detail)
+    return Target(f"cost growth with {kind}", FLAT, "x", growth, detail)

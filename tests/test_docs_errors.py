@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import trilogue
-from trilogue.gateway.failures import LOOP, error_reply
+from trilogue.gateway.request.failures import LOOP, error_reply
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool.journey import CREDENTIAL, QUOTA
-from trilogue.protocols.openai_errors import _REPLIES
-from trilogue.protocols.signals import FINAL_CODES
+from trilogue.pool.plan import CREDENTIAL, QUOTA
+from trilogue.protocols.failure.codes import FINAL_CODES
+from trilogue.protocols.openai.errors import _REPLIES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 SOURCES = sorted(Path(trilogue.__file__).parent.rglob("*.py"))
@@ -27,7 +27,7 @@ def text_of(node: ast.expr | None) -> Iterator[str]:
 
 
 def codes_in(tree: ast.AST) -> Iterator[str]:
-    """Codes as they are written: `code=…` in a call, a default, a class; or status, text and code in a row."""
+    """Return the codes in a source: `code=…` in a call, a default or a class, or the code in a row of a table."""
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "code":
             yield from text_of(node.value)
@@ -52,7 +52,7 @@ def test_every_error_code_is_documented() -> None:
 
 
 def rows() -> dict[str, list[str]]:
-    """The cells behind each code of the table."""
+    """Return the cells of the table by code."""
     found: dict[str, list[str]] = {}
     for line in PAGE.read_text("utf-8").split("\n"):
         cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]

@@ -1,6 +1,6 @@
-"""The architecture, proved from the source text: who may import whom, and that the core does no I/O.
+"""The architecture, checked in the source text: which modules import which, and that the core does no I/O.
 
-Every rule is a function from modules to a list of problems, so that it can be tried on bad sources too.
+Every rule is a function from modules to a list of problems, so that it can also be tried on bad sources.
 """
 
 import ast
@@ -16,12 +16,15 @@ SRC = Path(__file__).resolve().parent.parent / "src"
 ROOT_PACKAGE = "trilogue"
 CODECS_DOC = SRC.parent / "docs" / "codecs.md"
 
+PROTOCOL_ROOMS = "chat messages responses"
+
 LAYERS = {
     "errors": 0,
     "sse": 1,
     "headers": 1,
     "cipher": 1,
     "model": 1,
+    "jsontext": 1.2,
     "profiles": 1.5,
     "protocols": 2,
     "translate": 3,
@@ -39,11 +42,28 @@ LAYERS = {
     "cli": 7,
     "__main__": 8,
 }
-# The package's own __init__ shows the library, which ends with layer 3; only what is above may import it.
+# The rooms of the large packages and the modules next to them, lowest first: each imports only those before it.
+ROOMS = {
+    "protocols": ("fields", "failure", "content", "stream", "codec", "openai", "fit", PROTOCOL_ROOMS, "registry"),
+    "translate": (
+        "foreign",
+        "tools",
+        "reasoning",
+        "learning",
+        "content",
+        "exchange",
+        "pipeline",
+        "requests",
+        "responses",
+    ),
+    "pool": ("settings", "changes", "choice", "health", "decision", "pool", "plan", "pools"),
+    "gateway": ("log", "setup", "request", "response", "endpoints", "process"),
+}
+# The package's own __init__ shows the library, which ends with layer 3. Only higher layers may import it.
 ROOT_LAYER = 3.5
 
 CORE = {name for name, layer in LAYERS.items() if layer < ROOT_LAYER}
-PROTOCOLS = ("chat", "messages", "responses")
+PROTOCOLS = tuple(PROTOCOL_ROOMS.split())
 
 IMPURE_MODULES = ("socket", "asyncio", "ssl", "http", "urllib.request", "subprocess", "threading")
 IMPURE_ATTRIBUTES = {"os.environ", "os.environb", "os.getenv", "os.open", "io.open"}
@@ -59,7 +79,7 @@ class Module:
 
     @property
     def component(self) -> str:
-        """The part of the name that has a layer; empty for the root package."""
+        """Return the part of the name that has a layer; empty for the root package."""
         return component(self.name)
 
 
@@ -82,7 +102,7 @@ def read_modules() -> list[Module]:
 
 
 def imported_names(module: Module, tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Each import as (module, name in it); the name is empty for a plain `import module`."""
+    """Yield each import as (module, name in it); the name is empty for a plain `import module`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
@@ -104,9 +124,9 @@ def is_ours(name: str) -> bool:
 
 
 def internal_imports(module: Module, known: set[str]) -> set[str]:
-    """The trilogue modules that a module imports: `from package import module` counts as that module.
+    """Return the trilogue modules that a module imports. `from package import module` counts as that module.
 
-    A name directly below the root that is a layer counts as one even where its package does not exist yet.
+    A name directly below the root that is a layer counts as one, even if its package does not exist yet.
     """
     found = set()
     for origin, name in imported_names(module, module.tree):
@@ -136,6 +156,37 @@ def upward_imports(modules: list[Module]) -> list[str]:
     ]
 
 
+def room(name: str) -> str:
+    """Return the room of a module, or its own name if it is next to the rooms; empty for a package itself."""
+    return name.split(".")[2] if name.count(".") >= 2 else ""
+
+
+def rooms_without_place(modules: list[Module]) -> list[str]:
+    return [
+        module.name
+        for module in modules
+        if module.component in ROOMS and room(module.name) and room_level(module.name) is None
+    ]
+
+
+def room_level(name: str) -> int | None:
+    levels = ROOMS[component(name)]
+    return next((level for level, rooms in enumerate(levels) if room(name) in rooms.split()), None)
+
+
+def imports_of_higher_rooms(modules: list[Module]) -> list[str]:
+    known = names(modules)
+    return [
+        f"{module.name} imports {target}"
+        for module in modules
+        if module.component in ROOMS and room(module.name)
+        for target in sorted(internal_imports(module, known))
+        if component(target) == module.component
+        and room(target) != room(module.name)
+        and (room_level(target) or 0) >= (room_level(module.name) or 0)
+    ]
+
+
 def imports_across_protocols(modules: list[Module]) -> list[str]:
     known = names(modules)
     return [
@@ -152,7 +203,7 @@ def protocol(name: str) -> str | None:
 
 
 def import_cycle(modules: list[Module]) -> list[str]:
-    """One cycle of imports, as the list of its modules; empty if there is none."""
+    """Return one cycle of imports as a list of modules; empty if there is none."""
     known = names(modules)
     graph = {module.name: internal_imports(module, known) for module in modules}
     try:
@@ -195,7 +246,7 @@ def is_impure_import(name: str) -> bool:
 
 
 def impurity(node: ast.AST) -> str | None:
-    """What a node does that the core must not do."""
+    """Return what a node does that the core must not do, or nothing."""
     match node:
         case ast.comprehension(is_async=1):
             return "is async"
@@ -209,7 +260,7 @@ def impurity(node: ast.AST) -> str | None:
 
 
 def protocol_files(protocols: Path) -> dict[str, set[str]]:
-    """The file names of each protocol package that exists."""
+    """Return the file names of each protocol package that exists."""
     present = (protocols / name for name in PROTOCOLS)
     return {
         package.name: {str(file.relative_to(package)) for file in package.rglob("*.py")}
@@ -219,7 +270,7 @@ def protocol_files(protocols: Path) -> dict[str, set[str]]:
 
 
 def documented_files(text: str) -> tuple[set[str], dict[str, set[str]]]:
-    """The table of files in the codecs' docs: those that every package has, and those that only some have."""
+    """Return the table of files in docs/codecs.md: those that every package has, and those that only some have."""
     base: set[str] = set()
     further: dict[str, set[str]] = {}
     for files, packages in re.findall(r"^\| (`[^|]*\.py`) \| ([a-z, ]*) \|", text, re.MULTILINE):
@@ -243,6 +294,11 @@ def test_imports_go_downwards() -> None:
     assert upward_imports(MODULES) == []
 
 
+def test_rooms_import_lower_rooms() -> None:
+    assert rooms_without_place(MODULES) == []
+    assert imports_of_higher_rooms(MODULES) == []
+
+
 def test_protocols_do_not_import_each_other() -> None:
     assert imports_across_protocols(MODULES) == []
 
@@ -261,9 +317,14 @@ def test_core_is_pure() -> None:
 
 def test_what_protocols_share_is_documented() -> None:
     text = CODECS_DOC.read_text("utf-8")
-    beside = [module.name.rpartition(".")[2] for module in MODULES if re.fullmatch(r"\w+\.protocols\.\w+", module.name)]
-    assert beside
-    assert [name for name in beside if name not in PROTOCOLS and f"`{name}`" not in text] == []
+    shared = [module.name.split(".", 2)[2] for module in MODULES if is_shared(module)]
+    assert shared
+    assert [name for name in shared if f"`{name}`" not in text] == []
+
+
+def is_shared(module: Module) -> bool:
+    """Return whether a module serves all protocols."""
+    return module.component == "protocols" and bool(room(module.name)) and room(module.name) not in PROTOCOLS
 
 
 def test_protocol_packages_have_the_same_files() -> None:
@@ -273,7 +334,7 @@ def test_protocol_packages_have_the_same_files() -> None:
         assert files - base == further.get(package, set()), f"{package}: the table in {CODECS_DOC.name} says otherwise"
 
 
-# The rules can fail: each is fed a source that breaks it.
+# Each rule must be able to fail, so it gets a source that breaks it.
 
 
 def module(name: str, source: str = "", is_package: bool = False) -> Module:
@@ -289,7 +350,7 @@ def module(name: str, source: str = "", is_package: bool = False) -> Module:
         ("protocols.chat.request", "from trilogue import translate"),
         ("translate.request", "from trilogue import translate_request"),
         ("lint", "if True:\n    from trilogue.translate import pairs"),
-        ("pool.choice", "from trilogue.gateway.app import App"),
+        ("pool.choice", "from trilogue.gateway.endpoints.app import App"),
         ("pool.choice", "from trilogue.unheard_of import X"),
         ("", "from trilogue.pool import Pool"),
     ],
@@ -308,6 +369,23 @@ def test_upward_import_is_found(name: str, source: str) -> None:
 )
 def test_downward_import_is_allowed(name: str, source: str) -> None:
     assert upward_imports([module(name, source, is_package=name == "")]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "found"),
+    [
+        ("gateway.log.record", "from trilogue.gateway.setup.services import Services", True),
+        ("gateway.setup.services", "from trilogue.gateway.log.record import Record", False),
+        ("pool.choice.account", "from trilogue.pool.health.health import Health", True),
+        ("protocols.fields.reader", "from trilogue.protocols.chat import CODEC", True),
+    ],
+)
+def test_import_of_a_higher_room_is_found(name: str, source: str, found: bool) -> None:
+    assert bool(imports_of_higher_rooms([module(name, source)])) is found
+
+
+def test_room_without_place_is_found() -> None:
+    assert rooms_without_place([module("gateway.helpers.text")]) == ["trilogue.gateway.helpers.text"]
 
 
 def test_module_without_layer_is_found() -> None:

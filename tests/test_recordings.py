@@ -37,7 +37,7 @@ def test_the_line_is_printed(tmp_path: Path, workers: str) -> None:
         workers,
         "-p",
         "no:cacheprovider",
-        "tests/corpus/test_glance.py",
+        "tests/shapes/test_lists.py",
     ]
     environment = {**os.environ, "TRILOGUE_CORPUS": str(tmp_path)}
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)

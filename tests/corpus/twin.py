@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from trilogue.model import Loss
-from trilogue.protocols.fate import Fate
-from trilogue.translate.seal import Sealer
+from trilogue.protocols.fields.extras import FieldPolicy
+from trilogue.translate.reasoning.seal import Sealer
 
 T = TypeVar("T")
 _Seen = dict[int, Any]
@@ -24,7 +24,7 @@ _Copier = Callable[[Any, _Seen], Any]
 
 # Functions written in C belong to nobody who changes.
 _SHARED = (str, bytes, int, float, type(None), type, enum.Enum, types.FunctionType, types.BuiltinFunctionType)
-_VALUES = (frozenset, Fate, Loss, Sealer)
+_VALUES = (frozenset, FieldPolicy, Loss, Sealer)
 
 
 def twin(thing: T) -> T:

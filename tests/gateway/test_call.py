@@ -7,7 +7,7 @@ import json
 import pytest
 
 from trilogue.errors import BadRequest
-from trilogue.gateway.call import read_asked
+from trilogue.gateway.request.call import read_asked
 
 UNTOUCHED = [
     b'{"model": "a",  "messages": []}',

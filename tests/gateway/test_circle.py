@@ -15,10 +15,10 @@ from tests.gateway.process import Started, started, until
 from tests.gateway.running import CLIENT_KEY, Gateway
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
-from trilogue.config import Provider as ProviderConfig
-from trilogue.gateway.catalog import PATIENCE_SECONDS
-from trilogue.gateway.forwarding import HOPS, MOST_HOPS, hops_of
-from trilogue.gateway.provider import Account
+from trilogue.config import ProviderSettings as ProviderConfig
+from trilogue.gateway.setup.catalog import PATIENCE_SECONDS
+from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, hops_of
+from trilogue.gateway.setup.provider import UpstreamAccount
 from trilogue.model import Protocol
 
 KEYS = {"UP_KEY": CLIENT_KEY}
@@ -107,7 +107,7 @@ def test_every_upstream_may_be_a_gateway(
 def test_the_official_apis_hear_nothing_of_it(url: str, seen: bool) -> None:
     """No circle goes through them."""
     config = ProviderConfig(protocol=Protocol.CHAT, base_url=url)
-    posted = dict(Account("a", None, [], config).posting(((HOPS, "1"), ("x-custom", "kept")), False, ""))
+    posted = dict(UpstreamAccount("a", None, [], config).posting(((HOPS, "1"), ("x-custom", "kept")), False, ""))
     assert (HOPS in posted) is seen
     assert posted["x-custom"] == "kept"
 

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from trilogue.gateway.failures import error_reply, upstream_failure
+from trilogue.gateway.request.failures import error_reply, for_client
 from trilogue.lint import lint_error
 from trilogue.model import Protocol
-from trilogue.pool.journey import CREDENTIAL, QUOTA
+from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
+from trilogue.protocols.failure.codes import FINAL_CODES
 from trilogue.protocols.registry import codec
-from trilogue.protocols.signals import FINAL_CODES
 
 EVERY_CLIENT = pytest.mark.parametrize("client", Protocol, ids=lambda protocol: f"to-{protocol.short}")
 EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: f"from-{protocol.short}")
@@ -23,7 +23,7 @@ def answered(upstream: Protocol, client: Protocol, status: int, kind: str = "inv
     error: dict[str, object] = {"message": "no", "type": kind}
     body = {"type": "error", "error": error} if upstream is Protocol.MESSAGES else {"error": error | {"code": None}}
     failure = codec(upstream).decode_error(status, {}, json.dumps(body).encode())
-    return error_reply(upstream_failure(failure), client, "req_1")
+    return error_reply(for_client(failure), client, "req_1")
 
 
 @EVERY_CLIENT

@@ -13,9 +13,9 @@ import pytest
 
 from tests.judges import sdk
 from trilogue import Protocol, StreamTranslator
-from trilogue.gateway.passage import Passage, PassThrough
+from trilogue.gateway.response.pass_through import PassThrough, StreamPath
 from trilogue.model import FailureKind
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 C, M, R = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 SUCCESS = {C: b"data: [DONE]", M: b"event: message_stop", R: b"event: response.completed"}
@@ -166,20 +166,20 @@ FINE: dict[str, tuple[Protocol, list[str]]] = {
 }
 
 
-def passage(source: Protocol, target: Protocol) -> Passage:
+def passage(source: Protocol, target: Protocol) -> StreamPath:
     if source is target:
         return PassThrough(source, Reply(source=source))
     return StreamTranslator(source=source, target=target)
 
 
-def relayed(source: Protocol, target: Protocol, pieces: list[bytes]) -> tuple[bytes, Passage]:
+def relayed(source: Protocol, target: Protocol, pieces: list[bytes]) -> tuple[bytes, StreamPath]:
     """What the client gets of a stream that comes in these pieces."""
     through = passage(source, target)
     out = b"".join([*map(through.feed, pieces), through.close()])
     return out, through
 
 
-def outcomes(source: Protocol, target: Protocol, events: list[str]) -> tuple[bytes, Passage]:
+def outcomes(source: Protocol, target: Protocol, events: list[str]) -> tuple[bytes, StreamPath]:
     """The same however it is cut."""
     whole = "".join(events).encode()
     out, through = relayed(source, target, [event.encode() for event in events])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway.running import Gateway
 from tests.scripted.server import ScriptedUpstream
-from trilogue.gateway.items import TTL_SECONDS, ItemStore
+from trilogue.gateway.setup.items import TTL_SECONDS, ItemStore
 
 ITEM = {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
 REFERENCE = {"type": "item_reference", "id": "msg_1"}

@@ -24,10 +24,10 @@ from tests.gateway.wire import CASES
 from tests.scripted import thread
 from tests.scripted.server import ScriptedUpstream
 from trilogue.config.load import parse
-from trilogue.gateway.accounts import Accounts
+from trilogue.gateway.setup.services import WorkerPools
 from trilogue.model import Failure, FailureKind, Protocol, Usage
 from trilogue.state import steady_time
-from trilogue.state.keeper import LOOK_SECONDS
+from trilogue.state.sync import LOOK_SECONDS
 
 FREE = "pool: {sticky: false}"
 
@@ -113,7 +113,7 @@ providers:
 def test_requests_under_way_are_counted_over_reloads_without_a_file(tmp_path: Path) -> None:
     """With a single worker too: what they hold, what they have cost, what they have found out."""
     settings = parse(KEEPING_NOTHING.encode(), {}, tmp_path)
-    accounts = Accounts(tmp_path / "pool.db")
+    accounts = WorkerPools(tmp_path / "pool.db")
     pools = accounts.take(settings)
     now = steady_time()
     running = [pools.begin(now, f"r{number}", [("p", "m")]) for number in range(2)]

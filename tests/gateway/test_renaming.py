@@ -12,10 +12,10 @@ from tests.gateway.pairs import EVERY_CLIENT, PATHS
 from tests.gateway.running import PROVIDERS, Gateway, running
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
-from trilogue.gateway.renaming import RenamingPassThrough, renamed
+from trilogue.gateway.response.pass_through import RenamingPassThrough, renamed
 from trilogue.lint import lint_response, lint_stream
 from trilogue.model import Protocol
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 NAME = "my-\u00e9toile"
 CONFIG = (

@@ -135,7 +135,7 @@ def test_what_a_search_found_is_asked_for_shown_and_sent_back() -> None:
     content = Answer("search", "R>M", {"output": output}).run().body["content"]
     (hit,) = content[1]["content"]
     assert (hit["url"], hit["title"]) == ("https://cats.com", "https://cats.com")
-    assert hit["encrypted_content"].startswith("trl1.")
+    assert hit["encrypted_content"].startswith("trl2.")
     history = {"messages": [USER, {"role": "assistant", "content": content}, USER]}
     home = Ask("history", "M>R", history).run()
     assert home.body["input"][1]["action"]["sources"] == SOURCES["sources"]

@@ -61,7 +61,7 @@ ANSWERS = (
         {
             "content[0]": like(type="server_tool_use", name="web_search", input=like(query="cats")),
             "content[1]": like(type="web_search_tool_result"),
-            "content[1].content[0]": like(url="https://cats.com", encrypted_content=lambda e: e.startswith("trl1.")),
+            "content[1].content[0]": like(url="https://cats.com", encrypted_content=lambda e: e.startswith("trl2.")),
             "content[2]": like(type="text", text="Cats."),
             "stop_reason": "end_turn",
         },

@@ -7,8 +7,8 @@ from typing import Any
 
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import (
+    AccountRequest,
     AccountSpec,
-    Ask,
     Lease,
     Pool,
     Pools,
@@ -18,7 +18,7 @@ from trilogue.pool import (
     Scope,
     Verdict,
 )
-from trilogue.pool.verdict import Action
+from trilogue.pool.health.classify import Action
 
 START = 1_000_000.0
 
@@ -55,7 +55,7 @@ def name_of(lease: Lease | None) -> str | None:
 
 def use(pool: Pool, now: float, **ask: Any) -> str | None:
     """Choose and finish at once."""
-    choice = pool.choose(now, Ask(**ask))
+    choice = pool.choose(now, AccountRequest(**ask))
     if choice is not None:
         pool.finished(choice, now)
     return name_of(choice)
@@ -74,4 +74,4 @@ def fail(pool: Pool, account: str, now: float, verdict: Verdict, model: str = "m
     """An attempt with this account that ends like this."""
     found = pool.account(account)
     assert found is not None
-    return pool.failed(pool.take(found, now, Ask(model=model)), now, verdict, Random(7))
+    return pool.failed(pool.take(found, now, AccountRequest(model=model)), now, verdict, Random(7))

@@ -8,16 +8,16 @@ from random import Random
 import pytest
 
 from tests.test_cost import REQUESTS, calls, check
-from trilogue.gateway.accounts import Accounts
+from trilogue.gateway.setup.services import WorkerPools
 from trilogue.model import Usage
 from trilogue.pool import AccountSpec, Pools, PoolsSettings, ProviderSpec
-from trilogue.state import Keeper, steady_time
+from trilogue.state import StateSync, steady_time
 
 PER_REQUEST = {"": 30, "conversation": 32}
 """with a state file, by the key of the conversation"""
 
 
-def one_request(pools: Pools, accounts: Accounts, sticky: str) -> None:
+def one_request(pools: Pools, accounts: WorkerPools, sticky: str) -> None:
     """As the gateway does it."""
     now = steady_time()
     accounts.sync(now)
@@ -33,8 +33,8 @@ def test_calls_per_request(sticky: str, tmp_path: Path) -> None:
     """Who reads the clock is not counted."""
     spec = ProviderSpec(name="p", accounts=tuple(AccountSpec(name=name) for name in "abc"))
     pools = Pools([spec], PoolsSettings(), rng=Random(7))
-    accounts = Accounts(tmp_path / "pool.db")
-    accounts._keeper = Keeper(pools, tmp_path / "pool.db", steady_time())
+    accounts = WorkerPools(tmp_path / "pool.db")
+    accounts._keeper = StateSync(pools, tmp_path / "pool.db", steady_time())
 
     def run() -> None:
         for _ in range(REQUESTS):

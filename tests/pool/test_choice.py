@@ -9,7 +9,7 @@ import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
 from trilogue.model import Usage
-from trilogue.pool import AccountSpec, Ask, Limits, Pool, PoolSettings, Price, ProviderSpec, Scope
+from trilogue.pool import AccountLimits, AccountRequest, AccountSpec, Pool, PoolSettings, Price, ProviderSpec, Scope
 
 
 def test_least_recently_used() -> None:
@@ -42,7 +42,7 @@ def test_highest_balance() -> None:
     pool = Pool(spec)
     used = []
     for _ in range(4):
-        choice = pool.choose(START, Ask(model="m1"))
+        choice = pool.choose(START, AccountRequest(model="m1"))
         assert choice is not None
         pool.finished(choice, START, Usage(fresh=1_000_000))
         used.append(name_of(choice))
@@ -85,16 +85,16 @@ def test_a_conversation_stays() -> None:
         (lambda pool: fail(pool, "a", START, FAULT), "failing"),
         (lambda pool: fail(pool, "a", START, DISABLE), "disabled"),
         (lambda pool: fail(pool, "a", START, cool(10.0, Scope.ACCOUNT_MODEL)), "model"),
-        (lambda pool: pool.take(pool.account("a"), START, Ask()), "concurrency"),
+        (lambda pool: pool.take(pool.account("a"), START, AccountRequest()), "concurrency"),
     ],
 )
 def test_a_conversation_leaves_for_a_reason_only(obstacle: object, why: str) -> None:
     """And the reason is told; from then on it stays with the new account."""
-    pool = pool_of(AccountSpec(name="a", limits=Limits(concurrency=1)), "b")
+    pool = pool_of(AccountSpec(name="a", limits=AccountLimits(concurrency=1)), "b")
     assert use(pool, START, sticky="x", model="m") == "a"
     assert callable(obstacle)
     obstacle(pool)
-    choice = pool.choose(START, Ask(model="m", sticky="x"))
+    choice = pool.choose(START, AccountRequest(model="m", sticky="x"))
     assert choice is not None
     assert (name_of(choice), choice.broken) == ("b", why)
     assert use(pool, START + 10_000, sticky="x", model="m") == "b"
@@ -104,7 +104,7 @@ def test_a_conversation_leaves_an_account_that_was_tried() -> None:
     """Within one request nobody is asked twice."""
     pool = pool_of("a", "b")
     assert use(pool, START, sticky="x") == "a"
-    choice = pool.choose(START, Ask(sticky="x", tried={"a"}))
+    choice = pool.choose(START, AccountRequest(sticky="x", tried={"a"}))
     assert choice is not None
     assert (name_of(choice), choice.broken) == ("b", "tried")
 
@@ -118,11 +118,12 @@ def test_stickiness_can_be_switched_off() -> None:
 def test_concurrency() -> None:
     """No more at a time than allowed; who is done makes room."""
     pool = pool_of(
-        AccountSpec(name="a", limits=Limits(concurrency=2)), AccountSpec(name="b", limits=Limits(concurrency=1))
+        AccountSpec(name="a", limits=AccountLimits(concurrency=2)),
+        AccountSpec(name="b", limits=AccountLimits(concurrency=1)),
     )
-    choices = [pool.choose(START, Ask()) for _ in range(4)]
+    choices = [pool.choose(START, AccountRequest()) for _ in range(4)]
     assert [name_of(choice) for choice in choices] == ["a", "b", "a", None]
-    assert pool.survey(START, Ask()).reasons == {"concurrency": 2}
+    assert pool.survey(START, AccountRequest()).reasons == {"concurrency": 2}
     assert choices[1] is not None
     pool.released(choices[1])
     assert use(pool, START) == "b"
@@ -130,19 +131,19 @@ def test_concurrency() -> None:
 
 def test_requests_per_minute() -> None:
     """A bucket: so many at once, then steadily."""
-    pool = pool_of(AccountSpec(name="a", limits=Limits(requests_per_minute=6)))
+    pool = pool_of(AccountSpec(name="a", limits=AccountLimits(requests_per_minute=6)))
     assert [use(pool, START) for _ in range(7)] == ["a"] * 6 + [None]
-    assert pool.survey(START, Ask()).retry_at == pytest.approx(START + 10)
+    assert pool.survey(START, AccountRequest()).retry_at == pytest.approx(START + 10)
     assert use(pool, START + 9.9) is None
     assert use(pool, START + 10.1) == "a"
 
 
 def test_tokens_per_minute() -> None:
     """Estimated before, corrected by what was really used. Small requests still fit where large ones do not."""
-    pool = pool_of(AccountSpec(name="a", limits=Limits(tokens_per_minute=1_000)))
-    choice = pool.choose(START, Ask(tokens=600))
+    pool = pool_of(AccountSpec(name="a", limits=AccountLimits(tokens_per_minute=1_000)))
+    choice = pool.choose(START, AccountRequest(tokens=600))
     assert choice is not None
-    assert name_of(pool.choose(START, Ask(tokens=500))) is None
+    assert name_of(pool.choose(START, AccountRequest(tokens=500))) is None
     assert use(pool, START, tokens=100) == "a"
     pool.finished(choice, START, Usage(fresh=50, output=50))
     assert use(pool, START, tokens=700) == "a"
@@ -150,16 +151,18 @@ def test_tokens_per_minute() -> None:
 
 def test_who_has_too_few_tokens_left_is_in_the_record() -> None:
     """Of the request that is too large for it, and of no other."""
-    pool = pool_of(AccountSpec(name="a", limits=Limits(tokens_per_minute=600)), AccountSpec(name="b", priority=2))
+    pool = pool_of(
+        AccountSpec(name="a", limits=AccountLimits(tokens_per_minute=600)), AccountSpec(name="b", priority=2)
+    )
     assert use(pool, START, tokens=500) == "a"
-    assert name_of(pool.choose(START, Ask(tokens=200))) == "b"
+    assert name_of(pool.choose(START, AccountRequest(tokens=200))) == "b"
     looked = pool.considered()
     assert (looked.candidates, looked.away) == (2, 1)
     assert [(one.account, one.why, one.until) for one in looked.skipped] == [("a", "tokens_per_minute", START + 10)]
     assert use(pool, START, tokens=50) == "a"
     assert (pool.considered().away, pool.considered().skipped) == (0, ())
     fail(pool, "b", START, cool(30.0))
-    assert name_of(pool.choose(START, Ask(tokens=200))) is None
+    assert name_of(pool.choose(START, AccountRequest(tokens=200))) is None
     assert {one.account: one.why for one in pool.considered().skipped} == {
         "a": "tokens_per_minute",
         "b": "rate_limited",
@@ -168,14 +171,14 @@ def test_who_has_too_few_tokens_left_is_in_the_record() -> None:
 
 def test_a_request_larger_than_the_limit_waits_for_a_full_bucket() -> None:
     """Otherwise it could never be sent."""
-    pool = pool_of(AccountSpec(name="a", limits=Limits(tokens_per_minute=100)))
+    pool = pool_of(AccountSpec(name="a", limits=AccountLimits(tokens_per_minute=100)))
     assert use(pool, START, tokens=5_000) == "a"
     assert use(pool, START, tokens=10) is None
 
 
 def test_workers_share_the_limits() -> None:
     """Each has its part, and at least one."""
-    limits = Limits(concurrency=5, requests_per_minute=100, tokens_per_minute=1)
+    limits = AccountLimits(concurrency=5, requests_per_minute=100, tokens_per_minute=1)
     pool = Pool(ProviderSpec(name="p", accounts=(AccountSpec(name="a", limits=limits),)), share=0.25)
     account = pool.accounts[0]
     assert account.concurrency == 1
@@ -202,9 +205,9 @@ def test_nobody_is_there() -> None:
     fail(pool, "a", START, cool(30.0))
     fail(pool, "b", START, cool(20.0))
     fail(pool, "c", START, DISABLE)
-    choice = pool.choose(START + 1, Ask())
+    choice = pool.choose(START + 1, AccountRequest())
     assert choice is None
-    survey = pool.survey(START + 1, Ask())
+    survey = pool.survey(START + 1, AccountRequest())
     assert survey.reasons == {"rate_limited": 2, "disabled": 1}
     assert survey.retry_at == pytest.approx(START + 20)
     assert {skipped.account for skipped in pool.considered().skipped} == {"a", "b", "c"}
@@ -215,7 +218,7 @@ def test_explanations_are_bounded() -> None:
     pool = pool_of(*(f"a{number}" for number in range(100)))
     for number in range(99):
         fail(pool, f"a{number}", START, cool(30.0))
-    choice = pool.choose(START + 1, Ask())
+    choice = pool.choose(START + 1, AccountRequest())
     looked = pool.considered()
     assert (name_of(choice), looked.candidates, looked.away, len(looked.skipped)) == ("a99", 100, 99, 8)
 
@@ -225,11 +228,11 @@ def test_explanations_are_bounded() -> None:
 def test_the_order_survives_every_kind_of_event(size: int, desperate: bool) -> None:
     """Whatever happens in whatever order, nobody who is ready is forgotten and nobody who is away is used."""
     rng = Random(3)
-    pool = pool_of(*(AccountSpec(name=f"a{number}", limits=Limits(concurrency=2)) for number in range(size)))
+    pool = pool_of(*(AccountSpec(name=f"a{number}", limits=AccountLimits(concurrency=2)) for number in range(size)))
     now, leases = START, []
     for _ in range(5_000):
         now += rng.random() * 6 / size
-        ask = Ask(model=rng.choice("mn"), tokens=1)
+        ask = AccountRequest(model=rng.choice("mn"), tokens=1)
         choice = pool.choose(now, ask, desperate=False) or pool.choose(now, ask, desperate=desperate)
         if choice is None:
             ill = now < pool.health.soft_until and not desperate

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from trilogue.errors import UpstreamConnect, UpstreamFailure, UpstreamProtocolError, UpstreamTimeout, UpstreamTruncated
-from trilogue.gateway.admission import IN_A_CIRCLE
+from trilogue.gateway.request.admission import IN_A_CIRCLE
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.pool import ROWS, Action, Rule, Scope, Verdict, classify
-from trilogue.pool.classify import MODEL_SECONDS, OTHERWISE, as_failure
+from trilogue.pool import ROWS, Action, RetryRule, Scope, Verdict
+from trilogue.pool.health.classify import MODEL_SECONDS, OTHERWISE, classify
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import codec
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
@@ -272,7 +273,7 @@ def test_every_row_is_tried() -> None:
         failure = failure_in(case)
         reached.add(next((number for number, row in enumerate(ROWS) if row.fits(failure)), None))
     for error in OURS:
-        reached.add(next(number for number, row in enumerate(ROWS) if row.fits(as_failure(error))))
+        reached.add(next(number for number, row in enumerate(ROWS) if row.fits(failure_of(error))))
     missing = [ROWS[number].why for number in range(len(ROWS)) if number not in reached]
     assert missing == []
 
@@ -299,7 +300,7 @@ def test_only_faults_of_servers_count_for_an_outage() -> None:
     """An account with too little money says nothing about the provider's servers."""
     faults = {row.why for row in ROWS if row.fault}
     assert faults == {"region_refused", "overloaded", "server_error", "timeout", "network", "broken_answer"}
-    assert not classify(Failure(kind=FailureKind.SERVER, message="?"), [Rule(text="?", action="next")]).fault
+    assert not classify(Failure(kind=FailureKind.SERVER, message="?"), [RetryRule(text="?", action="next")]).fault
 
 
 def test_a_proxy_is_blamed_for_itself() -> None:
@@ -360,11 +361,11 @@ def test_what_is_out_of_money_rests_for_a_while_at_least() -> None:
 
 
 RULES = (
-    Rule(status=418, action="client"),
-    Rule(code="flaky", action="next"),
-    Rule(status=400, text="workspace * suspended", action="disable"),
-    Rule(status=400, text="busy", action="cooldown", scope="account_model", seconds=5),
-    Rule(text="all of us are down", action="cooldown", scope="provider"),
+    RetryRule(status=418, action="client"),
+    RetryRule(code="flaky", action="next"),
+    RetryRule(status=400, text="workspace * suspended", action="disable"),
+    RetryRule(status=400, text="busy", action="cooldown", scope="account_model", seconds=5),
+    RetryRule(text="all of us are down", action="cooldown", scope="provider"),
 )
 
 
@@ -407,4 +408,4 @@ def test_no_text_of_the_upstream_gets_into_a_verdict() -> None:
 def test_patterns_take_linear_time() -> None:
     """A user's pattern must not hang the gateway."""
     failure = Failure(kind=FailureKind.SERVER, message="a" * 2_000)
-    assert classify(failure, (Rule(text="a*" * 100 + "b", action="client"),)).why == "server_error"
+    assert classify(failure, (RetryRule(text="a*" * 100 + "b", action="client"),)).why == "server_error"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START, pools, provider
-from tests.pool.test_journey import begin, walk
+from tests.pool.test_plan import begin, walk
 from trilogue.errors import UpstreamConnect
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import AccountSpec, Limits, ProviderSpec, RetryBudget, Rule
+from trilogue.pool import AccountLimits, AccountSpec, ProviderSpec, RetryBudget, RetryRule
 
 
 def test_all_accounts_have_too_little() -> None:
@@ -45,7 +45,7 @@ def test_nobody_belongs_to_an_account_that_was_never_asked() -> None:
 
 def test_what_was_never_sent_uses_nothing_up() -> None:
     """A request that cannot be said to a target takes neither its limits nor the retry budget."""
-    limits = Limits(requests_per_minute=1, tokens_per_minute=100)
+    limits = AccountLimits(requests_per_minute=1, tokens_per_minute=100)
     spec = ProviderSpec(name="p", accounts=(AccountSpec(name="a", limits=limits),))
     book = pools(spec, provider("x", name="q"), retry_budget=RetryBudget(ratio=0, floor=0))
     for number in range(3):
@@ -73,7 +73,7 @@ def test_enough_attempts_are_told_from_nobody_left() -> None:
 @pytest.mark.parametrize(("seconds", "code"), [(60.0, "no_account"), (61.0, "upstream_credential")])
 def test_a_minute_is_soon(seconds: float, code: str) -> None:
     """After that it is worth while to come back; longer rests need a person."""
-    rule = Rule(status=418, action="cooldown", seconds=seconds)
+    rule = RetryRule(status=418, action="cooldown", seconds=seconds)
     journey = begin(pools(provider("a"), rules=(rule,)))
     walk(journey, Failure(kind=FailureKind.INVALID_REQUEST, message="", status=418))
     assert journey.next(START) is None

@@ -8,9 +8,9 @@ import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, name_of, pool_of, use
 from trilogue.pool import (
+    AccountRequest,
     AccountSpec,
     Action,
-    Ask,
     Cooled,
     PoolSettings,
     Scope,
@@ -114,7 +114,7 @@ def test_retry_after_zero_is_not_taken_at_its_word() -> None:
 def test_failures_of_one_moment_count_once() -> None:
     """Twenty requests that are refused together must not double the rest twenty times."""
     pool = pool_of("a")
-    leases = [pool.take(pool.accounts[0], START, Ask()) for _ in range(20)]
+    leases = [pool.take(pool.accounts[0], START, AccountRequest()) for _ in range(20)]
     for lease in leases:
         pool.failed(lease, START + 1, cool(), Random(1))
     assert pool.accounts[0].failures == 1
@@ -124,11 +124,11 @@ def test_failures_of_one_moment_count_once() -> None:
 def test_an_old_success_does_not_end_a_rest() -> None:
     """A long answer that began before the limit was hit says nothing about the limit."""
     pool = pool_of("a")
-    old = pool.take(pool.accounts[0], START, Ask())
+    old = pool.take(pool.accounts[0], START, AccountRequest())
     fail(pool, "a", START + 1, cool(60.0))
     pool.finished(old, START + 2)
     assert use(pool, START + 3) is None
-    late = pool.take(pool.accounts[0], START + 61, Ask())
+    late = pool.take(pool.accounts[0], START + 61, AccountRequest())
     pool.finished(late, START + 62)
     assert pool.accounts[0].failures == 0
 
@@ -139,8 +139,8 @@ def test_server_errors_put_an_account_last_but_not_out() -> None:
     fail(pool, "a", START, FAULT)
     assert [use(pool, START) for _ in range(3)] == ["b", "b", "b"]
     fail(pool, "b", START, cool(30.0))
-    assert name_of(pool.choose(START, Ask())) is None
-    choice = pool.choose(START, Ask(), desperate=True)
+    assert name_of(pool.choose(START, AccountRequest())) is None
+    choice = pool.choose(START, AccountRequest(), desperate=True)
     assert choice is not None
     assert (name_of(choice), choice.how) == ("a", "last_resort")
 
@@ -149,7 +149,7 @@ def test_success_ends_being_last() -> None:
     """It works again: nothing is held against it."""
     pool = pool_of("a")
     fail(pool, "a", START, FAULT)
-    choice = pool.choose(START, Ask(), desperate=True)
+    choice = pool.choose(START, AccountRequest(), desperate=True)
     assert choice is not None
     pool.finished(choice, START + 0.1)
     assert use(pool, START + 0.2) == "a"
@@ -161,9 +161,9 @@ def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
     pool = pool_of("a", AccountSpec(name="b", priority=2), probe_seconds=100)
     fail(pool, "a", START, DISABLE)
     assert use(pool, START + 99) == "b"
-    probe = pool.choose(START + 101, Ask())
+    probe = pool.choose(START + 101, AccountRequest())
     assert name_of(probe) == "a"
-    assert name_of(pool.choose(START + 101, Ask())) == "b"
+    assert name_of(pool.choose(START + 101, AccountRequest())) == "b"
     assert probe is not None
     pool.failed(probe, START + 102, DISABLE, Random(1))
     assert use(pool, START + 102 + 199) == "b"
@@ -203,7 +203,7 @@ def test_a_limit_that_names_no_model_leaves_the_others_of_an_account_that_is_alo
     fail(alone, "a", START, VAGUE, model="m")
     assert use(alone, START, model="m") is None
     assert use(alone, START, model="other") == "a"
-    assert alone.survey(START, Ask(model="m")).reasons == {"rate_limited": 1}
+    assert alone.survey(START, AccountRequest(model="m")).reasons == {"rate_limited": 1}
     pool = pool_of("a", "b")
     fail(pool, "a", START, VAGUE, model="m")
     assert [use(pool, START, model="other") for _ in range(2)] == ["b", "b"]
@@ -212,7 +212,7 @@ def test_a_limit_that_names_no_model_leaves_the_others_of_an_account_that_is_alo
 def test_failures_of_one_moment_count_once_for_a_model_too() -> None:
     """And an old success does not end its rest."""
     pool = pool_of("a")
-    old, *leases = [pool.take(pool.accounts[0], START, Ask(model="m")) for _ in range(21)]
+    old, *leases = [pool.take(pool.accounts[0], START, AccountRequest(model="m")) for _ in range(21)]
     for lease in leases:
         pool.failed(lease, START + 1, VAGUE, Random(1))
     assert pool.accounts[0].models["m"].failures == 1
@@ -226,7 +226,7 @@ def test_what_a_hand_disables_only_a_hand_enables() -> None:
     """No probe, no success, no time."""
     pool = pool_of("a")
     account = pool.accounts[0]
-    running = pool.take(account, START, Ask())
+    running = pool.take(account, START, AccountRequest())
     pool.health.disable(account, START + 1, "hand")
     pool.finished(running, START + 2)
     assert use(pool, START + 1e7) is None
@@ -278,8 +278,8 @@ def test_an_outage_puts_the_provider_last() -> None:
     for number in range(5):
         fail(pool, "ab"[number % 2], START + number, NETWORK)
     assert use(pool, START + 4.5) is None
-    assert name_of(pool.choose(START + 4.5, Ask(), desperate=True)) == "b"
-    choice = pool.choose(START + 4.5, Ask(), desperate=True)
+    assert name_of(pool.choose(START + 4.5, AccountRequest(), desperate=True)) == "b"
+    choice = pool.choose(START + 4.5, AccountRequest(), desperate=True)
     assert choice is not None
     pool.finished(choice, START + 5)
     assert use(pool, START + 5) is not None
@@ -302,8 +302,8 @@ def test_a_rule_can_cool_the_provider() -> None:
     """Then nobody is used, desperate or not."""
     pool = pool_of("a", "b")
     fail(pool, "a", START, cool(20.0, Scope.PROVIDER))
-    assert name_of(pool.choose(START + 1, Ask(), desperate=True)) is None
-    assert pool.survey(START + 1, Ask()).retry_at == START + 20
+    assert name_of(pool.choose(START + 1, AccountRequest(), desperate=True)) is None
+    assert pool.survey(START + 1, AccountRequest()).retry_at == START + 20
     assert use(pool, START + 20) == "b"
 
 

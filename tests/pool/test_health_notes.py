@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from tests.pool.making import DISABLE, FAULT, START, cool, fail, pool_of, use
-from trilogue.pool import AccountSpec, Adjusted, Ask, Cooled, Erred, Pool, Scope, Switched
-from trilogue.pool.health import LONGEST_PROBE
+from trilogue.pool import AccountRequest, AccountSpec, Adjusted, Cooled, Erred, Pool, Scope, Switched
+from trilogue.pool.health.health import LONGEST_PROBE
 
 
 def outage(pool: Pool, faults: int = 5, now: float = START) -> None:
@@ -25,7 +25,7 @@ def test_an_outage_is_told_and_its_end_too() -> None:
     assert Cooled("p", "", "", until, True, "server_error", 5) in pool.changes
     fail(pool, "a", START, FAULT)
     assert 1.6 <= pool.health.soft_until - START <= 2.4
-    choice = pool.choose(START + 0.1, Ask(), desperate=True)
+    choice = pool.choose(START + 0.1, AccountRequest(), desperate=True)
     assert choice is not None
     pool.finished(choice, START + 0.2)
     assert pool.health.soft_until == 0.0
@@ -37,7 +37,7 @@ def test_a_success_starts_the_count_of_faults_anew() -> None:
     """Five in a row, not five in all."""
     pool = pool_of("a")
     outage(pool, 4)
-    pool.finished(pool.take(pool.accounts[0], START, Ask()), START)
+    pool.finished(pool.take(pool.accounts[0], START, AccountRequest()), START)
     outage(pool, 4)
     assert pool.health.soft_until == 0.0
     outage(pool, 1)
@@ -49,7 +49,7 @@ def test_rests_of_a_provider_grow() -> None:
     pool = pool_of("a")
     now, rests = START, []
     for _ in range(3):
-        leases = [pool.take(pool.accounts[0], now, Ask()) for _ in range(4)]
+        leases = [pool.take(pool.accounts[0], now, AccountRequest()) for _ in range(4)]
         for lease in leases:
             pool.failed(lease, now + 0.1, cool(scope=Scope.PROVIDER), Random(3))
         rests.append(round(pool.health.until - now))

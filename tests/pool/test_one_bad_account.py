@@ -11,7 +11,7 @@ import pytest
 from tests.pool.making import BAD_KEY, INSUFFICIENT, RATE_LIMITED, SERVER, START, pools, provider
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamTimeout, UpstreamTruncated
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import AccountSpec, Pools, ProviderSpec, RetryBudget, Rule
+from trilogue.pool import AccountSpec, Pools, ProviderSpec, RetryBudget, RetryRule
 
 REQUESTS = 150
 
@@ -31,7 +31,7 @@ TROUBLES: dict[str, Trouble] = {
     "dead proxy": UpstreamConnect("the egress proxy refused the connection", proxy=True),
     "by a rule": Failure(kind=FailureKind.INVALID_REQUEST, message="workspace full", status=400),
 }
-RULES = (Rule(text="workspace full", action="next"),)
+RULES = (RetryRule(text="workspace full", action="next"),)
 
 
 def failed_requests(book: Pools, trouble: Trouble, every: float, bad: frozenset[str] = frozenset({"a"})) -> int:

@@ -17,8 +17,8 @@ import pytest
 from tests.pool.making import INSUFFICIENT, START
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind
-from trilogue.pool import AccountSpec, Attempt, Journey, Pools, PoolsSettings, ProviderSpec
-from trilogue.pool.buckets import Bucket
+from trilogue.pool import AccountSpec, Attempt, AttemptPlan, Pools, PoolsSettings, ProviderSpec
+from trilogue.pool.choice.account import Bucket
 
 REQUESTS = 100_000
 PER_SECOND = 100
@@ -94,7 +94,7 @@ class World:
         self.asked: dict[int, int] = defaultdict(int)
         self.throttled = 0
         self.unfair: list[str] = []
-        self._events: list[tuple[float, int, Journey, Attempt | None]] = []
+        self._events: list[tuple[float, int, AttemptPlan, Attempt | None]] = []
         self._serial = count()
 
     def run(self) -> None:
@@ -117,10 +117,10 @@ class World:
             else:
                 self._send(journey, step, at)
 
-    def _later(self, at: float, journey: Journey, step: Attempt | None) -> None:
+    def _later(self, at: float, journey: AttemptPlan, step: Attempt | None) -> None:
         heappush(self._events, (at, next(self._serial), journey, step))
 
-    def _step(self, journey: Journey, now: float) -> None:
+    def _step(self, journey: AttemptPlan, now: float) -> None:
         step = journey.next(now)
         if step is not None:
             self._later(now + journey.wait, journey, step)
@@ -131,7 +131,7 @@ class World:
         if able:
             self.unfair.append(f"{journey.decision.outcome} at {now - START:.0f} with {len(able)} able")
 
-    def _send(self, journey: Journey, step: Attempt, now: float) -> None:
+    def _send(self, journey: AttemptPlan, step: Attempt, now: float) -> None:
         self.sent[int(now)] += 1
         trouble = self.upstreams[step.provider][step.account].ask(now)
         if trouble is None:

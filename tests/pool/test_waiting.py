@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.pool.making import BAD_KEY, NO_MODEL, RATE_LIMITED, SERVER, START, pools, provider
-from tests.pool.test_journey import PLENTY, begin, walk
+from tests.pool.test_plan import PLENTY, begin, walk
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import Pools, PoolsSettings, RetryBudget
 

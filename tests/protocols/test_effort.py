@@ -3,7 +3,7 @@
 import pytest
 
 from trilogue.model import Effort, Ledger
-from trilogue.protocols.effort import BUDGETS, effort_of_budget, nearest_effort
+from trilogue.protocols.content.effort import BUDGETS, effort_of_budget, nearest_effort
 
 SOME = (Effort.NONE, Effort.LOW, Effort.MEDIUM, Effort.HIGH)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from trilogue.protocols.extras import add_extras, restore_extras
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.fields.extras import add_extras, restore_extras
+from trilogue.protocols.fields.reader import Fields
 
 
 @pytest.mark.parametrize(

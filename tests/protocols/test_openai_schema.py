@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trilogue.protocols.openai_schema import fits_strict, parameters_of
+from trilogue.protocols.openai.schema import fits_strict, parameters_of
 
 CLOSED: dict[str, Any] = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trilogue.protocols.retry import retry_after
+from trilogue.protocols.failure.retry import retry_after
 
 NOW = "Sun, 15 Nov 2026 10:00:00 GMT"
 

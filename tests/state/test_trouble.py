@@ -19,9 +19,9 @@ from random import Random
 import pytest
 
 from tests.pool.making import NO_MODEL, RATE_LIMITED
-from tests.state.test_keeper import START, attempt, book, states
+from tests.state.test_sync import START, attempt, book, states
 from tests.timing import check_within
-from trilogue.state import Keeper, StateError, load_into, write_now
+from trilogue.state import StateError, StateSync, load_into, write_now
 from trilogue.state.file import KEPT
 from trilogue.state.writer import PRUNE_NOTES
 
@@ -48,11 +48,11 @@ def test_a_broken_file_is_put_aside(kind: str, tmp_path: Path) -> None:
     """A new one is begun beside it, and it works."""
     path = tmp_path / "pool.db"
     path.write_bytes(GARBAGE[kind])
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     keeper.close(START)
     assert [file.read_bytes() for file in tmp_path.glob("pool.db.broken-*")] == [GARBAGE[kind]]
-    keeper = Keeper(book(), path, START + 0.1)
+    keeper = StateSync(book(), path, START + 0.1)
     assert states(keeper, START + 0.1)["a"] == "cooling"
     keeper.close(START + 0.1)
 
@@ -60,7 +60,7 @@ def test_a_broken_file_is_put_aside(kind: str, tmp_path: Path) -> None:
 def test_a_file_that_breaks_while_it_is_used(tmp_path: Path) -> None:
     """What is known in memory goes into the new one."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     attempt(keeper, START, RATE_LIMITED)
     until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     for file in tmp_path.glob("pool.db*"):
@@ -90,7 +90,7 @@ STRANGE = {
 def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path) -> None:
     """A database in good order with values of the wrong kind, found at the start or later: it is put aside too."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     attempt(keeper, START, RATE_LIMITED)
     until(lambda: keeper._writer._queue.empty() and not keeper._writer._pending)
     if not running:
@@ -100,7 +100,7 @@ def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path)
         row = ("Tally", note_id, data, 0.0, "1-other", revision)
         other.execute("INSERT INTO note (kind, id, data, at, worker, rev) VALUES (?, ?, ?, ?, ?, ?)", row)
     if not running:
-        keeper = Keeper(book(), path, START)
+        keeper = StateSync(book(), path, START)
     assert attempt(keeper, START + 2, None) is not None
     until(lambda: len(list(tmp_path.glob("pool.db.broken-*"))) == 1)
     until(lambda: not keeper._writer.failing and keeper._writer._queue.empty() and not keeper._writer._pending)
@@ -120,7 +120,7 @@ def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
     lock = os.open(tmp_path / "pool.db.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     began = time.perf_counter()
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     assert attempt(keeper, START + 1.1, None) == "b"
     check_within(time.perf_counter() - began, 3.0)
@@ -137,7 +137,7 @@ def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
 def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
     """People clean up."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     attempt(keeper, START, None)
     for file in tmp_path.iterdir():
         file.unlink()
@@ -152,7 +152,7 @@ def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
 def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
     """Someone else writes for ages: requests go on, and it is written afterwards."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     began = time.perf_counter()
@@ -175,7 +175,7 @@ def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """A file stands where the folder should be: everything works, in memory."""
     (tmp_path / "state").write_text("not a folder")
-    keeper = Keeper(book(), tmp_path / "state" / "pool.db", START)
+    keeper = StateSync(book(), tmp_path / "state" / "pool.db", START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     assert attempt(keeper, START + 0.1, None) == "b"
     assert states(keeper, START + 0.2)["a"] == "cooling"
@@ -186,10 +186,10 @@ FULL_DISK = """
     import resource, signal, sys
     from pathlib import Path
     from tests.pool.making import NO_MODEL, RATE_LIMITED
-    from tests.state.test_keeper import START, attempt, book, states
-    from trilogue.state import Keeper
+    from tests.state.test_sync import START, attempt, book, states
+    from trilogue.state import StateSync
 
-    keeper = Keeper(book(), Path(sys.argv[1]), START)
+    keeper = StateSync(book(), Path(sys.argv[1]), START)
     attempt(keeper, START, None)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
@@ -226,7 +226,7 @@ def flipped(content: bytes, rng: Random) -> Iterator[bytes]:
 def test_one_flipped_bit(tmp_path: Path) -> None:
     """Wherever it is, the gateway starts, answers and keeps what it learns; a file that it breaks is put aside."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     for number in range(8):
         attempt(keeper, START + number, RATE_LIMITED if number % 3 else None, sticky=f"k{number}")
     keeper.close(START + 10)
@@ -235,7 +235,7 @@ def test_one_flipped_bit(tmp_path: Path) -> None:
         folder = tmp_path / f"{number}"
         folder.mkdir()
         (folder / "pool.db").write_bytes(content)
-        keeper = Keeper(book(), folder / "pool.db", START + 500)
+        keeper = StateSync(book(), folder / "pool.db", START + 500)
         assert attempt(keeper, START + 501, RATE_LIMITED) is not None
         keeper.close(START + 502)
         assert not keeper._writer.failing
@@ -251,11 +251,11 @@ TRUNCATED = """
     import os, sys, time
     from pathlib import Path
     from tests.pool.making import NO_MODEL, RATE_LIMITED
-    from tests.state.test_keeper import START, attempt, book, states
-    from trilogue.state import Keeper
+    from tests.state.test_sync import START, attempt, book, states
+    from trilogue.state import StateSync
 
     path = Path(sys.argv[1])
-    keeper, other = Keeper(book(), path, START), Keeper(book(), path, START)
+    keeper, other = StateSync(book(), path, START), StateSync(book(), path, START)
     for number in range(20):
         now = START + number * 2
         assert attempt(keeper, now, RATE_LIMITED if number % 5 == 0 else None, sticky=f"k{number}")
@@ -289,7 +289,7 @@ def test_files_that_are_truncated_while_they_are_used(which: str, tmp_path: Path
 def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) -> None:
     """Each is a 404 of the upstream, and each would be a note for a week."""
     path = tmp_path / "pool.db"
-    keeper = Keeper(book(), path, START)
+    keeper = StateSync(book(), path, START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
     for batch in range(6):
         for number in range(1_000):

@@ -16,10 +16,10 @@ WORKER = """
     import sys, time
     from pathlib import Path
     from tests.pool.making import RATE_LIMITED
-    from tests.state.test_keeper import attempt, book, states
-    from trilogue.state import Keeper, steady_time
+    from tests.state.test_sync import attempt, book, states
+    from trilogue.state import StateSync, steady_time
 
-    keeper = Keeper(book(), Path(sys.argv[1]), steady_time())
+    keeper = StateSync(book(), Path(sys.argv[1]), steady_time())
     print("ready", flush=True)
     for line in sys.stdin:
         if line.strip() == "fail":

@@ -10,11 +10,11 @@ import pytest
 from benchmarks.core import STREAMS
 from tests.gateway.wire import _ENDS, _FAILURES
 from trilogue import Protocol, StreamTranslator
-from trilogue.gateway import passage
-from trilogue.gateway.passage import PassThrough
-from trilogue.protocols.decoding import PIECE
-from trilogue.protocols.reply import Reply
+from trilogue.gateway.response import pass_through
+from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.protocols.responses import encode_stream
+from trilogue.protocols.stream.decoder import PIECE
+from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
 from trilogue.translate import responses
 
@@ -40,7 +40,7 @@ def chat(**delta: Any) -> bytes:
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responses, "MOST_TEXT", MOST)
-    monkeypatch.setattr(passage, "MOST_TEXT", MOST)
+    monkeypatch.setattr(pass_through, "MOST_TEXT", MOST)
 
 
 @pytest.mark.usefixtures("_short")

@@ -28,7 +28,7 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.translate.names import Namer, NameStage, Offered, ToolNames, legal_name
+from trilogue.translate.tools.names import Namer, NameStage, Offered, ToolNames, legal_name
 
 
 def renamed(*tools: Tool, custom: bool = True, limit: int = 64, **fields: object) -> tuple[Request, ToolNames, Ledger]:

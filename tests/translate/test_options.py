@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from trilogue.model import Failure, FailureKind, Protocol
-from trilogue.translate.options import profile_fields, usable
-from trilogue.translate.refusals import read_refusal
-from trilogue.translate.remedies import Remedy
+from trilogue.translate.learning.options import profile_fields, usable
+from trilogue.translate.learning.refusals import read_refusal
+from trilogue.translate.learning.remedies import Remedy
 
 BODY: dict[str, Any] = {
     "model": "m",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trilogue.model import BlockStart, BlockStop, Delta, ToolCall
-from trilogue.translate.names import ToolNames
-from trilogue.translate.parallel import ParallelStage
+from trilogue.translate.tools.calls import ParallelStage
+from trilogue.translate.tools.names import ToolNames
 
 
 def test_parallel_wrapper_is_expanded() -> None:

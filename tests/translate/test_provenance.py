@@ -32,10 +32,10 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.fate import SILENT, Fate
-from trilogue.translate.foreign import declare_answer
-from trilogue.translate.provenance import Closer, SealStage
-from trilogue.translate.seal import Sealer
+from trilogue.protocols.fields.extras import SILENT, FieldPolicy
+from trilogue.translate.foreign import declare_response
+from trilogue.translate.reasoning.provenance import ResponseSealer, SealStage
+from trilogue.translate.reasoning.seal import Sealer
 
 SEALER = Sealer([b"k" * 32])
 ORIGIN = Provenance(protocol=Protocol.MESSAGES)
@@ -44,7 +44,7 @@ FINISH = Finish(stop=Stop(reason=StopReason.END))
 
 
 def seal_stage(always: bool = False, ledger: Ledger | None = None) -> SealStage:
-    return SealStage(Closer(SEALER, ORIGIN, always), {"echo": SILENT}, ledger or Ledger())
+    return SealStage(ResponseSealer(SEALER, ORIGIN, always), {"echo": SILENT}, ledger or Ledger())
 
 
 def stop_opaque(events: list[Event]) -> Opaque | None:
@@ -116,9 +116,9 @@ def test_a_plain_answer_declares_what_its_events_would() -> None:
         usage=Usage(extras={"joules": 5}),
         extras={"fingerprint": "f", "echo": 1},
     )
-    fates = {"echo": SILENT, "joules": Fate(loss="usage.detail")}
+    fates = {"echo": SILENT, "joules": FieldPolicy(loss="usage.detail")}
     streamed, whole = Ledger(), Ledger()
-    SealStage(Closer(SEALER, ORIGIN, False), fates, streamed)(list(events_of(answer)))
-    declare_answer(answer, fates, whole)
+    SealStage(ResponseSealer(SEALER, ORIGIN, False), fates, streamed)(list(events_of(answer)))
+    declare_response(answer, fates, whole)
     assert whole.losses == streamed.losses
     assert [loss.path for loss in whole.losses] == ["fingerprint", "t[0].odd", "usage.joules"]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.vendors.refusal_texts import NOT_LEARNED, REFUSALS, NotLearned, RefusalText
 from trilogue.model import Failure, FailureKind, Protocol, protocol_of
 from trilogue.protocols.registry import CODECS
-from trilogue.translate.refusals import read_refusal
-from trilogue.translate.remedies import Remedy, remedied
+from trilogue.translate.learning.refusals import read_refusal
+from trilogue.translate.learning.remedies import Remedy, remedied
 
 MISSING = object()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trilogue.translate.remedies import Remedy, remedied
+from trilogue.translate.learning.remedies import Remedy, remedied
 
 Wire = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import uvloop
 
-from trilogue.upstream import HttpTransport, Timeouts, UpstreamRequest
+from trilogue.upstream import HttpTransport, UpstreamRequest, UpstreamTimeouts
 
 Handler = Callable[["Peer"], Awaitable[None]]
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -106,7 +106,7 @@ async def transport(**options: Any) -> AsyncIterator[HttpTransport]:
 
 def post(port: int, path: str = "/", *, body: bytes = b"{}", scheme: str = "http", **clocks: float) -> UpstreamRequest:
     """A request to a server of ours, with short clocks."""
-    timeouts = Timeouts(**{"connect": 2.0, "first_byte": 2.0, "between": 2.0, **clocks})
+    timeouts = UpstreamTimeouts(**{"connect": 2.0, "first_byte": 2.0, "between": 2.0, **clocks})
     return UpstreamRequest("POST", f"{scheme}://127.0.0.1:{port}{path}", (("x-test", "1"),), body, timeouts)
 
 

@@ -13,7 +13,7 @@ from trilogue.upstream import UpstreamRequest
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.dial import dial
 from trilogue.upstream.exchange import HIGH_WATER
-from trilogue.upstream.idle import AT_ONCE, Idle
+from trilogue.upstream.transport import AT_ONCE, Idle
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
@@ -402,7 +402,7 @@ def test_a_connection_that_is_lost_at_once(loop: str, monkeypatch: pytest.Monkey
 
     async def test() -> None:
         async with serving(handler) as port, transport() as http:
-            with pytest.raises(UpstreamConnect, match="before it answered"):
+            with pytest.raises(UpstreamConnect, match="before it responded"):
                 await asyncio.wait_for(http.send(post(port)), 5)
 
     run(loop, test)

@@ -1,4 +1,4 @@
-"""`trilogue check`: is this configuration right, and what would be served with it?"""
+"""`trilogue check`: check a configuration and show what it would serve, or print its JSON Schema."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trilogue.cli.files import counted
 from trilogue.config import (
     Config,
     ConfigError,
-    Provider,
+    ProviderSettings,
     find,
     load,
-    refuse_start,
+    reason_not_to_start,
     warnings,
 )
 from trilogue.config.schema import json_schema
@@ -31,13 +31,14 @@ PROBLEMS = 2
 def check(file: Path | None, schema: bool) -> None:
     """Check a configuration file and show what it would serve.
 
-    Without FILE: ./trilogue.yaml, then the one in the user's config folder, else what works without a file.
+    Without FILE it checks ./trilogue.yaml, then the one in the user's config folder, and otherwise shows what is
+    served without a file.
 
     \b
     trilogue check trilogue.yaml
     trilogue check --schema > trilogue.schema.json
 
-    Exit code: 0 usable, 2 with one line per problem.
+    Exit codes: 0 valid, 2 invalid, with one line per problem.
     """
     if schema:
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
@@ -50,11 +51,11 @@ def check(file: Path | None, schema: bool) -> None:
             click.echo(f"{path} cannot be used:", err=True)
         click.echo(str(error))
         sys.exit(PROBLEMS)
-    refusal = refuse_start(config)
-    if refusal:
-        click.echo(refusal)
+    reason = reason_not_to_start(config)
+    if reason:
+        click.echo(reason)
         sys.exit(PROBLEMS)
-    click.echo(f"{path} is fine" if path else "no configuration file: this is what works without one")
+    click.echo(f"{path} is valid" if path else "no configuration file: this is what is served without one")
     for line in summary(config):
         click.echo(line)
     for where, text in warnings(config):
@@ -62,7 +63,7 @@ def check(file: Path | None, schema: bool) -> None:
 
 
 def summary(config: Config) -> Iterator[str]:
-    """What would be served, one line each, without any secret."""
+    """Yield lines that say what would be served, without any secret."""
     yield f"listens on {config.server.host}:{config.server.port}, {counted(config.server.workers, 'worker')}"
     names = ", ".join(key.name for key in config.keys)
     yield f"client keys: {names}" if names else "client keys: none, so only programs on this machine can connect"
@@ -80,7 +81,7 @@ def summary(config: Config) -> Iterator[str]:
     yield f"other models: {config.default_provider or 'by the prefix of their vendor, else an error'}"
 
 
-def _provider_line(provider: Provider) -> str:
+def _provider_line(provider: ProviderSettings) -> str:
     if provider.is_demo:
         return "the built-in demo model"
     names = ", ".join(account.name for account in provider.accounts)

@@ -1,4 +1,4 @@
-"""`trilogue convert` and `trilogue collect`: translations of files, offline."""
+"""`trilogue convert` and `trilogue collect`: translate files and assemble streams, offline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read, refuse
 
 
 class Options(TypedDict):
-    """The options of `convert` beside the two protocols."""
+    """The options of `convert` other than the two protocols."""
 
     kind: str
     strict: bool
@@ -44,28 +44,29 @@ FAILED_STREAM = 1
     type=click.Choice(KINDS),
     default="auto",
     show_default=True,
-    help="What FILE holds. auto: server-sent events are a stream, JSON is a request.",
+    help="What FILE contains. auto: server-sent events are a stream, JSON is a request.",
 )
 @click.option("--strict", is_flag=True, help="Fail instead of losing anything.")
-@click.option("--repair", is_flag=True, help="Requests: answer tool calls that the history left without result.")
+@click.option("--repair", is_flag=True, help="Requests: add results for tool calls that the history left without one.")
 @click.option(
     "--request",
     "request_file",
     metavar="FILE",
-    help="Responses and streams: the client's request (in the --to protocol), for tool names and echoes.",
+    help="Responses and streams: the client's original request (in the --to protocol), which supplies tool names and "
+    "the fields that a response repeats.",
 )
 def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Options]) -> None:
     """Translate a request, a response or a stream from one protocol to another.
 
-    The result goes to standard output, what was lost to standard error, one line each.
+    The result goes to standard output; losses go to standard error, one per line.
 
     \b
     trilogue convert --from messages --to responses request.json
-    trilogue convert --from chat --to messages --kind response answer.json
+    trilogue convert --from chat --to messages --kind response response.json
     trilogue convert --from chat --to messages stream.sse
     cat request.json | trilogue convert --from chat --to messages --strict -
 
-    Exit code: 0 translated; 1 the stream ended in an error; 2 bad input, or --strict and something would be lost.
+    Exit codes: 0 translated; 1 the stream ended in an error; 2 invalid input, or something would be lost with --strict.
     """
     data, kind, strict = read(file), options["kind"], options["strict"]
     if kind == "auto":
@@ -77,9 +78,9 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
         return
     exchange = _exchange(options["request_file"], client=target, upstream=source)
     if kind == "response":
-        answer = translate_response(data, source=source, target=target, exchange=exchange)
-        _refuse(strict, answer.losses)
-        _finish(dump(answer.body) + b"\n", answer.losses)
+        response = translate_response(data, source=source, target=target, exchange=exchange)
+        _refuse_losses(strict, response.losses)
+        _finish(dump(response.body) + b"\n", response.losses)
     else:
         refuse_other_stream(data, source, "--from")
         _convert_stream(data, StreamTranslator(source=source, target=target, exchange=exchange), strict)
@@ -89,21 +90,22 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
 @click.argument("file", default="-")
 @click.option("--protocol", type=PROTOCOL, required=True, help="Protocol of the stream.")
 def collect(file: str, protocol: Protocol) -> None:
-    """Turn a recorded stream into the whole response it stands for."""
+    """Assemble a recorded stream into the complete response."""
     data = read(file)
     refuse_other_stream(data, protocol, "--protocol")
     click.echo(dump(collect_stream(data, protocol=protocol)))
 
 
 def _refuse_misplaced(kind: str, options: Options) -> None:
-    """An option that would do nothing is a misunderstanding."""
+    """Raise UsageError for an option that has no effect on this kind of file."""
     if kind == "request" and options["request_file"] is not None:
-        raise click.UsageError("--request goes with responses and streams, and this is a request (see --kind)")
+        raise click.UsageError("--request is for responses and streams, but this is a request (see --kind)")
     if kind != "request" and options["repair"]:
-        raise click.UsageError(f"--repair goes with requests, and this is a {kind} (see --kind)")
+        raise click.UsageError(f"--repair is for requests, but this is a {kind} (see --kind)")
 
 
 def _exchange(path: str | None, *, client: Protocol, upstream: Protocol) -> Exchange | None:
+    """Return the exchange that the client's request began, or None if there is no file with it."""
     if path is None:
         return None
     data = read(path)
@@ -112,20 +114,22 @@ def _exchange(path: str | None, *, client: Protocol, upstream: Protocol) -> Exch
 
 
 def _convert_stream(data: bytes, translator: StreamTranslator, strict: bool) -> None:
+    """Print the translated stream and its losses. Exits with 1 if the stream ended in an error."""
     out = translator.feed(data) + translator.close()
-    _refuse(strict, translator.losses)
+    _refuse_losses(strict, translator.losses)
     _finish(out, translator.losses)
     if translator.failed is not None:
         click.echo(f"trilogue: the stream ended in an error: {translator.failed.failure}", err=True)
         sys.exit(FAILED_STREAM)
 
 
-def _refuse(strict: bool, losses: list[Loss]) -> None:
+def _refuse_losses(strict: bool, losses: list[Loss]) -> None:
     if strict and losses:
         raise StrictLoss(tuple(losses))
 
 
 def _finish(out: bytes, losses: Iterable[Loss]) -> None:
+    """Print the result, and the losses on stderr."""
     click.echo(out, nl=False)
     for loss in losses:
         click.echo(f"lost: {loss}", err=True)

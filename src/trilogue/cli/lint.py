@@ -1,4 +1,4 @@
-"""`trilogue lint`: is this stream or body what the protocol's clients expect?"""
+"""`trilogue lint`: check a stream or body against the rules that the protocol's clients rely on."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import click
 
 from trilogue import BadRequest, Protocol
 from trilogue.cli.files import PROTOCOL, counted, looks_like_stream, naming, read
+from trilogue.jsontext.text import parse
 from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream
 from trilogue.model import Json
-from trilogue.protocols.jsontext import parse
 
 KINDS = ("auto", "stream", "response", "error", "request")
 FINDINGS = 1
-_ANSWERS = frozenset({"choices", "content", "output"})
-"""where the answers of the three protocols are"""
+_OUTPUT_FIELDS = frozenset({"choices", "content", "output"})
+"""the fields in which responses of the three protocols have their output"""
 
 
 @click.command()
@@ -26,18 +26,20 @@ _ANSWERS = frozenset({"choices", "content", "output"})
     type=click.Choice(KINDS),
     default="auto",
     show_default=True,
-    help="What FILE holds. auto: server-sent events are a stream, JSON is a response or an error.",
+    help="What FILE contains. auto: server-sent events are a stream, JSON is a response or an error.",
 )
-@click.option("--request", "request_file", metavar="FILE", help="The request that was answered: more can be checked.")
-@click.option("--own", is_flag=True, help="Also check what only Trilogue promises, stricter than the protocol.")
+@click.option(
+    "--request", "request_file", metavar="FILE", help="The request that led to the response; allows more checks."
+)
+@click.option("--own", is_flag=True, help="Also check Trilogue's own guarantees, which are stricter than the protocol.")
 def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> None:
-    """Report every broken rule of a protocol, with the event number and which client breaks because of it.
+    """Report every violated protocol rule, with the event number and the clients that break because of it.
 
     \b
     trilogue lint --protocol responses stream.sse
     curl -N … | trilogue lint --protocol messages -
 
-    Exit code: 0 clean, 1 broken rules, 2 bad input.
+    Exit codes: 0 no violations, 1 violated rules, 2 invalid input.
     """
     data = read(file)
     if kind == "auto" and looks_like_stream(file, data):
@@ -52,6 +54,7 @@ def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own
 
 
 def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> list[Finding]:
+    """Check the data as what it is, and return the findings. Raises BadRequest if it is not a JSON object."""
     request = _request(request_file) if request_file else None
     if kind == "stream":
         return lint_stream(protocol, data, request=request, own=own)
@@ -64,8 +67,8 @@ def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | No
 
 
 def _is_error(body: dict[str, Json]) -> bool:
-    """An error and no answer beside it: a Responses answer that failed says why in `error` too."""
-    return bool(body.get("error")) and _ANSWERS.isdisjoint(body)
+    """Return whether a body is an error. A failed response of the Responses API has `error` too, but also output."""
+    return bool(body.get("error")) and _OUTPUT_FIELDS.isdisjoint(body)
 
 
 def _request(path: str) -> dict[str, Json]:
@@ -77,7 +80,7 @@ def _request(path: str) -> dict[str, Json]:
 def _object(data: bytes) -> dict[str, Json]:
     body = parse(data, BadRequest)
     if not isinstance(body, dict):
-        raise BadRequest("the file must hold a JSON object")
+        raise BadRequest("the file must contain a JSON object")
     return body
 
 

@@ -1,4 +1,4 @@
-"""`trilogue losses`: the closed list of what a translation can lose."""
+"""`trilogue losses`: print the list of everything that a translation can lose."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from trilogue import LOSSES
 
 
 @click.command()
-@click.option("--markdown", is_flag=True, help="As the table of the documentation.")
+@click.option("--markdown", is_flag=True, help="Print the list as Markdown, as in the documentation.")
 def losses(markdown: bool) -> None:
     """List what a translation can lose: code, when it happens, what is done instead."""
     click.echo(losses_table() if markdown else losses_text())
 
 
 def losses_text() -> str:
-    """The list for a terminal."""
+    """Return the list for a terminal."""
     width = max(len(code) for code in LOSSES)
     return "\n".join(f"{code:<{width}}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items())
 
 
 def losses_table() -> str:
-    """The list for the documentation."""
+    """Return the list as a Markdown table for docs/losses.md."""
     rows = [f"| `{code}` | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
     return "\n".join(["| code | when | instead |", "|---|---|---|", *rows])

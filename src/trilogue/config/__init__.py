@@ -1,43 +1,50 @@
-"""The configuration: its types, how it is read, and what is wrong with it.
+"""The configuration: its types, reading it, and checking it.
 
-Comes in: a YAML file and the environment. Goes out: a `Config` in which every secret is resolved and every default
-filled in, or a `ConfigError` that lists all problems.
+Reads a YAML file and the environment. Returns a `Config` in which every secret is resolved and every default is filled
+in, or raises a `ConfigError` that lists all problems.
 """
 
-from trilogue.config.endpoint import endpoint, is_azure
-from trilogue.config.exposure import is_loopback, refuse_exposure, refuse_start
 from trilogue.config.folders import state_directory
-from trilogue.config.load import find, load, parse
-from trilogue.config.notes import warnings
+from trilogue.config.load import environment_config, find, load, parse
+from trilogue.config.network import endpoint, exposure_problem, is_azure, is_loopback, reason_not_to_start
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.secret import Secret
-from trilogue.config.types import Account, Admin, ClientKey, Config, Log, Provider, Server, Timeouts
+from trilogue.config.types import (
+    AccountSettings,
+    AdminSettings,
+    ClientKeySettings,
+    Config,
+    Log,
+    ProviderSettings,
+    ProviderTimeouts,
+    Server,
+)
+from trilogue.config.validate import warnings
 from trilogue.config.vault import Vault, VaultError
-from trilogue.config.zero import zero_config
 
 __all__ = [
-    "Account",
-    "Admin",
-    "ClientKey",
+    "AccountSettings",
+    "AdminSettings",
+    "ClientKeySettings",
     "Config",
     "ConfigError",
     "Log",
     "Problem",
-    "Provider",
+    "ProviderSettings",
+    "ProviderTimeouts",
     "Secret",
     "Server",
-    "Timeouts",
     "Vault",
     "VaultError",
     "endpoint",
+    "environment_config",
+    "exposure_problem",
     "find",
     "is_azure",
     "is_loopback",
     "load",
     "parse",
-    "refuse_exposure",
-    "refuse_start",
+    "reason_not_to_start",
     "state_directory",
     "warnings",
-    "zero_config",
 ]

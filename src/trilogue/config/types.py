@@ -15,10 +15,9 @@ from msgspec.structs import asdict, replace
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import Secret
 from trilogue.model import Protocol
-from trilogue.pool import AccountSpec, Limits, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
+from trilogue.pool import AccountLimits, AccountSpec, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
 from trilogue.profiles import Profile
-from trilogue.routing import Provider as RoutingProvider
-from trilogue.routing import Route, Router
+from trilogue.routing import RoutableProvider, Route, Router
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]
@@ -44,18 +43,18 @@ VendorName = Literal[
 Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
 
 DEMO_URL = "demo:"
-"""the base URL that stands for the built-in model"""
+"""the base URL of the built-in model"""
 
 
-class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long an upstream may take, in seconds. Every clock is on progress."""
+class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Time limits for an upstream, in seconds. Every limit but `total` restarts when there is progress."""
 
     connect: Seconds = 5.0
-    """until the connection stands"""
+    """until the connection is open"""
     first_byte: Seconds = 600.0
-    """until the headers of the answer; an answer that is not streamed comes all at once, so this is long"""
+    """until the response headers arrive; a response that is not streamed arrives all at once, so this is long"""
     first_event: Seconds = 300.0
-    """from the headers to the first event of a stream"""
+    """from the response headers to the first event of a stream"""
     between_events: Seconds = 300.0
     """between two events of a stream"""
     total: Seconds = 3_600.0
@@ -63,21 +62,21 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TimeoutSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Timeouts of one provider; what is not given is as in `server.timeouts`."""
+    """Time limits for one provider. Limits that are not set are taken from `server.timeouts`."""
 
     connect: Seconds | None = None
-    """until the connection stands"""
+    """until the connection is open"""
     first_byte: Seconds | None = None
-    """until the headers of the answer"""
+    """until the response headers arrive"""
     first_event: Seconds | None = None
-    """from the headers to the first event of a stream"""
+    """from the response headers to the first event of a stream"""
     between_events: Seconds | None = None
     """between two events of a stream"""
     total: Seconds | None = None
     """the whole request"""
 
-    def over(self, timeouts: Timeouts) -> Timeouts:
-        """These settings on top of others."""
+    def over(self, timeouts: ProviderTimeouts) -> ProviderTimeouts:
+        """Return other time limits with those replaced that are set here."""
         return replace(timeouts, **{name: value for name, value in asdict(self).items() if value is not None})
 
 
@@ -85,176 +84,180 @@ class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The access log: one line per request."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """the least level that is written"""
+    """lowest level that is logged"""
     format: Literal["json", "text"] = "json"
-    """json for machines, text for people"""
+    """json for machines, text for humans"""
 
 
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the gateway listens and behaves."""
 
     host: str = "127.0.0.1"
-    """address to bind; anything but this machine needs client keys"""
+    """address to bind; anything other than loopback requires client keys"""
     port: Port = 4000
-    """port to bind; 0 takes any free one"""
+    """port to bind; 0 picks any free port"""
     workers: Workers = 1
-    """number of processes"""
+    """number of worker processes"""
     max_body_bytes: Bytes = 32 * 1024 * 1024
-    """largest request, and largest answer that is not streamed"""
+    """largest request, and largest response that is not streamed, in bytes"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
-    """silence after which a streaming client gets a sign of life"""
+    """silence after which a streaming client gets a keep-alive"""
     drain_seconds: Seconds = 30.0
     """how long running requests may take to finish when the server stops"""
-    timeouts: Timeouts = Timeouts()
-    """how long upstreams may take"""
+    timeouts: ProviderTimeouts = ProviderTimeouts()
+    """time limits for upstreams, in seconds"""
     log: Log = Log()
     """the access log"""
 
 
-class ClientKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key that clients may use. A text alone is short for `key`."""
+class ClientKeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that clients may use. A plain string is short for `key`."""
 
     key: Secret
-    """the key: `env:NAME`, `file:path`, or the text itself; 8 characters or more"""
+    """the key: `env:NAME`, `file:path`, or the text itself; at least 8 characters"""
     name: str = ""
-    """name in the log; by default key-1, key-2, …"""
+    """name in the log; default: key-1, key-2, …"""
     mode: Mode | None = None
-    """as the top-level `mode`, for requests with this key"""
+    """overrides the top-level `mode` for requests with this key"""
 
 
-class Account(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A credential of an upstream. A text alone is short for `key`."""
+class AccountSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A credential for an upstream. A plain string is short for `key`."""
 
     key: Secret | None = None
     """the key: `env:NAME`, `file:path`, `store:NAME`, or the text itself; none for servers that want none"""
     name: str = ""
-    """name in the log; by default the provider's name and a number"""
+    """name in the log; default: the provider's name and a number"""
     weight: Weight = 1.0
-    """its part of the requests with the strategy `weighted`"""
+    """its share of the requests with the strategy `weighted`"""
     priority: Priority = 1
-    """its tier: accounts of the next one are used when none of this one can be"""
-    limits: Limits = Limits()
-    """what it may be used for at most"""
+    """its tier; accounts with a higher number are used only when none with a lower number is available"""
+    limits: AccountLimits = AccountLimits()
+    """upper limits for its use"""
     balance: Annotated[float, Meta(ge=0, le=1_000_000_000)] | None = None
-    """what it may spend, in the unit of `prices`; by default nobody counts"""
+    """what it may spend, in the unit of `prices`; default: spending is not tracked"""
     proxies: tuple[Secret, ...] = ()
-    """egress proxies for it alone, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
+    """egress proxies for this account only, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
 
 
-class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An upstream: where it is, what it speaks, and with which accounts."""
+class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An upstream: its address, its protocols and its accounts."""
 
     protocol: Protocol
-    """what it speaks"""
+    """protocol that it speaks"""
     also_speaks: tuple[Protocol, ...] = ()
-    """further protocols at the same address: each request goes in the one that carries it best"""
+    """further protocols at the same address; each request uses the one that loses the least"""
     base_url: str = ""
-    """its address, with or without /v1; by default the official one of the protocol; `demo:` is the built-in model"""
-    accounts: tuple[Account, ...] = ()
+    """its address, with or without /v1; default: the official address for the protocol; `demo:` is the built-in
+    model"""
+    accounts: tuple[AccountSettings, ...] = ()
     """its credentials; none for servers that want none"""
     vendor: VendorName | None = None
-    """whose API it is, which tells what its models take; by default from the address, this provider's name, or the
-    model's"""
+    """whose API it is, which determines what its models accept; default: derived from the address, the name of this
+    provider, or the model name"""
     auth: Auth = "auto"
-    """the header that carries the key; auto: x-api-key for Messages, api-key for Azure, else a bearer token"""
+    """header that carries the key; auto: x-api-key for Messages, api-key for Azure, otherwise a bearer token"""
     profile: ProfileSettings = ProfileSettings()
-    """its dialect: a name, or single capabilities"""
+    """its dialect: a name, or individual fields"""
     fit_requests: bool = False
-    """make requests that are passed through fit what the model takes, too; by default only fields of `profile` do"""
+    """also adjust requests that are passed through to what the model accepts; by default only the fields set in
+    `profile` apply to them"""
     headers: dict[str, Secret] = field(default_factory=dict)
     """headers to add to every request; values may be `env:NAME` or `file:path`"""
     timeouts: TimeoutSettings = TimeoutSettings()
-    """its own timeouts"""
+    """time limits for this provider, in seconds; default: `server.timeouts`"""
     models: tuple[str, ...] = ()
-    """model ids that it serves: they are listed and routed here without asking it"""
+    """ids of the models that it serves; they are listed and routed here without asking the upstream"""
     verify_tls: bool = True
-    """check its certificate, against the system's authorities or those of the file that `SSL_CERT_FILE` names"""
+    """verify its certificate against the system's authorities, or those in the file that `SSL_CERT_FILE` names"""
     pool: PoolSettings = PoolSettings()
-    """how its accounts are chosen and how they rest"""
+    """how its accounts are chosen and how long they cool down"""
     prices: dict[str, Price] = field(default_factory=dict)
-    """what a million tokens of its models cost, by name or by a pattern such as `gpt-*`, in the unit of the balances"""
+    """price of a million tokens by model name or pattern such as `gpt-*`, in the unit of the balances"""
     proxies: tuple[Secret, ...] = ()
     """egress proxies for all its accounts, in rotation: http, https, socks5 or socks5h URLs, or `env:NAME`"""
 
     @property
     def is_demo(self) -> bool:
-        """The built-in model instead of a server."""
+        """Whether this is the built-in model instead of a server."""
         return self.base_url == DEMO_URL
 
     @property
     def protocols(self) -> tuple[Protocol, ...]:
-        """All that it speaks, in order of preference."""
+        """All protocols that it speaks, in order of preference."""
         return self.protocol, *(one for one in self.also_speaks if one is not self.protocol)
 
     def profile_for(self, model: str, protocol: Protocol | None = None) -> Profile:
-        """The profile of one of its models."""
-        return self.profile.over(protocol or self.protocol, model, self.vendor or "")
+        """Return what one of its models accepts, in its first protocol unless another is given."""
+        return self.profile.for_model(protocol or self.protocol, model, self.vendor or "")
 
     def own_profile(self, model: str, protocol: Protocol) -> Profile | None:
-        """What requests of its own protocol are made to fit; None: they are passed through as they are."""
+        """Return what passed-through requests must be adjusted to, or None to pass them through unchanged."""
         if self.fit_requests:
             return self.profile_for(model, protocol)
-        return self.profile.alone()
+        return self.profile.for_passthrough()
 
 
-class Admin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The admin interface: a listener of its own, off unless there is a key."""
+class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The admin interface: a separate listener, off unless a key is set."""
 
     key: Secret | None = None
-    """the key that it wants, none of the client keys: `env:NAME` or `file:path`"""
+    """key for the admin interface, different from all client keys: `env:NAME` or `file:path`"""
     host: str = "127.0.0.1"
     """address to bind"""
     port: Port = 4001
-    """port to bind; 0 takes any free one"""
+    """port to bind; 0 picks any free port"""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that a file can say."""
+    """The whole configuration file."""
 
     server: Server = Server()
     """how the gateway listens and behaves"""
-    keys: tuple[ClientKey, ...] = ()
+    keys: tuple[ClientKeySettings, ...] = ()
     """client keys; without any, only this machine may connect"""
-    providers: dict[str, Provider] = field(default_factory=dict)
-    """upstreams by name; without any, those that the environment has keys for, and the demo"""
+    providers: dict[str, ProviderSettings] = field(default_factory=dict)
+    """upstreams by name; default: those that the environment has keys for, and the demo"""
     aliases: dict[str, str] = field(default_factory=dict)
     """other names for models: name → provider/model, or another name"""
     routes: tuple[Route, ...] = ()
-    """which models go where; the first match counts"""
+    """which models go where; the first match wins"""
     default_provider: str | None = None
-    """where models go that nothing else matches; without it they are an error"""
+    """provider for models that nothing else matches; without it, they are an error"""
     mode: Mode = "declare"
-    """declare: carry on and say what a translation lost; strict: refuse what would lose something"""
+    """declare: carry on and declare what a translation lost; strict: refuse requests that would lose something"""
     repair_history: bool = False
-    """answer tool calls that the history left without a result, as many upstreams demand"""
+    """add results for tool calls that the history left without one, because many upstreams require them"""
     env_proxies: bool = False
-    """providers without `proxies` use those of the environment: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, but for NO_PROXY"""
+    """providers without `proxies` use the proxies of the environment: HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, except for
+    hosts in NO_PROXY"""
     pool: PoolsSettings = PoolsSettings()
-    """what holds for the accounts of all providers"""
-    admin: Admin = Admin()
-    """the admin interface, off by default"""
+    """settings for the accounts of all providers"""
+    admin: AdminSettings = AdminSettings()
+    """the admin interface; off by default"""
     seal_keys: tuple[Secret, ...] = ()
-    """secrets that seal reasoning on its way through clients: the first seals, all open; by default one is made"""
+    """secrets that seal reasoning on its way through clients: the first one seals, all of them can open; default: one
+    is generated"""
 
     def router(self) -> Router:
-        """The routes of this configuration, ready to use."""
+        """Return a router for the providers, aliases and routes of this configuration."""
         providers = [
-            RoutingProvider(name, one.protocols, one.models, one.is_demo) for name, one in self.providers.items()
+            RoutableProvider(name, one.protocols, one.models, one.is_demo) for name, one in self.providers.items()
         ]
         return Router(providers, self.aliases, self.routes, self.default_provider)
 
     def pools(self, rng: Random) -> Pools:
-        """The accounts of all providers, ready to be chosen from by one of the workers."""
+        """Return the account pools of all providers, for one worker, which gets its share of the limits."""
         specs = [_spec(name, provider) for name, provider in self.providers.items()]
         return Pools(specs, self.pool, rng=rng, share=1.0 / self.server.workers)
 
-    def timeouts(self, provider: str) -> Timeouts:
-        """The timeouts of a provider."""
+    def timeouts(self, provider: str) -> ProviderTimeouts:
+        """Return the time limits of a provider, with those of the server where it sets none."""
         return self.providers[provider].timeouts.over(self.server.timeouts)
 
 
-def _spec(name: str, provider: Provider) -> ProviderSpec:
-    """A provider that wants no key still has one account, of its own name."""
+def _spec(name: str, provider: ProviderSettings) -> ProviderSpec:
+    """Return what the pool needs to know of a provider. Without accounts it gets one that has its own name."""
     return ProviderSpec(
         name=name,
         accounts=tuple(_account(account) for account in provider.accounts) or (AccountSpec(name=name),),
@@ -264,7 +267,7 @@ def _spec(name: str, provider: Provider) -> ProviderSpec:
     )
 
 
-def _account(account: Account) -> AccountSpec:
+def _account(account: AccountSettings) -> AccountSpec:
     return AccountSpec(
         name=account.name,
         weight=account.weight,
@@ -277,7 +280,7 @@ def _account(account: Account) -> AccountSpec:
 
 
 def _fingerprint(key: Secret | None) -> str | None:
-    """None: there is a key, and nobody knows which."""
+    """Return a fingerprint of the key, "" if there is no key, or None if the key could not be found."""
     if key is None:
         return ""
     return key.fingerprint() if key else None

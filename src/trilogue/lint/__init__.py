@@ -5,10 +5,9 @@ I/O and never raises because of what it is given.
 """
 
 from trilogue.lint.bodies import lint_error, lint_request, lint_response
-from trilogue.lint.docs import rules_table
 from trilogue.lint.findings import Finding
-from trilogue.lint.rule import Rule, Severity
-from trilogue.lint.rules import NOT_VISIBLE, REQUEST_RULES, RULES
+from trilogue.lint.rules.all_rules import NOT_VISIBLE, REQUEST_RULES, RULES, rules_table
+from trilogue.lint.rules.rule import Rule, Severity
 from trilogue.lint.stream import StreamLinter, lint_stream
 
 __all__ = [

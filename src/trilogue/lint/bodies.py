@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trilogue.lint import chat_body, messages_body, responses_body
-from trilogue.lint.asked import asked
+from trilogue.lint.expected import asked
 from trilogue.lint.findings import Finding, Report
 from trilogue.lint.foreign import check_foreign_names
 from trilogue.lint.requests import check_request

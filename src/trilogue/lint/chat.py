@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from trilogue.lint.asked import Asked
-from trilogue.lint.chat_body import Answer, Call, check_answer, check_envelope, check_usage, error_problems
+from trilogue.lint.chat_body import ChatChoice, ChatToolCall, check_answer, check_envelope, check_usage, error_problems
+from trilogue.lint.expected import ExpectedResponse
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, is_int, obj, objects, one_of, text
+from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.model import Json
 
 _CALL_TYPES = frozenset({"function", "custom"})
@@ -19,7 +19,7 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinki
 _SHARED = {"B01": "id", "B02": "created", "B03": "model"}
 
 
-class _Choice(Struct):
+class _OpenChoice(Struct):
     """What has come of one choice."""
 
     path: str
@@ -28,7 +28,7 @@ class _Choice(Struct):
     has_content: bool = False
     finish: Json = None
     content: list[str] = field(default_factory=list)
-    calls: dict[int, Call] = field(default_factory=dict)
+    calls: dict[int, ChatToolCall] = field(default_factory=dict)
     pieces: dict[int, list[str]] = field(default_factory=dict)
     """the arguments of each call"""
     last_call: int = 0
@@ -36,20 +36,20 @@ class _Choice(Struct):
     is_legacy: bool = False
     is_refused: bool = False
 
-    def answer(self) -> Answer:
+    def answer(self) -> ChatChoice:
         for index, call in self.calls.items():
             call.arguments = "".join(self.pieces[index])
         calls = list(self.calls.values())
-        return Answer(self.path, "".join(self.content), calls, self.finish, self.is_legacy, self.is_refused)
+        return ChatChoice(self.path, "".join(self.content), calls, self.finish, self.is_legacy, self.is_refused)
 
 
 class ChatStream:
     """One per stream."""
 
-    def __init__(self, report: Report, asked: Asked) -> None:
+    def __init__(self, report: Report, asked: ExpectedResponse) -> None:
         self._report = report
         self._asked = asked
-        self._choices: dict[int, _Choice] = {}
+        self._choices: dict[int, _OpenChoice] = {}
         self._shared: dict[str, Json] = {}
         self._reasoning_field = ""
         self._has_usage = False
@@ -153,7 +153,7 @@ class ChatStream:
             report.check(any(other.get("index") == 0 for other in among), "B07", "the first choices lack index 0")
         if self._asked.known and self._asked.choices == 1:
             report.check(index == 0, "B42", f"choice {index} though n is 1")
-        choice = self._choices.setdefault(index, _Choice(f"choices[{index}]"))
+        choice = self._choices.setdefault(index, _OpenChoice(f"choices[{index}]"))
         finish, path = entry.get("finish_reason"), choice.path
         report.check("finish_reason" in entry, "B16", f"{path}.finish_reason is missing instead of null")
         if choice.finish is not None:
@@ -164,7 +164,7 @@ class ChatStream:
         self._on_logprobs(choice, entry)
         choice.finish = finish
 
-    def _on_delta(self, choice: _Choice, delta: dict[str, Json], finish: Json) -> None:
+    def _on_delta(self, choice: _OpenChoice, delta: dict[str, Json], finish: Json) -> None:
         report, path = self._report, f"{choice.path}.delta"
         role, content = delta.get("role"), delta.get("content")
         if not choice.has_delta:
@@ -185,20 +185,20 @@ class ChatStream:
         for entry in arr(delta.get("tool_calls")):
             self._on_call(choice, obj(entry))
 
-    def _on_reasoning(self, choice: _Choice, delta: dict[str, Json]) -> None:
+    def _on_reasoning(self, choice: _OpenChoice, delta: dict[str, Json]) -> None:
         for name in _REASONING_FIELDS:
             if delta.get(name):
                 self._reasoning_field = self._reasoning_field or name
                 self._report.check(name == self._reasoning_field, "B45", f"reasoning in {name} and another field")
                 self._report.check(not choice.has_content, "B46", f"{choice.path}: reasoning after content")
 
-    def _on_logprobs(self, choice: _Choice, entry: dict[str, Json]) -> None:
+    def _on_logprobs(self, choice: _OpenChoice, entry: dict[str, Json]) -> None:
         tokens = obj(entry.get("logprobs")).get("content")
         if isinstance(tokens, list):
             pieces = [_token(obj(token)) for token in tokens]
             choice.tokens = (choice.tokens or []) + pieces
 
-    def _on_call(self, choice: _Choice, entry: dict[str, Json]) -> None:
+    def _on_call(self, choice: _OpenChoice, entry: dict[str, Json]) -> None:
         report, path = self._report, f"{choice.path}.delta.tool_calls"
         index = entry.get("index")
         if not is_int(index):
@@ -214,7 +214,7 @@ class ChatStream:
             report.check(index == len(choice.calls), "B18", f"{path}: the indices are not 0, 1, 2")
             is_whole = bool(text(entry.get("id"))) and one_of(kind, _CALL_TYPES) and bool(text(inner.get("name")))
             report.check(is_whole, "B19", f"{path}: the first entry of an index lacks id, type or name")
-            known = Call(f"{path}[{index}]", text(entry.get("id")), text(inner.get("name")), key == "custom")
+            known = ChatToolCall(f"{path}[{index}]", text(entry.get("id")), text(inner.get("name")), key == "custom")
             choice.calls[index] = known
             choice.pieces[index] = []
         else:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.lint.asked import Asked
+from trilogue.jsontext.text import parse_object
+from trilogue.lint.expected import ExpectedResponse
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, count, index, is_count, is_int, is_json, obj, objects, one_of, text
+from trilogue.lint.json_values import arr, count, index, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.model import Json
-from trilogue.protocols.jsontext import parse_object
 
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 _CALL_TYPES = frozenset({"function", "custom"})
@@ -22,7 +22,7 @@ _TOTALS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _ID_LIMIT = 64
 
 
-class Call(Struct):
+class ChatToolCall(Struct):
     """A tool call as far as it is known. `arguments` is the custom tool's input too."""
 
     path: str
@@ -32,19 +32,19 @@ class Call(Struct):
     arguments: str = ""
 
 
-class Answer(Struct):
+class ChatChoice(Struct):
     """One choice, whole: put together from deltas or read from a body."""
 
     path: str
     content: str = ""
-    calls: list[Call] = []
+    calls: list[ChatToolCall] = []
     finish: Json = None
     is_legacy: bool = False
     """calls by the deprecated `function_call`"""
     is_refused: bool = False
 
 
-def check_envelope(body: dict[str, Json], report: Report, asked: Asked) -> None:
+def check_envelope(body: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
     """Top-level fields that chunks and bodies share."""
     fingerprint = body.get("system_fingerprint")
     report.check(fingerprint is None or isinstance(fingerprint, str), "B43", "system_fingerprint is no string")
@@ -67,7 +67,7 @@ def check_usage(usage: dict[str, Json], report: Report) -> None:
     report.check(count(outer.get("reasoning_tokens")) <= completion, "B36", "reasoning_tokens exceed completion_tokens")
 
 
-def check_answer(answer: Answer, report: Report, asked: Asked) -> None:
+def check_answer(answer: ChatChoice, report: Report, asked: ExpectedResponse) -> None:
     """What must hold between the parts of a finished choice."""
     _check_finish(answer, report, asked)
     seen: set[str] = set()
@@ -83,7 +83,7 @@ def check_answer(answer: Answer, report: Report, asked: Asked) -> None:
         report.check(stop not in answer.content, "B60", f"{answer.path} content holds stop sequence {number}")
 
 
-def _check_finish(answer: Answer, report: Report, asked: Asked) -> None:
+def _check_finish(answer: ChatChoice, report: Report, asked: ExpectedResponse) -> None:
     finish, path = answer.finish, f"{answer.path}.finish_reason"
     known = one_of(finish, FINISH_REASONS) or (finish == "function_call" and answer.is_legacy)
     report.check(known, "B14", f"{path} is not one of the known values")
@@ -95,7 +95,7 @@ def _check_finish(answer: Answer, report: Report, asked: Asked) -> None:
         report.check(bool(answer.calls), "B26", f"{path} is tool_calls without a call")
 
 
-def _check_call(call: Call, finish: Json, report: Report) -> None:
+def _check_call(call: ChatToolCall, finish: Json, report: Report) -> None:
     report.check(len(call.id) <= _ID_LIMIT, "B24", f"{call.path}.id is longer than {_ID_LIMIT}")
     if call.is_custom:
         return
@@ -105,7 +105,7 @@ def _check_call(call: Call, finish: Json, report: Report) -> None:
         report.check(parse_object(call.arguments) is not None, "B23", f"{call.path} arguments are no JSON object")
 
 
-def check_body(body: dict[str, Json], report: Report, asked: Asked) -> None:
+def check_body(body: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
     """A whole answer."""
     report.check(body.get("object") == "chat.completion", "B50", "object is not chat.completion")
     for name in ("id", "model"):
@@ -125,7 +125,7 @@ def check_body(body: dict[str, Json], report: Report, asked: Asked) -> None:
         check_usage(usage, report)
 
 
-def _check_indices(body: dict[str, Json], report: Report, asked: Asked) -> None:
+def _check_indices(body: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
     choices = arr(body.get("choices"))
     indices = [obj(choice).get("index") for choice in choices]
     report.check(bool(choices) and indices == list(range(len(choices))), "B51", "choices are not numbered 0..n-1")
@@ -133,7 +133,7 @@ def _check_indices(body: dict[str, Json], report: Report, asked: Asked) -> None:
         report.check(len(choices) == asked.choices, "B51", "the number of choices is not n")
 
 
-def _answer(choice: dict[str, Json], path: str, report: Report) -> Answer:
+def _answer(choice: dict[str, Json], path: str, report: Report) -> ChatChoice:
     message = obj(choice.get("message"))
     where = f"{path}.message"
     content, refusal = message.get("content"), message.get("refusal")
@@ -152,17 +152,17 @@ def _answer(choice: dict[str, Json], path: str, report: Report) -> Answer:
     finish = choice.get("finish_reason")
     if not report.check(finish is not None, "B56", f"{path}.finish_reason is not set"):
         finish = "tool_calls" if calls else "stop"
-    return Answer(path, text(content), calls, finish, "function_call" in message, bool(refusal))
+    return ChatChoice(path, text(content), calls, finish, "function_call" in message, bool(refusal))
 
 
-def _read_call(call: dict[str, Json], path: str, report: Report) -> Call:
+def _read_call(call: dict[str, Json], path: str, report: Report) -> ChatToolCall:
     kind = call.get("type")
     inner = obj(call.get(kind)) if isinstance(kind, str) else {}
     value = inner.get("input" if kind == "custom" else "arguments")
     is_whole = one_of(kind, _CALL_TYPES) and bool(text(call.get("id"))) and bool(text(inner.get("name")))
     if not report.check(is_whole and isinstance(value, str), "B55", f"{path} is no whole call"):
         value = "{}"
-    return Call(path, text(call.get("id")), text(inner.get("name")), kind == "custom", text(value))
+    return ChatToolCall(path, text(call.get("id")), text(inner.get("name")), kind == "custom", text(value))
 
 
 def _check_annotations(message: dict[str, Json], where: str, report: Report) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.lint.rule import Rule, Severity
-from trilogue.lint.rules import REQUEST_RULES, RULES
+from trilogue.lint.rules.all_rules import REQUEST_RULES, RULES
+from trilogue.lint.rules.rule import Rule, Severity
 
 _ALL: dict[str, Rule] = {**RULES, **REQUEST_RULES}
 

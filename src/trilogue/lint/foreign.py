@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import obj, objects
+from trilogue.lint.json_values import obj, objects
 from trilogue.model import Json, Protocol
 
 _CHAT_NAMES = frozenset({"finish_reason", "choices", "prompt_tokens", "completion_tokens", "system_fingerprint"})

@@ -8,7 +8,7 @@ It does not know what the data means.
 from __future__ import annotations
 
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import is_json
+from trilogue.lint.json_values import is_json
 from trilogue.sse import SseEvent
 
 _BOM = b"\xef\xbb\xbf"

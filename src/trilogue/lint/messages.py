@@ -11,8 +11,10 @@ from enum import Enum, auto
 
 from msgspec import Struct, field
 
-from trilogue.lint.asked import Asked
+from trilogue.jsontext.text import parse_object
+from trilogue.lint.expected import ExpectedResponse
 from trilogue.lint.findings import Report
+from trilogue.lint.json_values import count, is_int, obj, one_of, text
 from trilogue.lint.messages_body import (
     CACHE_COUNTS,
     ERROR_TYPES,
@@ -23,12 +25,10 @@ from trilogue.lint.messages_body import (
     check_stop,
     is_result,
 )
-from trilogue.lint.shape import count, is_int, obj, one_of, text
 from trilogue.model import Json
-from trilogue.protocols.jsontext import parse_object
 
 
-class State(Enum):
+class StreamState(Enum):
     """Where in a stream we are."""
 
     NEW = auto()
@@ -41,24 +41,24 @@ class State(Enum):
 
 _BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 
-LIFECYCLE: dict[State, dict[str, State]] = {
-    State.NEW: {"message_start": State.OPEN, "error": State.FAILED},
-    State.OPEN: {
-        **dict.fromkeys((*_BLOCK_EVENTS, "ping"), State.OPEN),
-        "message_delta": State.ENDING,
-        "error": State.FAILED,
+LIFECYCLE: dict[StreamState, dict[str, StreamState]] = {
+    StreamState.NEW: {"message_start": StreamState.OPEN, "error": StreamState.FAILED},
+    StreamState.OPEN: {
+        **dict.fromkeys((*_BLOCK_EVENTS, "ping"), StreamState.OPEN),
+        "message_delta": StreamState.ENDING,
+        "error": StreamState.FAILED,
     },
-    State.ENDING: {"ping": State.ENDING, "message_stop": State.DONE, "error": State.FAILED},
-    State.DONE: {},
-    State.FAILED: {},
+    StreamState.ENDING: {"ping": StreamState.ENDING, "message_stop": StreamState.DONE, "error": StreamState.FAILED},
+    StreamState.DONE: {},
+    StreamState.FAILED: {},
 }
 
-ILLEGAL: dict[State, dict[str, str]] = {
-    State.NEW: {"ping": "C32", "*": "C01"},
-    State.OPEN: {"message_start": "C01", "message_stop": "C03"},
-    State.ENDING: {"message_start": "C01", "*": "C03"},
-    State.DONE: {"message_stop": "C02", "*": "A16"},
-    State.FAILED: {"*": "C33"},
+ILLEGAL: dict[StreamState, dict[str, str]] = {
+    StreamState.NEW: {"ping": "C32", "*": "C01"},
+    StreamState.OPEN: {"message_start": "C01", "message_stop": "C03"},
+    StreamState.ENDING: {"message_start": "C01", "*": "C03"},
+    StreamState.DONE: {"message_stop": "C02", "*": "A16"},
+    StreamState.FAILED: {"*": "C33"},
 }
 """the rule that an event breaks where the table above has no row for it; * is every other event"""
 
@@ -95,10 +95,10 @@ class _Block(Struct):
 class MessagesStream:
     """One per stream."""
 
-    def __init__(self, report: Report, asked: Asked) -> None:
+    def __init__(self, report: Report, asked: ExpectedResponse) -> None:
         self._report = report
         self._asked = asked
-        self._state = State.NEW
+        self._state = StreamState.NEW
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, Json] = {}
         self._has_ping = False
@@ -126,7 +126,7 @@ class MessagesStream:
         if following is None and not self._is_continuation(kind):
             self._illegal(kind)
             return
-        self._state = following or State.DONE
+        self._state = following or StreamState.DONE
         self._handlers[kind](data)
 
     def done_marker(self) -> None:
@@ -135,22 +135,22 @@ class MessagesStream:
 
     def close(self) -> None:
         """The end of the stream."""
-        if self._state is State.ENDING:
+        if self._state is StreamState.ENDING:
             self._report.add("C02", "message_stop is missing")
-        elif self._state in (State.NEW, State.OPEN):
+        elif self._state in (StreamState.NEW, StreamState.OPEN):
             self._report.add("A15", "the stream ends without message_stop or error")
-        if self._state is State.DONE and not self._has_ping:
+        if self._state is StreamState.DONE and not self._has_ping:
             self._report.add("C32", "no ping in the stream", note=True)
 
     def _is_continuation(self, kind: str) -> bool:
         """The API's answer to results of calls from code: a filled message_start, then message_stop."""
-        return self._is_prefilled and kind == "message_stop" and self._state is State.OPEN
+        return self._is_prefilled and kind == "message_stop" and self._state is StreamState.OPEN
 
     def _illegal(self, kind: str) -> None:
         rows = ILLEGAL[self._state]
         self._report.add(rows.get(kind) or rows["*"], f"{kind} in state {self._state.name.lower()}")
-        if self._state is State.OPEN and kind == "message_stop":
-            self._state = State.DONE
+        if self._state is StreamState.OPEN and kind == "message_stop":
+            self._state = StreamState.DONE
 
     def _on_start(self, data: dict[str, Json]) -> None:
         report, message = self._report, obj(data.get("message"))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from trilogue.lint.asked import Asked
+from trilogue.lint.expected import ExpectedResponse
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, count, is_count, is_int, is_json, obj, objects, one_of, text
+from trilogue.lint.json_values import arr, count, is_count, is_int, is_json, obj, objects, one_of, text
 from trilogue.model import Json
 
 STOP_REASONS = frozenset(
@@ -84,7 +84,7 @@ def check_block(block: dict[str, Json], path: str, report: Report) -> None:
         report.check(bool(text(block.get("id")) and text(block.get("name"))), "C18", f"{path} lacks id or name")
 
 
-def check_calls(blocks: list[tuple[str, dict[str, Json]]], report: Report, asked: Asked) -> None:
+def check_calls(blocks: list[tuple[str, dict[str, Json]]], report: Report, asked: ExpectedResponse) -> None:
     """The tool blocks of an answer, in order, each with its path."""
     ids: set[str] = set()
     for path, block in blocks:
@@ -107,7 +107,7 @@ def check_calls(blocks: list[tuple[str, dict[str, Json]]], report: Report, asked
         report.check(known, "C48", f"{path}.name is not a tool of the request")
 
 
-def _is_alone(asked: Asked) -> bool:
+def _is_alone(asked: ExpectedResponse) -> bool:
     """The answer starts a turn of its own: no call of an earlier, paused turn can be answered in it."""
     messages = objects(asked.body.get("messages"))
     return not any(
@@ -143,13 +143,13 @@ def check_counts(usage: dict[str, Json], where: str, report: Report) -> None:
     report.check(is_part, "C45", f"{where}: thinking_tokens exceed output_tokens")
 
 
-def check_json(texts: str, reason: Json, report: Report, asked: Asked) -> None:
+def check_json(texts: str, reason: Json, report: Report, asked: ExpectedResponse) -> None:
     """Structured output that was asked for."""
     if asked.json and reason == "end_turn":
         report.check(is_json(texts), "C60", "the text is no JSON though output_config.format asks for it")
 
 
-def check_body(body: dict[str, Json], report: Report, asked: Asked) -> None:
+def check_body(body: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
     """A whole message, or the answer of count_tokens."""
     if "input_tokens" in body and "type" not in body:
         extra = body.keys() - {"input_tokens", "context_management"}
@@ -171,7 +171,7 @@ def check_body(body: dict[str, Json], report: Report, asked: Asked) -> None:
     _check_usage(body.get("usage"), report)
 
 
-def _check_content(body: dict[str, Json], report: Report, asked: Asked) -> None:
+def _check_content(body: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
     content = body.get("content")
     report.check(isinstance(content, list), "C51", "content is no array")
     blocks = [(f"content[{number}]", obj(block)) for number, block in enumerate(arr(content))]

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, obj, objects, text
+from trilogue.lint.json_values import arr, obj, objects, text
 from trilogue.model import Json, Protocol
 
 _ID_LIMIT = 64

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, obj, text
+from trilogue.lint.json_values import arr, obj, text
 from trilogue.model import Json, Protocol
 
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterator
 
 from trilogue.lint.findings import Report
+from trilogue.lint.json_values import arr, is_int, is_number, obj, objects, one_of, text
 from trilogue.lint.request_calls import check_calls
 from trilogue.lint.request_tools import check_tools
-from trilogue.lint.shape import arr, is_int, is_number, obj, objects, one_of, text
 from trilogue.model import Json, Protocol
 
 _METADATA = (16, 64, 512)

@@ -5,11 +5,11 @@ In: the JSON object of each event. Out: findings in the report.
 
 from __future__ import annotations
 
-from trilogue.lint.asked import Asked
+from trilogue.lint.expected import ExpectedResponse
 from trilogue.lint.findings import Report
+from trilogue.lint.json_values import arr, is_int, obj, text
 from trilogue.lint.responses_body import check_echo, check_end, check_identity, check_keys
 from trilogue.lint.responses_items import Items
-from trilogue.lint.shape import arr, is_int, obj, text
 from trilogue.model import Json
 
 TERMINALS = {
@@ -28,7 +28,7 @@ _REENCRYPTED = ("encrypted_content", "fingerprint")
 class ResponsesStream:
     """One per stream."""
 
-    def __init__(self, report: Report, asked: Asked) -> None:
+    def __init__(self, report: Report, asked: ExpectedResponse) -> None:
         self._report = report
         self._asked = asked
         self._items = Items(report)

@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.lint.asked import Asked
+from trilogue.lint.expected import ExpectedResponse
 from trilogue.lint.findings import Report
-from trilogue.lint.shape import arr, count, index, is_count, is_int, is_json, is_number, obj, objects, one_of, text
+from trilogue.lint.json_values import (
+    arr,
+    count,
+    index,
+    is_count,
+    is_int,
+    is_json,
+    is_number,
+    obj,
+    objects,
+    one_of,
+    text,
+)
 from trilogue.model import Json
 
 TERMINAL_STATUSES = frozenset({"completed", "failed", "incomplete", "cancelled"})
@@ -121,7 +133,7 @@ def check_part(part: dict[str, Json], path: str, report: Report) -> None:
             report.check(is_inside, "D37", f"{path}.annotations[{number}] lies outside the text")
 
 
-def check_end(response: dict[str, Json], items: list[dict[str, Json]], report: Report, asked: Asked) -> None:
+def check_end(response: dict[str, Json], items: list[dict[str, Json]], report: Report, asked: ExpectedResponse) -> None:
     """What must hold between the parts of a finished response. `items` are its finished items."""
     status = response.get("status")
     _check_outcome(response, report)
@@ -165,7 +177,7 @@ def _check_items(items: list[dict[str, Json]], status: Json, report: Report) -> 
     report.check(not ends_thinking, "D58", "the last item is reasoning")
 
 
-def _check_asked(items: list[dict[str, Json]], status: Json, report: Report, asked: Asked) -> None:
+def _check_asked(items: list[dict[str, Json]], status: Json, report: Report, asked: ExpectedResponse) -> None:
     calls = [item for item in items if item.get("type") == "function_call"]
     if asked.no_tools:
         report.check(not calls, "D60", "a function_call though tool_choice is none")
@@ -184,7 +196,7 @@ def _check_asked(items: list[dict[str, Json]], status: Json, report: Report, ask
         report.check(any(map(is_json, texts)), "D78", "the text is no JSON though text.format asks for it")
 
 
-def check_echo(response: dict[str, Json], report: Report, asked: Asked) -> None:
+def check_echo(response: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
     """What a snapshot repeats of the request."""
     if not asked.known:
         return
@@ -229,7 +241,7 @@ def check_identity(response: dict[str, Json], report: Report) -> None:
     report.check(is_number(response.get("created_at", 0)), "D70", "created_at is no number")
 
 
-def check_body(body: dict[str, Json], report: Report, asked: Asked) -> None:
+def check_body(body: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
     """A whole response, or the answer of input_tokens."""
     if body.get("object") == "response.input_tokens":
         is_right = is_count(body.get("input_tokens")) and len(body) == 2

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from trilogue.lint.findings import Report
+from trilogue.lint.json_values import arr, index, is_int, obj, text
 from trilogue.lint.responses_body import check_item, check_part
-from trilogue.lint.shape import arr, index, is_int, obj, text
 from trilogue.model import Json
 
 
-class Stream(Struct, frozen=True):
+class DeltaText(Struct, frozen=True):
     """A text that comes in deltas and once more whole."""
 
     rule: str
@@ -31,14 +31,14 @@ class Stream(Struct, frozen=True):
     """the field of the done event, and of the part"""
 
 
-_TEXT = Stream("D24", "D25", "content", "content_index", "text")
-_REFUSAL = Stream("D26", "D26", "content", "content_index", "refusal")
-_SUMMARY = Stream("D27", "D27", "summary", "summary_index", "text")
-_RAW = Stream("D29", "D29", "content", "content_index", "text")
-_ARGUMENTS = Stream("D30", "D30", "arguments", "", "arguments")
-_INPUT = Stream("D35", "D35", "input", "", "input")
+_TEXT = DeltaText("D24", "D25", "content", "content_index", "text")
+_REFUSAL = DeltaText("D26", "D26", "content", "content_index", "refusal")
+_SUMMARY = DeltaText("D27", "D27", "summary", "summary_index", "text")
+_RAW = DeltaText("D29", "D29", "content", "content_index", "text")
+_ARGUMENTS = DeltaText("D30", "D30", "arguments", "", "arguments")
+_INPUT = DeltaText("D35", "D35", "input", "", "input")
 
-DELTAS: dict[str, Stream] = {
+DELTAS: dict[str, DeltaText] = {
     "response.output_text.delta": _TEXT,
     "response.refusal.delta": _REFUSAL,
     "response.reasoning_summary_text.delta": _SUMMARY,
@@ -47,7 +47,7 @@ DELTAS: dict[str, Stream] = {
     "response.mcp_call_arguments.delta": _ARGUMENTS,
     "response.custom_tool_call_input.delta": _INPUT,
 }
-DONES: dict[str, Stream] = {name.removesuffix("delta") + "done": stream for name, stream in DELTAS.items()}
+DONES: dict[str, DeltaText] = {name.removesuffix("delta") + "done": stream for name, stream in DELTAS.items()}
 _PART_RULES = {"content": ("D21", "D22"), "summary": ("D28", "D28")}
 """holder -> rule for a delta without its part, rule for the counting of parts"""
 
@@ -65,7 +65,7 @@ _WITHOUT_STATUS = frozenset({"reasoning", "custom_tool_call"})
 """OpenAI leaves the status of these out"""
 
 
-class _Part(Struct):
+class _OpenPart(Struct):
     kind: str = ""
     pieces: list[str] = field(default_factory=list)
     whole: str | None = None
@@ -78,7 +78,7 @@ class Item(Struct):
     path: str
     added: dict[str, Json]
     done: dict[str, Json] | None = None
-    parts: dict[tuple[str, int], _Part] = field(default_factory=dict)
+    parts: dict[tuple[str, int], _OpenPart] = field(default_factory=dict)
     """(holder, position) -> part; position -1 for the item's own text"""
     phase: int = 0
 
@@ -151,7 +151,7 @@ class Items:
         for (name, position), part in item.parts.items():
             self._check_whole(item, name, position, part)
 
-    def _check_whole(self, item: Item, name: str, position: int, part: _Part) -> None:
+    def _check_whole(self, item: Item, name: str, position: int, part: _OpenPart) -> None:
         """The done item holds the text that its events said."""
         stream = _stream_of(name, part)
         done = obj(item.done)
@@ -189,13 +189,13 @@ class Items:
         else:
             self._handlers[kind](item, data)
 
-    def _part(self, stream: Stream, kind: str, item: Item, data: dict[str, Json]) -> _Part:
+    def _part(self, stream: DeltaText, kind: str, item: Item, data: dict[str, Json]) -> _OpenPart:
         position = index(data.get(stream.place)) if stream.place else -1
         key = (stream.holder, position)
         if key not in item.parts:
             if stream.place:
                 self._report.add(_PART_RULES[stream.holder][0], f"{item.path}: {kind} without its part")
-            item.parts[key] = _Part()
+            item.parts[key] = _OpenPart()
         return item.parts[key]
 
     def _on_delta(self, kind: str, item: Item, data: dict[str, Json]) -> None:
@@ -241,7 +241,7 @@ class Items:
     def _add_part(self, item: Item, name: str, position: int, part: dict[str, Json]) -> None:
         number = sum(1 for key in item.parts if key[0] == name)
         self._report.check(position == number, _PART_RULES[name][1], f"{item.path}.{name}: the parts are not 0, 1, 2")
-        item.parts[name, position] = _Part(text(part.get("type")))
+        item.parts[name, position] = _OpenPart(text(part.get("type")))
 
     def _on_content_part_done(self, item: Item, data: dict[str, Json]) -> None:
         position, part = index(data.get("content_index")), obj(data.get("part"))
@@ -287,5 +287,5 @@ _BY_PART = {"refusal": _REFUSAL, "output_text": _TEXT, "reasoning_text": _RAW}
 _BY_HOLDER = {"summary": _SUMMARY, "arguments": _ARGUMENTS, "input": _INPUT}
 
 
-def _stream_of(name: str, part: _Part) -> Stream | None:
+def _stream_of(name: str, part: _OpenPart) -> DeltaText | None:
     return _BY_PART.get(part.kind) if name == "content" else _BY_HOLDER.get(name)

@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from typing import Protocol as Interface
 
 from trilogue.errors import UpstreamProtocolError
-from trilogue.lint.asked import Asked, asked
+from trilogue.jsontext.surrogates import has_lone_surrogates
+from trilogue.jsontext.text import parse
 from trilogue.lint.chat import ChatStream
+from trilogue.lint.expected import ExpectedResponse, asked
 from trilogue.lint.findings import Finding, Report
 from trilogue.lint.foreign import check_foreign_names
 from trilogue.lint.framing import Framer, is_utf8
 from trilogue.lint.messages import MessagesStream
 from trilogue.lint.responses import ResponsesStream
 from trilogue.model import Json, Protocol, protocol_of
-from trilogue.protocols.halves import has_halves
-from trilogue.protocols.jsontext import parse
 from trilogue.sse import SseEvent
 
 _KEEPALIVES = ("ping", "keepalive")
@@ -27,7 +27,7 @@ _KEEPALIVES = ("ping", "keepalive")
 class _Checker(Interface):
     """The rules of one protocol."""
 
-    def __init__(self, report: Report, asked: Asked) -> None: ...
+    def __init__(self, report: Report, asked: ExpectedResponse) -> None: ...
 
     def event(self, name: str, data: dict[str, Json]) -> None:
         """One event with a JSON object."""
@@ -105,7 +105,7 @@ class StreamLinter:
             if not is_utf8(payload):
                 # The framer has said so already, unless the events came parsed.
                 self._report.add("A08", "bytes that are not UTF-8")
-            elif has_halves(payload):
+            elif has_lone_surrogates(payload):
                 self._report.add("A08", "half of a surrogate pair")
             else:
                 self._report.add("A03", f"data is {error}")

@@ -1,11 +1,15 @@
-"""The neutral model: requests, blocks, answers, stream events, usage, failures and losses.
+"""The neutral model: requests, blocks, responses, stream events, usage, failures and losses.
 
-It is richer than each of the three protocols and uses the names of none of them. It does no I/O and knows no JSON.
+Every codec decodes into this model and encodes from it. It covers more than any of the three protocols does, and uses
+the field names of none of them. It does no I/O and knows nothing about JSON.
 """
 
 from trilogue.model.blocks import (
     PART_BREAK,
     SEAL_PREFIX,
+    SEAL_PREFIX_1,
+    SEAL_PREFIXES,
+    SEAL_STEM,
     Audio,
     Block,
     CacheMark,
@@ -81,6 +85,9 @@ __all__ = [
     "NO_SAMPLING",
     "PART_BREAK",
     "SEAL_PREFIX",
+    "SEAL_PREFIXES",
+    "SEAL_PREFIX_1",
+    "SEAL_STEM",
     "Audio",
     "Block",
     "BlockStart",

@@ -1,8 +1,8 @@
-"""Blocks: the pieces a turn or an answer consists of, in order.
+"""Blocks: the pieces of content that make up a turn or a response, in order.
 
-Every block knows the JSON path it was read from (`path`, for losses and errors) and keeps what has no neutral
-field as `extras`: the fields of its own protocol, by name. Writing the block back in that protocol restores them;
-writing it in another one declares each of them as a loss.
+Every block keeps the JSON path that it was read from (`path`, for losses and errors). Fields that have no neutral
+counterpart stay in `extras`, under the names of their own protocol. Encoding the block for that protocol restores them;
+encoding it for another protocol declares each of them as a loss.
 """
 
 from __future__ import annotations
@@ -18,38 +18,47 @@ Json = Any
 Extras = dict[str, Json] | None
 
 
-SEAL_PREFIX = "trl1."
+SEAL_PREFIX = "trl2."
 """Marks a sealed value. No provider's own values start like this."""
+SEAL_PREFIX_1 = "trl1."
+"""Marks a value that an earlier version sealed. Clients keep them in their histories."""
+SEAL_PREFIXES = (SEAL_PREFIX, SEAL_PREFIX_1)
+SEAL_STEM = "trl"
+"""How all of them begin, for one quick search through a body."""
 
 PART_BREAK = "\n\n"
-"""Between the parts of reasoning where a protocol has one text for all of them."""
+"""The separator between parts of reasoning, where a protocol has one text for all of them."""
 
 
 class CacheMark(Struct, frozen=True):
-    """The prompt up to and including this block is worth caching. `ttl` in seconds; None = the provider's default."""
+    """A cache mark: the prompt up to and including this block should be cached.
+
+    `ttl` is in seconds; None means the provider's default.
+    """
 
     ttl: int | None = None
 
 
 class OpaqueKind(StrEnum):
-    """What an opaque value is to the protocol that made it."""
+    """The purpose of an opaque value in the protocol that produced it."""
 
     SIGNATURE = "signature"
     """proves visible reasoning"""
     REDACTED = "redacted"
-    """reasoning that only its maker can read, with no visible text"""
+    """reasoning that only its provider can read, with no visible text"""
     ENCRYPTED = "encrypted"
-    """reasoning kept encrypted beside an optional visible summary"""
+    """encrypted reasoning, with or without a visible summary"""
     CITATION = "citation"
     """a pointer into a search result"""
     SEARCH = "search"
     """the content of a search result"""
     NONE = "none"
-    """no opaque value: sealed only to show that the visible text came through us"""
+    """no opaque value: sealed only to prove that the visible text came through this gateway"""
 
 
+# Never compare or deduplicate by `value`: OpenAI encrypts the same reasoning anew at every serialisation.
 class Opaque(Struct, frozen=True, kw_only=True):
-    """A value that must go back to its maker byte for byte, and nowhere else."""
+    """A value that must be sent back byte for byte to the provider that produced it, and to no other."""
 
     kind: OpaqueKind
     value: str
@@ -57,12 +66,12 @@ class Opaque(Struct, frozen=True, kw_only=True):
 
     @property
     def sealed(self) -> bool:
-        """It is one of our own envelopes rather than a provider's value."""
-        return self.value.startswith(SEAL_PREFIX)
+        """Whether the value is one of our own sealed envelopes, not a provider's value."""
+        return self.value.startswith(SEAL_PREFIXES)
 
 
 class SourceKind(StrEnum):
-    """How media is given."""
+    """The way in which an image, document or audio clip is given."""
 
     URL = "url"
     DATA = "data"
@@ -72,7 +81,7 @@ class SourceKind(StrEnum):
 
 
 class Source(Struct, frozen=True):
-    """Where the bytes of an image, document or audio clip are. `media_type` is known for DATA and TEXT."""
+    """The location or the bytes of an image, document or audio clip. `media_type` is known for DATA and TEXT."""
 
     kind: SourceKind
     value: str
@@ -80,7 +89,7 @@ class Source(Struct, frozen=True):
 
 
 class CitationKind(StrEnum):
-    """What a citation points to."""
+    """The kind of source that a citation points to."""
 
     WEB = "web"
     """a web page: `url` and `title`"""
@@ -89,11 +98,11 @@ class CitationKind(StrEnum):
     SEARCH_RESULT = "search_result"
     """a place inside a search result that the client supplied"""
     FILE = "file"
-    """a file that the provider keeps"""
+    """a file that the provider stores"""
 
 
 class Citation(Struct, frozen=True, kw_only=True):
-    """Evidence for a text block. `start`/`end` are code points of that block's text; None = all of it.
+    """Evidence for a text block. `start`/`end` are code points of that block's text; None means all of it.
 
     `native` is the object as the source protocol wrote it.
     """
@@ -109,7 +118,7 @@ class Citation(Struct, frozen=True, kw_only=True):
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """What all blocks have in common."""
+    """The fields that all blocks have in common."""
 
     path: str = ""
     cache: CacheMark | None = None
@@ -117,7 +126,7 @@ class Block(Struct, frozen=True, kw_only=True):
 
 
 class Text(Block, frozen=True, kw_only=True):
-    """Prose. `logprobs` is the list of token entries that Chat and Responses share."""
+    """A text block. `logprobs` is the list of token entries, which Chat and Responses write in the same form."""
 
     text: str
     citations: tuple[Citation, ...] = ()
@@ -125,20 +134,20 @@ class Text(Block, frozen=True, kw_only=True):
 
 
 class Refusal(Block, frozen=True, kw_only=True):
-    """The model's own words for declining."""
+    """A refusal in the model's own words."""
 
     text: str
 
 
 class Image(Block, frozen=True, kw_only=True):
-    """A picture."""
+    """An image, with the resolution hint that OpenAI's protocols allow."""
 
     source: Source
     detail: str | None = None
 
 
 class Document(Block, frozen=True, kw_only=True):
-    """A file for the model to read. `parts` is used instead of `source` when it was given as blocks."""
+    """A file for the model to read. `parts` is used instead of `source` if it was given as blocks."""
 
     source: Source | None = None
     parts: tuple[Block, ...] = ()
@@ -157,7 +166,7 @@ class SearchResult(Block, frozen=True, kw_only=True):
 
 
 class Audio(Block, frozen=True, kw_only=True):
-    """Sound. `id` and `transcript` belong to sound that the model made."""
+    """An audio clip. `id` and `transcript` are only set for audio that the model produced."""
 
     source: Source | None = None
     format: str | None = None
@@ -166,7 +175,7 @@ class Audio(Block, frozen=True, kw_only=True):
 
 
 class Reasoning(Block, frozen=True, kw_only=True):
-    """The model's reasoning: a summary for people, the raw chain of thought, an opaque value, or a mix of these."""
+    """The model's reasoning: a summary, the raw chain of thought, an opaque value, or a mix of these."""
 
     summary: tuple[str, ...] = ()
     raw: tuple[str, ...] = ()
@@ -176,7 +185,7 @@ class Reasoning(Block, frozen=True, kw_only=True):
 
 
 class CallKind(StrEnum):
-    """How a tool takes its input."""
+    """The kind of input that a tool takes."""
 
     FUNCTION = "function"
     """JSON arguments"""
@@ -185,7 +194,10 @@ class CallKind(StrEnum):
 
 
 class ToolCall(Block, frozen=True, kw_only=True):
-    """The model asks the client to run a tool. `arguments` is exactly what the model wrote, valid JSON or not."""
+    """A request by the model to run a tool of the client.
+
+    `arguments` is exactly what the model wrote, whether it is valid JSON or not.
+    """
 
     id: str
     name: str
@@ -197,12 +209,13 @@ class ToolCall(Block, frozen=True, kw_only=True):
 
 
 class ToolResult(Block, frozen=True, kw_only=True):
-    """What the client's tool gave back. `plain`: written as a bare string."""
+    """The output of a client's tool. `plain`: it was written as a bare string."""
 
     call_id: str
-    """empty if the client does not say it, as Responses allow"""
+    """the id of the call, or "" if the client gave none, which Responses allows"""
     content: tuple[Block, ...] = ()
     is_error: bool | None = None
+    # Strings and arrays of parts mean the same, but many compatible servers accept only strings.
     plain: bool = False
     kind: CallKind = CallKind.FUNCTION
     name: str | None = None
@@ -211,7 +224,7 @@ class ToolResult(Block, frozen=True, kw_only=True):
 
 
 class HostedKind(StrEnum):
-    """A tool that the protocol defines, by what it does."""
+    """The purpose of a tool that the protocol itself defines."""
 
     WEB_SEARCH = "web_search"
     WEB_FETCH = "web_fetch"
@@ -232,16 +245,20 @@ class HostedKind(StrEnum):
 
 
 class SearchHit(Struct, frozen=True, kw_only=True):
-    """One result of a web search."""
+    """One result of a web search that the provider ran."""
 
     url: str
     title: str = ""
+    # Only Messages has it.
     page_age: str | None = None
     content: Opaque | None = None
 
 
 class HostedCall(Block, frozen=True, kw_only=True):
-    """The provider runs a tool of its own. `input` is JSON text; `native` the wire object, for its own protocol."""
+    """A call of a tool that the provider runs itself.
+
+    `input` is JSON text; `native` is the wire object, for its own protocol.
+    """
 
     id: str
     tool: HostedKind
@@ -253,7 +270,7 @@ class HostedCall(Block, frozen=True, kw_only=True):
 
 
 class HostedResult(Block, frozen=True, kw_only=True):
-    """What a hosted tool found. `hits` for searches, `text` for everything that can be said in words."""
+    """The output of a hosted tool. `hits` is for searches, `text` for everything that can be written as text."""
 
     call_id: str
     tool: HostedKind
@@ -264,10 +281,11 @@ class HostedResult(Block, frozen=True, kw_only=True):
 
 
 class Native(Block, frozen=True, kw_only=True):
-    """Something only its own protocol knows. `type` is its name there, `data` the whole wire object.
+    """A block that only its own protocol has. `type` is its name there, `data` the whole wire object.
 
     `awaits_client`: the turn ended so that the client can act on it (a shell call, an approval request).
-    `for_client`: made of a call of another protocol, in the client's own form.
+
+    `for_client`: converted from a call of another protocol into the client's own form.
     """
 
     type: str

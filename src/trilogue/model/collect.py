@@ -1,7 +1,7 @@
-"""From events to a whole answer, and back.
+"""Conversion between a stream of events and a complete response.
 
-`Collector` takes the events of one answer and gives the `Response`; `events_of` cuts a `Response` into events.
-Streamed and whole answers therefore go through the same steps.
+`Collector` takes the events of one response and returns the `Response`; `events_of` splits a `Response` into events.
+This way streamed and complete responses go through the same translation steps.
 """
 
 from __future__ import annotations
@@ -29,20 +29,25 @@ from trilogue.model.response import Response
 
 
 class OpenBlock(Struct, eq=False):
-    """A block while its deltas come in. Text is joined once, at the end: cost per delta is constant."""
+    """A block whose deltas are still arriving.
+
+    Text is joined only once, at the end, so that the cost of a delta does not grow with the length of the response.
+    """
 
     block: Block
     texts: list[str] = field(default_factory=list)
+    # By (raw, part): a response may have a summary and raw reasoning, and Responses numbers the parts of each.
     parts: dict[tuple[bool, int], list[str]] = field(default_factory=dict)
     citations: list[Citation] = field(default_factory=list)
     logprobs: list[Json] = field(default_factory=list)
 
     def text(self) -> str:
-        """What the deltas said so far."""
+        """Return the text of all deltas so far."""
         return "".join(self.texts)
 
     def close(self, stop: BlockStop) -> Block:
-        """The complete block."""
+        """Return the complete block, built from the collected deltas or taken from the stop event."""
+        # Responses repeats the whole item at its end, with ids and a status that no delta has.
         return stop.block or _CLOSE.get(type(self.block), _as_is)(self, self.block, stop)
 
 
@@ -65,6 +70,7 @@ def _close_call(state: OpenBlock, block: ToolCall, _: BlockStop) -> Block:
 
 
 def _close_hosted(state: OpenBlock, block: HostedCall, _: BlockStop) -> Block:
+    # Anthropic sends the input either in the start event or in deltas; some servers send both, and the deltas count.
     return replace(block, input=state.text() or block.input)
 
 
@@ -89,7 +95,7 @@ _CLOSE: dict[type[Block], Callable[..., Block]] = {
 
 
 class Collector:
-    """Feed it the events of one answer, then ask for the `response`."""
+    """An accumulator that is fed with the events of one response and then returns the `response`."""
 
     def __init__(self) -> None:
         self._start: ResponseStart | None = None
@@ -99,11 +105,14 @@ class Collector:
         self._done: dict[int, Block] = {}
 
     def feed(self, event: Event) -> None:
-        """Take one event."""
+        """Add one event of the response."""
         _COLLECT[type(event)](self, event)
 
     def response(self) -> Response:
-        """The whole answer; raises what the stream failed with, or `UpstreamTruncated` if it did not finish."""
+        """Return the complete response.
+
+        Raises `UpstreamFailure` if the stream failed, and `UpstreamTruncated` if it ended early.
+        """
         if self._failed is not None:
             raise UpstreamFailure(self._failed.failure)
         if self._start is None or self._finish is None:
@@ -117,6 +126,8 @@ class Collector:
             created=start.created,
             blocks=tuple(self._done[index] for index in sorted(self._done)),
             stop=finish.stop,
+            # Messages sends input tokens at the start and cumulative figures at the end; some servers send only one of
+            # them.
             usage=finish.usage if finish.usage is not None else start.usage,
             tier=finish.tier,
             extras=extras or None,
@@ -170,7 +181,7 @@ _COLLECT: dict[type[Event], Callable[..., None]] = {
 
 
 def events_of(response: Response) -> Iterator[Event]:
-    """The events that a stream of this answer would consist of: each block in one piece."""
+    """Yield the events that a stream of this response would have, with each block in one piece."""
     yield ResponseStart(
         protocol=response.protocol,
         id=response.id,
@@ -216,7 +227,7 @@ def _cut_reasoning(index: int, block: Reasoning) -> Iterator[Event]:
         yield ReasoningDelta(index, text, part)
     for part, text in enumerate(block.raw):
         yield ReasoningDelta(index, text, part, True)
-    # Who seals the value notes where its parts end.
+    # A sealed value records where its parts end, so the sealing step needs the whole block.
     yield BlockStop(index, block.opaque, block if len(block.summary) > 1 else None)
 
 

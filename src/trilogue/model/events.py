@@ -1,10 +1,10 @@
-"""A streamed answer in neutral form: the same blocks, cut.
+"""A streamed response in neutral form: the blocks of a response, in pieces.
 
-    ResponseStart (BlockStart Delta* BlockStop)* Finish      — a complete answer
-    ResponseStart? ... Failed                                — anything that went wrong, at any point
+ResponseStart (BlockStart Delta* BlockStop)* Finish      — a complete response
+ResponseStart? ... Failed                                — a failure, at any point
 
-Blocks may overlap as they come from a decoder; `Sequencer` puts them one after the other. `index` counts blocks in
-the order in which they started.
+A decoder may emit overlapping blocks; `Sequencer` puts them one after the other. `index` counts the blocks in the order
+in which they started.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ from trilogue.model.request import Tier
 from trilogue.model.response import Stop, Usage
 
 
+# Without gc=False, every delta of a long stream would be one more object for the garbage collector to visit.
 class Event(Struct, frozen=True, gc=False):
-    """Base of all stream events."""
+    """The base class of all stream events."""
 
 
 class ResponseStart(Event, frozen=True, kw_only=True):
-    """The answer begins. `usage` and `tier`: what is known already (input tokens, usually)."""
+    """The start of a response. `usage` and `tier` are what is known at this point (usually the input tokens)."""
 
     protocol: Protocol
     id: str
     model: str
     created: int | None = None
+    # Chat and Responses upstreams report usage only at the end; Messages clients expect it here.
     usage: Usage | None = None
     tier: Tier | None = None
     extras: Extras = None
 
 
 class BlockStart(Event, frozen=True):
-    """A block begins. `block` holds what is known: for most kinds everything but the text that deltas bring.
+    """The start of a block. `block` holds what is known: for most kinds everything but the text of the deltas.
 
-    Blocks that arrive complete (opaque reasoning, hosted results, natives) come whole here, with no delta.
+    Blocks that arrive complete (opaque reasoning, hosted results, native blocks) are whole here and have no deltas.
     """
 
     index: int
@@ -45,14 +47,14 @@ class BlockStart(Event, frozen=True):
 
 
 class Delta(Event, frozen=True, gc=False):
-    """More of the block's text: prose, refusal, arguments, custom input or hosted input, by the kind of the block."""
+    """More text of a block: prose, refusal, arguments, custom input or hosted input, depending on its kind."""
 
     index: int
     text: str
 
 
 class ReasoningDelta(Event, frozen=True, gc=False):
-    """More reasoning. `part` counts the parts of a summary, or of the raw text when `raw`."""
+    """More reasoning. `part` counts the parts of the summary, or of the raw text if `raw` is set."""
 
     index: int
     text: str
@@ -75,8 +77,11 @@ class LogprobsDelta(Event, frozen=True):
 
 
 class BlockStop(Event, frozen=True):
-    """The block is complete. `opaque`: the value that closes reasoning. `block`: the complete block where the source
-    repeats it at the end and knows more by then (ids, status, results); it wins over what was collected."""
+    """The end of a block. `opaque` is the value that closes reasoning.
+
+    `block` is the complete block if the source repeats it at the end with more detail (ids, status, results). It takes
+    precedence over what was collected.
+    """
 
     index: int
     opaque: Opaque | None = None
@@ -84,8 +89,11 @@ class BlockStop(Event, frozen=True):
 
 
 class Finish(Event, frozen=True, kw_only=True):
-    """The answer is complete. `beside`: what only events of the stream said, and no whole answer does: fields that
-    nobody knows, by the place where they stood. They are declared, and not written again."""
+    """The end of a complete response.
+
+    `beside`: unknown fields that only events of the stream had, by the path of the object that they were in. They are
+    declared as losses and not written again.
+    """
 
     stop: Stop
     usage: Usage | None = None
@@ -95,6 +103,6 @@ class Finish(Event, frozen=True, kw_only=True):
 
 
 class Failed(Event, frozen=True):
-    """The answer ends here, incomplete."""
+    """The end of a response that failed before it was complete."""
 
     failure: Failure

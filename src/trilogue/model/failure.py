@@ -1,4 +1,4 @@
-"""An error as data: what happened, whose fault it is, when to come back. Protocols write it in their own shape."""
+"""An error as data: what happened, whose fault it is, and when to retry. Each protocol writes it in its own form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FailureKind(StrEnum):
     TOO_LARGE = "too_large"
     RATE_LIMIT = "rate_limit"
     QUOTA = "quota"
-    """out of money or allowance: waiting does not help"""
+    """out of credit or allowance: waiting does not help"""
     SERVER = "server"
     OVERLOADED = "overloaded"
     TIMEOUT = "timeout"
@@ -36,10 +36,11 @@ class FailureKind(StrEnum):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """One failure.
+    """One failure, from an upstream or from the gateway itself.
 
-    `status`: the HTTP status it came with, or 0. `code`: the most specific name the source gave. `retry_after` in
-    seconds. `request_id`: the upstream's, for logs only. `native`: the body as it came, for its own protocol.
+    `status`: the HTTP status that came with it, or 0. `code`: the most specific name that the source gave.
+    `retry_after` is in seconds. `request_id`: the upstream's, for logs only. `native`: the unchanged body, for its own
+    protocol.
     """
 
     kind: FailureKind

@@ -1,4 +1,4 @@
-"""The protocols that exist, and where a value came from."""
+"""The three protocols and the origin of opaque values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Protocol(StrEnum):
     RESPONSES = "openai_responses"
 
     short: str
-    """The name for command lines and log lines: chat, messages, responses."""
+    """The name in command lines and log lines: chat, messages, responses."""
 
     @classmethod
     def parse(cls, name: str) -> Protocol:
-        """Accept the long or the short name; ValueError otherwise."""
+        """Return the protocol with this long or short name. Raises `ValueError` for any other name."""
         return _BY_SHORT.get(name) or cls(name)
 
 
@@ -31,7 +31,10 @@ for _short, _protocol in _BY_SHORT.items():
 
 
 def protocol_of(named: Protocol | str) -> Protocol:
-    """A protocol as callers of the library name it: the protocol itself, or one of its two names."""
+    """Return the protocol that a caller of the library means by a `Protocol` or one of its two names.
+
+    Raises `ClientError` with the code `unknown_protocol` for any other value.
+    """
     if type(named) is Protocol:
         return named
     try:
@@ -42,7 +45,7 @@ def protocol_of(named: Protocol | str) -> Protocol:
 
 
 class Provenance(Struct, frozen=True, kw_only=True):
-    """Who made an opaque value. Only its maker can read it, so it may only go back there."""
+    """The origin of an opaque value. Only its producer can read it, so it must only be sent back there."""
 
     protocol: Protocol
     provider: str = ""

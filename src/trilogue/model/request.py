@@ -1,4 +1,4 @@
-"""A request in neutral form: a sequence of turns, what may be called, and how to answer."""
+"""A request in neutral form: turns, tools, and settings for the response."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from trilogue.model.tools import Tool, ToolChoice
 
 
 class Role(StrEnum):
-    """Who speaks in a turn."""
+    """The author of a turn."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
-    """a turn that only carries tool results"""
+    """a turn that only has tool results"""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """One message or item. Adjacent turns of one role are one turn to protocols that alternate.
+    """One message or item. Protocols with alternating roles merge adjacent turns of one role.
 
-    `plain`: the content was a bare string. `leading`: written outside the conversation (a top-level prompt field).
+    `plain`: the content was a bare string. `leading`: it was outside of the conversation (a top-level prompt field).
     """
 
     role: Role
@@ -34,6 +34,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     plain: bool = False
     leading: bool = False
     name: str | None = None
+    # Responses: commentary or final_answer. From gpt-5.3-codex on it must be sent back unchanged.
     phase: str | None = None
     id: str | None = None
     status: str | None = None
@@ -41,29 +42,34 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class Effort(StrEnum):
-    """How hard to think, from least to most."""
+    """The amount of reasoning that a request asks for, from least to most."""
 
     NONE = "none"
     MINIMAL = "minimal"
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
+    # Only some models of OpenAI and Anthropic have the two highest levels; profiles say which.
     XHIGH = "xhigh"
     MAX = "max"
 
 
 class ThinkingMode(StrEnum):
-    """Whether the model thinks before it answers."""
+    """The way in which the model thinks before it responds."""
 
     ADAPTIVE = "adaptive"
     BUDGET = "budget"
     """with a fixed token budget"""
     DISABLED = "disabled"
+    # Messages only, since September 2026: progress notes between tool calls come back as thinking.
     BETWEEN_TOOLS = "between_tools"
 
 
 class Thinking(Struct, frozen=True, kw_only=True):
-    """Reasoning controls. `visibility`: how much of it the answer shows (auto, concise, detailed, omitted)."""
+    """Settings for reasoning.
+
+    `visibility`: how much of it the response shows (auto, concise, detailed, omitted).
+    """
 
     effort: Effort | None = None
     mode: ThinkingMode | None = None
@@ -72,7 +78,7 @@ class Thinking(Struct, frozen=True, kw_only=True):
 
 
 class Sampling(Struct, frozen=True, kw_only=True):
-    """Limits and randomness. Everything None = the provider's default."""
+    """Limits and randomness. None means the provider's default."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -82,19 +88,22 @@ class Sampling(Struct, frozen=True, kw_only=True):
     presence_penalty: float | None = None
     logit_bias: dict[str, Json] | None = None
     seed: int | None = None
+    # Responses has no stop sequences; the gateway cuts the response instead.
     stop: tuple[str, ...] = ()
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    # Chat only.
     choices: int | None = None
+    # Responses only: a limit for all hosted tools together.
     max_tool_calls: int | None = None
 
 
 NO_SAMPLING = Sampling()
-"""that of a request that says nothing about it"""
+"""the sampling of a request that sets none; compared by identity, to skip work"""
 
 
 class FormatKind(StrEnum):
-    """What the answer's text must be."""
+    """The format that the text of the response must have."""
 
     TEXT = "text"
     JSON = "json"
@@ -103,7 +112,7 @@ class FormatKind(StrEnum):
 
 
 class OutputFormat(Struct, frozen=True, kw_only=True):
-    """The form of the answer."""
+    """The output format that a request asks for."""
 
     kind: FormatKind
     name: str | None = None
@@ -114,7 +123,7 @@ class OutputFormat(Struct, frozen=True, kw_only=True):
 
 
 class Caching(Struct, frozen=True, kw_only=True):
-    """Prompt caching for the request as a whole. `automatic`: one mark on the last cacheable block."""
+    """Settings for prompt caching of the whole request. `automatic`: one mark on the last cacheable block."""
 
     automatic: CacheMark | None = None
     key: str | None = None
@@ -123,7 +132,7 @@ class Caching(Struct, frozen=True, kw_only=True):
 
 
 class Tier(StrEnum):
-    """Which service level is asked for or was used."""
+    """A service tier, requested or used."""
 
     AUTO = "auto"
     DEFAULT = "default"
@@ -136,14 +145,14 @@ class Tier(StrEnum):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A whole request. `protocol` says whose `extras` and native objects it holds."""
+    """A complete request. `protocol` is the one that its `extras` and native objects belong to."""
 
     protocol: Protocol
     model: str
     turns: tuple[Turn, ...] = ()
     tools: tuple[Tool, ...] = ()
     namespaces: dict[str, str | None] | None = None
-    """description of each tool namespace"""
+    """the description of each tool namespace"""
     tool_choice: ToolChoice | None = None
     parallel_tools: bool | None = None
     sampling: Sampling = NO_SAMPLING
@@ -155,17 +164,18 @@ class Request(Struct, frozen=True, kw_only=True):
     user: str | None = None
     metadata: dict[str, Json] | None = None
     moderation: dict[str, Json] | None = None
-    """checks of input and output by the provider, as OpenAI's protocols write them"""
+    """moderation of input and output by the provider, in the form that both OpenAI protocols use"""
     store: bool | None = None
     previous_response: str | None = None
     include: tuple[str, ...] = ()
     stream: bool = False
     include_usage: bool | None = None
+    # OpenAI pads the events of a stream against traffic analysis unless this is false.
     obfuscation: bool | None = None
     paths: dict[str, str] | None = None
-    """JSON path of a neutral field in the source document, where its name there is another"""
+    """JSON paths in the source document, for neutral fields that have another name there"""
     extras: Extras = None
 
     def where(self, name: str) -> str:
-        """The JSON path, in the source document, of a neutral field."""
+        """Return the JSON path of a neutral field in the source document."""
         return (self.paths or {}).get(name, name)

@@ -1,4 +1,4 @@
-"""An answer in neutral form, whole: blocks in order, why it stopped, what it cost."""
+"""A complete response in neutral form: blocks in order, the stop reason, and usage."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from trilogue.model.request import Tier
 
 
 class StopReason(StrEnum):
-    """Why the answer ended."""
+    """The reason why a response ended."""
 
     END = "end"
     STOP_SEQUENCE = "stop_sequence"
     LENGTH = "length"
+    # Only Messages has it; the others report the same as LENGTH.
     CONTEXT_WINDOW = "context_window"
     TOOL_CALLS = "tool_calls"
     PAUSE = "pause"
-    """the provider paused a long turn; send it back as it is to go on"""
+    """the provider paused a long turn; sending it back unchanged continues it"""
     REFUSAL = "refusal"
-    """a classifier stopped it (not the model's own words: that is a Refusal block)"""
+    """a classifier stopped it (a refusal in the model's own words is a Refusal block)"""
     COMPACTION = "compaction"
 
 
 CUT_SHORT = frozenset({StopReason.LENGTH, StopReason.CONTEXT_WINDOW, StopReason.REFUSAL})
-"""reasons for which an answer may end inside a tool call; after any other, half a call is an upstream's fault"""
+"""reasons for which a response may end inside a tool call; with any other reason, an incomplete call is an error"""
 
 
 class Stop(Struct, frozen=True, kw_only=True):
-    """The stop reason with its details. `detail`: a finer reason that only the source protocol has a name for.
+    """A stop reason with its details. `detail`: a more specific reason that only the source protocol has.
 
-    `path`: the object of the source's document that the extras were read from.
+    `path`: the object of the source document that the extras were read from.
     """
 
     reason: StopReason
@@ -47,37 +48,41 @@ class Stop(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens, split so that nothing is counted twice.
+    """Token counts, split so that no token is counted twice.
 
-    total input = fresh + cache_read + cache_write; `reasoning` is a part of `output`.
-    None = the provider did not say.
+    total input = fresh + cache_read + cache_write; `reasoning` is a part of `output`. None means that the provider gave
+    no figure.
     """
 
     fresh: int = 0
     cache_read: int | None = None
     cache_write: int | None = None
     cache_write_long: int | None = None
-    """the part of cache_write that is kept for the longer of the provider's two lifetimes"""
+    """the part of cache_write that has the longer of the provider's two lifetimes"""
     output: int = 0
     reasoning: int | None = None
     searches: int | None = None
     fetches: int | None = None
     estimated: bool = False
     inconsistent: bool = False
-    """figures contradicted each other and were cut to fit: more cached than input tokens, more reasoning than output"""
+    """contradictory figures were reduced: more cached than input tokens, or more reasoning than output tokens"""
     extras: Extras = None
 
     @property
     def input(self) -> int:
-        """All input tokens, cached or not."""
+        """The number of all input tokens, cached or not."""
         return self.fresh + (self.cache_read or 0) + (self.cache_write or 0)
 
     def fitted(self) -> Usage:
-        """The same with parts that are no larger than the whole: a negative `fresh` says by how much they are."""
+        """Return usage in which no part is larger than its total, marked as `inconsistent` if it was changed.
+
+        A negative `fresh` is the amount by which the cached parts exceed the input.
+        """
         reasoning = self.reasoning or 0
         if self.fresh >= 0 and reasoning <= self.output:
             return self
         total = self.input
+        # Otherwise a negative `fresh` would reach clients as a negative token count.
         read = min(self.cache_read or 0, total)
         write = min(self.cache_write or 0, total - read)
         return replace(
@@ -91,7 +96,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """A whole answer. `protocol` says whose `extras` and native objects it holds."""
+    """A complete response. `protocol` is the one that its `extras` and native objects belong to."""
 
     protocol: Protocol
     id: str

@@ -1,10 +1,10 @@
-"""Puts overlapping blocks one after the other.
+"""A sequencer that puts overlapping blocks one after the other.
 
-Upstreams may interleave blocks (two tool calls whose arguments alternate); no official API does, and clients break
-on it. The block that is open keeps flowing, the others wait in a queue of their own until it stops.
+Upstreams may interleave blocks (two tool calls whose arguments alternate). The official APIs never do, and clients
+break on it. The events of the open block are passed on; other blocks wait in a queue until it stops.
 
-In: events of one answer, blocks in any overlap. Out: the same events, at most one block open, `index` renumbered
-0, 1, 2… in the order of emission. Nothing is dropped.
+In: events of one response, with blocks that overlap in any way. Out: the same events, with at most one block open and
+`index` renumbered 0, 1, 2… in the order of emission. Nothing is dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FLOWING = frozenset({Text, Reasoning})
 
 
 class Sequencer:
-    """One per answer."""
+    """The sequencer of one response."""
 
     __slots__ = ("_emitted", "_open", "_open_as", "_waiting", "direct")
 
@@ -32,18 +32,19 @@ class Sequencer:
         self._emitted = 0
         self._waiting: dict[int, tuple[BlockStart, list[Event]]] = {}
         self.direct = -1
-        """index of the open block if it is text or reasoning and its deltas may go out as they are, else -1"""
+        """the index of the open block if it is text or reasoning and keeps its number, else -1; fast paths use it"""
 
     def feed(self, events: Iterable[Event]) -> list[Event]:
-        """The events that may go out now."""
+        """Return the events that can be sent now."""
         out: list[Event] = []
         for event in events:
             kind = type(event)
             if kind in _WHOLE:
-                # A finish with open blocks is the decoder's bug; a failure leaves blocks open on purpose.
+                # Only a failure may leave blocks open; a finish with open blocks would be a bug in the decoder.
                 out.append(event)
                 continue
             index: int = event.index  # type: ignore[attr-defined]  # every other event has one
+            # Most events of a stream belong to the open block, so this branch comes first.
             if index == self._open:
                 out.append(event if index == self._open_as else _renumbered(event, self._open_as))
                 if kind is BlockStop:
@@ -58,7 +59,7 @@ class Sequencer:
         return out
 
     def _wait(self, index: int, event: Event) -> None:
-        """An event of another block than the one that is open."""
+        """Queue an event of a block that is not the open one. Raises if that block has not started."""
         if type(event) is BlockStart:
             self._waiting[index] = (event, [])
         elif index in self._waiting:
@@ -74,8 +75,9 @@ class Sequencer:
         out.append(event if index == opened else _renumbered(event, opened))
 
     def _drain(self, out: list[Event]) -> None:
-        """Let the blocks that waited go, in the order in which they started, until one is still open."""
+        """Emit the waiting blocks, in the order in which they started, until one of them is still open."""
         while self._waiting and self._open is None:
+            # Dicts keep their insertion order, which is the order in which the blocks started.
             index = next(iter(self._waiting))
             start, rest = self._waiting.pop(index)
             self._begin(index, start, out)

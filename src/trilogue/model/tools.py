@@ -1,4 +1,4 @@
-"""Tools that a request offers, and how the model may choose among them."""
+"""The tools that a request offers, and how the model may choose among them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from trilogue.model.blocks import CacheMark, CallKind, Extras, HostedKind, Json
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """What all tools have in common. `added_at`: the turn before which a tool was added in mid-conversation."""
+    """The fields that all tools have in common.
+
+    `added_at`: the turn before which a tool was added in the middle of a conversation.
+    """
 
     path: str = ""
     cache: CacheMark | None = None
@@ -19,18 +22,19 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 class FunctionTool(Tool, frozen=True, kw_only=True):
-    """A client tool with JSON arguments. `strict` None: the source protocol's default."""
+    """A tool of the client with JSON arguments. `strict` None means the source protocol's default."""
 
     name: str
     description: str | None = None
     parameters: dict[str, Json] | None = None
+    # The default differs: false in Chat and Messages, while Responses tries strict mode and falls back.
     strict: bool | None = None
     namespace: str | None = None
     deferred: bool | None = None
 
 
 class CustomTool(Tool, frozen=True, kw_only=True):
-    """A client tool that takes free text, optionally held to a grammar (`syntax` lark or regex)."""
+    """A tool of the client that takes free text, optionally limited by a grammar (`syntax` is lark or regex)."""
 
     name: str
     description: str | None = None
@@ -41,7 +45,7 @@ class CustomTool(Tool, frozen=True, kw_only=True):
 
 
 class UserLocation(Struct, frozen=True, kw_only=True):
-    """Roughly where the user is, for searches."""
+    """The approximate location of the user, for searches."""
 
     city: str | None = None
     region: str | None = None
@@ -52,8 +56,8 @@ class UserLocation(Struct, frozen=True, kw_only=True):
 class HostedTool(Tool, frozen=True, kw_only=True):
     """A tool that the protocol defines. `native` is its whole wire object, for its own protocol.
 
-    The neutral fields cover web search and MCP, the two that more than one protocol can say.
-    `runs_on_client`: the client executes it (shell, editor, computer); the provider only defines its schema.
+    The neutral fields cover web search and MCP, the two tools that more than one protocol has. `runs_on_client`: the
+    client runs it (shell, editor, computer), and the provider only defines its schema.
     """
 
     kind: HostedKind
@@ -64,30 +68,33 @@ class HostedTool(Tool, frozen=True, kw_only=True):
     allowed_domains: tuple[str, ...] | None = None
     blocked_domains: tuple[str, ...] | None = None
     location: UserLocation | None = None
+    # Messages and OpenRouter only.
     max_uses: int | None = None
+    # OpenAI's protocols only.
     context_size: str | None = None
     server_label: str | None = None
     server_url: str | None = None
     authorization: str | None = None
     allowed_tools: tuple[str, ...] | None = None
+    # Only Responses has approvals; Messages calls MCP tools without asking.
     approval: str | None = None
 
 
 class ChoiceMode(StrEnum):
-    """How free the model is."""
+    """The freedom that a tool choice leaves to the model."""
 
     AUTO = "auto"
     NONE = "none"
     REQUIRED = "required"
     NAMED = "named"
     ALLOWED = "allowed"
-    """only `allowed`, as freely as `allowed_mode` says"""
+    """only the tools in `allowed`, with the freedom that `allowed_mode` gives"""
     HOSTED = "hosted"
-    """the hosted tool whose choice object is `native`"""
+    """one hosted tool, whose choice object is `native`"""
 
 
 class ToolRef(Struct, frozen=True, kw_only=True):
-    """A tool by name; `hosted` by kind, with its native reference object."""
+    """A reference to a tool by name, or to a hosted tool by kind with its native reference object."""
 
     name: str = ""
     kind: CallKind = CallKind.FUNCTION
@@ -99,7 +106,7 @@ class ToolRef(Struct, frozen=True, kw_only=True):
 
 
 class ToolChoice(Struct, frozen=True, kw_only=True):
-    """Which tools the model may or must call."""
+    """The tools that the model may or must call."""
 
     mode: ChoiceMode
     tool: ToolRef | None = None

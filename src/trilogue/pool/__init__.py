@@ -3,7 +3,7 @@
 How a gateway uses it, for every protocol, streamed or not:
 
     pools = config.pools(SystemRandom())        # one per process
-    keeper = Keeper(pools, state_directory(os.environ) / FILE_NAME, now())   # if config.pool.persist; now: steady_time
+    keeper = StateSync(pools, state_directory(os.environ) / FILE_NAME, now())   # if config.pool.persist
     ...
     keeper.sync(now())
     journey = pools.begin(now(), request_id, [(target.provider, target.model) for target in targets],
@@ -36,37 +36,38 @@ How a gateway uses it, for every protocol, streamed or not:
 retry-after. `pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
 """
 
-from trilogue.pool.account import Account, Ask, Lease
-from trilogue.pool.budget import Budget
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.pool.classify import ROWS, classify
-from trilogue.pool.conversation import response_key, sticky_key
-from trilogue.pool.cooling import growing_delay, named_delay, reset_delay
-from trilogue.pool.explain import Attempt, Considered, Decision, Recent
-from trilogue.pool.journey import Journey, with_headers
+from trilogue.pool.choice.account import Account, AccountRequest, Lease
+from trilogue.pool.choice.ready import Skipped
+from trilogue.pool.choice.sticky import response_key, sticky_key
+from trilogue.pool.decision.record import Attempt, Considered, Decision, Recent
+from trilogue.pool.decision.retry_budget import Budget
+from trilogue.pool.health.classify import ROWS, Action, Scope, Verdict, classify
+from trilogue.pool.health.health import growing_delay, named_delay, reset_delay
+from trilogue.pool.plan import AttemptPlan, with_headers
 from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.pools import Pools
-from trilogue.pool.ready import Skipped
 from trilogue.pool.settings import (
+    AccountLimits,
     AccountSpec,
-    Limits,
     PoolSettings,
     PoolsSettings,
     Price,
     ProviderSpec,
     RetryBudget,
-    Rule,
+    RetryRule,
 )
-from trilogue.pool.verdict import Action, Scope, Verdict
 
 __all__ = [
     "ROWS",
     "Account",
+    "AccountLimits",
+    "AccountRequest",
     "AccountSpec",
     "Action",
     "Adjusted",
-    "Ask",
     "Attempt",
+    "AttemptPlan",
     "Bound",
     "Budget",
     "Change",
@@ -74,10 +75,8 @@ __all__ = [
     "Cooled",
     "Decision",
     "Erred",
-    "Journey",
     "Learned",
     "Lease",
-    "Limits",
     "Pool",
     "PoolSettings",
     "Pools",
@@ -86,7 +85,7 @@ __all__ = [
     "ProviderSpec",
     "Recent",
     "RetryBudget",
-    "Rule",
+    "RetryRule",
     "Scope",
     "Skipped",
     "Survey",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trilogue.translate.remedies import Remedy
+from trilogue.translate.learning.remedies import Remedy
 
 
 class Cooled(Struct, frozen=True, tag=True):

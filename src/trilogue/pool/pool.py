@@ -13,17 +13,16 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trilogue.model import Usage
-from trilogue.pool.account import Account, Ask, Lease, rank_by_balance
 from trilogue.pool.changes import Bound, Change, Cooled, Tally
-from trilogue.pool.explain import Considered
-from trilogue.pool.health import Health
-from trilogue.pool.lessons import Lessons
-from trilogue.pool.prices import cost, price_of
-from trilogue.pool.proxies import ProxyRing
-from trilogue.pool.ready import Ready
+from trilogue.pool.choice.account import Account, AccountRequest, Lease, rank_by_balance
+from trilogue.pool.choice.proxies import ProxyRing
+from trilogue.pool.choice.ready import ReadyAccounts
+from trilogue.pool.choice.sticky import Stickiness
+from trilogue.pool.decision.record import Considered, cost, price_of
+from trilogue.pool.health.classify import Verdict
+from trilogue.pool.health.health import Health
+from trilogue.pool.health.learned import Lessons
 from trilogue.pool.settings import ProviderSpec
-from trilogue.pool.stickiness import Stickiness
-from trilogue.pool.verdict import Verdict
 
 MOST_SKIPPED = 8
 """names in one explanation; the rest are counted"""
@@ -33,7 +32,7 @@ DRY_SECONDS = 0.05
 """how long the answer "nobody, until then" is good for"""
 
 
-class Choice(NamedTuple):
+class AccountChoice(NamedTuple):
     """An account that was found for a request, and why this one: see `Lease`."""
 
     account: Account
@@ -67,7 +66,7 @@ class Pool:
             for index, one in enumerate(spec.accounts)
         ]
         self.changes: deque[Change] = deque(maxlen=MAX_CHANGES) if changes is None else changes
-        self.ready = Ready(self.accounts)
+        self.ready = ReadyAccounts(self.accounts)
         self.health = Health(self.name, self.settings, self.ready, self.changes)
         self.sticky = Stickiness()
         self.lessons = Lessons(self.name, self.changes)
@@ -88,12 +87,12 @@ class Pool:
         """One of its accounts."""
         return self._by_name.get(name)
 
-    def choose(self, now: float, ask: Ask, *, desperate: bool = False) -> Lease | None:
+    def choose(self, now: float, ask: AccountRequest, *, desperate: bool = False) -> Lease | None:
         """Reserve an account, if there is one. `desperate`: also those that keep failing, if nobody else is there."""
         choice = self.pick(now, ask, desperate=desperate)
         return None if choice is None else self.reserve(choice, now, ask)
 
-    def pick(self, now: float, ask: Ask, *, desperate: bool = False) -> Choice | None:
+    def pick(self, now: float, ask: AccountRequest, *, desperate: bool = False) -> AccountChoice | None:
         """Find the account to use, as `choose` does, without reserving it: nothing counts as used yet."""
         ready, health = self.ready, self.health
         if ready.short:
@@ -111,9 +110,9 @@ class Pool:
                 return None
         if now < account.soft_until:
             how = "last_resort"
-        return Choice(account, how, broken)
+        return AccountChoice(account, how, broken)
 
-    def reserve(self, choice: Choice, now: float, ask: Ask) -> Lease:
+    def reserve(self, choice: AccountChoice, now: float, ask: AccountRequest) -> Lease:
         """Reserve what `pick` has found; the conversation belongs to this account from now on."""
         if ask.sticky and self.settings.sticky and choice.how != "sticky":
             self.bind(ask.sticky, choice.account, now)
@@ -127,7 +126,7 @@ class Pool:
         away, skipped = ready.skipped(MOST_SKIPPED)
         return Considered(provider=self.name, candidates=len(self.accounts), away=away, skipped=skipped)
 
-    def _stuck_to(self, now: float, ask: Ask, *, desperate: bool) -> tuple[Account | None, str]:
+    def _stuck_to(self, now: float, ask: AccountRequest, *, desperate: bool) -> tuple[Account | None, str]:
         """The conversation's own account if it can be used, else why not."""
         name = self.sticky.find(ask.sticky)
         if name is None:
@@ -138,7 +137,7 @@ class Pool:
         why = self.ready.obstacle(account, now, ask, desperate=desperate)
         return (None, why) if why else (account, "")
 
-    def take(self, account: Account, now: float, ask: Ask, how: str = "strategy", broken: str = "") -> Lease:
+    def take(self, account: Account, now: float, ask: AccountRequest, how: str = "strategy", broken: str = "") -> Lease:
         """Reserve this very account."""
         account.in_flight += 1
         if account.requests is not None:
@@ -214,7 +213,7 @@ class Pool:
         if account.concurrency is not None or account.by:
             self.ready.wake(account)
 
-    def survey(self, now: float, ask: Ask) -> Survey:
+    def survey(self, now: float, ask: AccountRequest) -> Survey:
         """Count why nobody can be used. The count is kept for a moment, since others will ask the same."""
         kept = self._dry
         if kept and kept[0] == self.ready.epoch and kept[1] == ask.model and 0 <= now - kept[2] < DRY_SECONDS:
@@ -239,7 +238,7 @@ class Pool:
             self._dry = (self.ready.epoch, ask.model, now, survey)
         return survey
 
-    def rests(self, name: str, now: float, ask: Ask) -> bool:
+    def rests(self, name: str, now: float, ask: AccountRequest) -> bool:
         """Tell whether an account is out of use for this request until a time that is known."""
         account = self._by_name.get(name)
         free = account.free_at(now, ask.model, ask.tokens) if account is not None else None

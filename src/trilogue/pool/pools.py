@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from trilogue.pool.account import Account, Ask
-from trilogue.pool.budget import Budget
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.pool.explain import Decision, Recent
-from trilogue.pool.journey import Journey, Leg
+from trilogue.pool.choice.account import Account, AccountRequest
+from trilogue.pool.decision.record import Decision, Recent
+from trilogue.pool.decision.retry_budget import Budget
+from trilogue.pool.plan import AttemptPlan, PlannedTarget
 from trilogue.pool.pool import MAX_CHANGES, Pool
-from trilogue.pool.settings import PoolsSettings, ProviderSpec, Rule
+from trilogue.pool.settings import PoolsSettings, ProviderSpec, RetryRule
 
 
 class Pools:
@@ -31,21 +31,23 @@ class Pools:
         self.rng = rng
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[RetryRule, ...]:
         """The user's rules."""
         return self.settings.rules
 
     def begin(
         self, now: float, request_id: str, targets: Sequence[tuple[str, str]], *, sticky: str = "", tokens: int = 0
-    ) -> Journey:
+    ) -> AttemptPlan:
         """A client's request begins. `targets`: provider and upstream model, in order of preference."""
         self.budget.request(now)
         decision = Decision(
             request_id=request_id, at=now, model=targets[0][1], sticky=bool(sticky), considered=[], attempts=[]
         )
         self.recent.add(decision)
-        legs = [Leg(pool=self.pools[name], model=model, sticky=sticky, tokens=tokens) for name, model in targets]
-        return Journey(decision, self, legs, legs[0])
+        legs = [
+            PlannedTarget(pool=self.pools[name], model=model, sticky=sticky, tokens=tokens) for name, model in targets
+        ]
+        return AttemptPlan(decision, self, legs, legs[0])
 
     def find(self, name: str) -> list[tuple[Pool, Account]]:
         """Accounts by `account` or `provider/account`."""
@@ -155,7 +157,7 @@ def _apply(pool: Pool, change: Change, now: float) -> None:
 
 def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
     """An account for people: state, until when, what it has done."""
-    why = pool.ready.obstacle(account, now, Ask(), desperate=False)
+    why = pool.ready.obstacle(account, now, AccountRequest(), desperate=False)
     until = account.soft_until if why == "failing" else account.free_at(now, "", 0)
     reason = account.why if why in ("cooling", "failing", "disabled") else why
     if why in ("", "failing") and now < pool.health.until:

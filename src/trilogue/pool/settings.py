@@ -16,90 +16,93 @@ Wait = Annotated[float, Meta(gt=0, le=604_800)]
 Money = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 
 
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one account may be used for. With several workers each has its part of it."""
+class AccountLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Upper limits for the use of one account. With several workers, each gets an equal share."""
 
     concurrency: Count | None = None
-    """requests at the same time"""
+    """concurrent requests"""
     requests_per_minute: Count | None = None
-    """requests per minute, as a bucket that fills steadily"""
+    """requests per minute, as a token bucket that refills steadily"""
     tokens_per_minute: Count | None = None
-    """tokens per minute, estimated before sending and corrected by the usage that comes back"""
+    """tokens per minute, estimated before sending and corrected by the reported usage"""
 
 
 class PoolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a provider's accounts are chosen and how they rest."""
+    """How a provider's accounts are chosen and how long they cool down."""
 
     strategy: Strategy = "lru"
-    """lru: the least recently used; weighted: in proportion to `weight`; highest_balance: the one with most left"""
+    """lru: the least recently used account; weighted: in proportion to `weight`; highest_balance: the account with the
+    most left"""
     sticky: bool = True
-    """a conversation stays with its account as long as that can answer"""
+    """a conversation stays with its account as long as that account is available"""
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 10
-    """most attempts for one request, each with another account"""
+    """maximum number of attempts per request, each with a different account"""
     first_delay_seconds: Wait = 1.0
-    """rest after a first failure when the upstream names no time; doubles with every further one"""
+    """cooldown after the first failure if the upstream names no time; doubles with every further failure"""
     max_delay_seconds: Wait = 300.0
-    """longest such rest"""
+    """longest such cooldown"""
     max_cooling_seconds: Wait = 3_600.0
-    """longest rest that an upstream can ask for"""
+    """longest cooldown that an upstream can ask for"""
     probe_seconds: Wait = 600.0
-    """after this time a disabled account gets one request to show that it works again; doubles each time"""
+    """time after which a disabled account gets one request to test whether it works again; doubles each time"""
     max_wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 10.0
-    """how long a request waits for an account that rests, if nobody else can answer; 0: it fails at once"""
+    """how long a request waits for an account that is cooling down if no other is available; 0: it fails at once"""
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model costs per million tokens, in the unit of the balances."""
+    """Price of a model per million tokens, in the unit of the balances."""
 
     input: Money = 0.0
     """input tokens"""
     cached: Money | None = None
-    """input tokens read from the cache; by default as `input`"""
+    """input tokens read from the cache; default: the price of `input`"""
     cache_write: Money | None = None
-    """input tokens written to the cache; by default as `input`"""
+    """input tokens written to the cache; default: the price of `input`"""
     output: Money = 0.0
-    """output tokens, reasoning included"""
+    """output tokens, including reasoning"""
 
 
-class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to do with a failure that looks like this. Everything that is given must fit."""
+class RetryRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to do about a specific failure. All conditions that are set must match."""
 
     status: Annotated[int, Meta(ge=100, le=599)] | None = None
     """HTTP status"""
     code: str | None = None
     """the error's code or type"""
     text: str | None = None
-    """a part of its message, in upper or lower case; `*` stands for anything"""
+    """part of the error message, case-insensitive; `*` matches anything"""
     action: RuleAction
-    """client: give it to the client; next: try another account; cooldown: the same and rest this one; disable"""
+    """client: return the error to the client; next: try another account; cooldown: try another account and cool this
+    one down; disable: try another account and disable this one"""
     scope: RuleScope = "account"
-    """cooldown: what rests: the account, the account for this model, or the whole provider"""
+    """cooldown: what cools down: the account, the account for this model, or the whole provider"""
     seconds: Wait | None = None
-    """cooldown: how long; by default what the upstream says, else a growing delay"""
+    """cooldown: how long; default: what the upstream says, otherwise a growing delay"""
 
 
 class RetryBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much of the traffic may be second attempts, so that an upstream in trouble is not buried."""
+    """Limits how much of the traffic may be retries, so that a struggling upstream is not overwhelmed."""
 
     ratio: Share = 0.2
-    """retries per request, over the window"""
+    """retries per request within the window"""
     floor: Annotated[int, Meta(ge=0, le=100_000)] = 10
     """retries that are always allowed within the window, however little traffic there is"""
     window_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 60.0
-    """how far back requests count"""
+    """length of the window"""
 
 
 class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What holds for the accounts of all providers."""
+    """Settings for the accounts of all providers."""
 
-    rules: tuple[Rule, ...] = ()
-    """what to do with certain failures; the first that fits counts, before everything that is built in"""
+    rules: tuple[RetryRule, ...] = ()
+    """what to do about specific failures; the first match wins, and takes precedence over everything built in"""
     retry_budget: RetryBudget = RetryBudget()
-    """how much of the traffic may be second attempts"""
+    """limits how much of the traffic may be retries"""
     keep_decisions: Annotated[int, Meta(ge=0, le=100_000)] = 200
-    """how many recent decisions can be looked up"""
+    """how many recent decisions can be looked up; each request gets slightly slower the more are kept"""
     persist: bool = True
-    """keep cooling, stickiness and balances in the state folder; otherwise workers share them as long as they run"""
+    """keep cooldowns, sticky conversations and balances in the state folder; otherwise workers share them only while
+    they run"""
 
 
 class AccountSpec(Struct, frozen=True, kw_only=True):
@@ -110,7 +113,7 @@ class AccountSpec(Struct, frozen=True, kw_only=True):
     name: str
     weight: float = 1.0
     priority: int = 1
-    limits: Limits = Limits()
+    limits: AccountLimits = AccountLimits()
     balance: float | None = None
     proxies: int = 0
     credential: str | None = ""

@@ -1,23 +1,24 @@
-"""What Claude takes, in the Messages protocol."""
+"""What Claude models accept in the Messages protocol."""
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels, tiers_but
-from trilogue.profiles.profile import FIRST_VERSION
-from trilogue.profiles.row import Row
+from trilogue.profiles.profile import FIRST_VERSION, levels, tiers_but
+from trilogue.profiles.row import ProfileRow
 
 _NO_THINKING = r"claude-(2|instant|3-(opus|sonnet|haiku)|3-5)"
 _FIRST_4 = r"claude-(opus|sonnet)-4(-0|-2025|$|@)"
 _BUDGET = r"claude-(3-7|(opus|sonnet)-4(-0|-1(?!\d)|-2025|$|@)|(opus|sonnet|haiku)-4-5)"
 _MIDDLE = r"claude-(opus|sonnet|haiku)-4-6"
 _BEFORE_47 = rf"{_NO_THINKING}|{_BUDGET}|{_MIDDLE}"
+# Patterns are tried from the first row to the last, so the rows for all models come after those for some.
 _ALL = ""
-_WHO = {"vendors": "anthropic", "protocols": "messages"}
+_SCOPE = {"vendors": "anthropic", "protocols": "messages"}
 
 
-def _limit(models: str, tokens: int, default: int, example: str) -> Row:
-    return Row(
-        **_WHO,
+def _limit(models: str, tokens: int, default: int, example: str) -> ProfileRow:
+    """Return the row for an output limit, and for the limit that is sent if the client sets none."""
+    return ProfileRow(
+        **_SCOPE,
         models=models,
         takes={"output_limit": tokens, "max_output": default},
         what=f"at most {tokens:,} output tokens; we ask for {default:,} where the client gave no limit",
@@ -27,9 +28,10 @@ def _limit(models: str, tokens: int, default: int, example: str) -> Row:
     )
 
 
-def _efforts(models: str, names: str, example: str) -> Row:
-    return Row(
-        **_WHO,
+def _efforts(models: str, names: str, example: str) -> ProfileRow:
+    """Return the row for the effort levels of some models."""
+    return ProfileRow(
+        **_SCOPE,
         models=models,
         takes={"efforts": levels(names)},
         what=f"effort levels: {names.replace(' ', ', ') or 'none at all'}",
@@ -40,8 +42,8 @@ def _efforts(models: str, names: str, example: str) -> Row:
 
 
 _THINKING = (
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=_NO_THINKING,
         takes={"reasons": "never", "adaptive_thinking": False, "budget_thinking": False},
         what="these models do not think",
@@ -49,8 +51,8 @@ _THINKING = (
         sources=("router-for-me/CLIProxyAPI#1435", "page: Building with extended thinking, Claude"),
         example="claude-3-5-haiku-20241022",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=r"claude-(fable|mythos)",
         takes={"reasons": "always", "disable_thinking": False},
         what="these models always think",
@@ -58,38 +60,38 @@ _THINKING = (
         sources=("MoonshotAI/kimi-code#610", "BaseInfinity/claude-sdlc-harness#385"),
         example="claude-mythos-5",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=_ALL,
         takes={"reasons": "asked"},
-        what="think only if asked to",
+        what="think only if requested",
         sure="documented",
         sources=("page: Building with extended thinking, Claude",),
         example="claude-sonnet-4-5",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=_BUDGET,
         takes={"adaptive_thinking": False},
-        what="adaptive thinking from 4.6 on",
+        what="adaptive thinking is accepted from 4.6 on",
         sure="documented",
         sources=("askalf/dario#273", "diegosouzapw/OmniRoute#1563", "mnfst/llm-gateway#1928"),
         example="claude-sonnet-4-5",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=rf"(?!{_BEFORE_47})",
         takes={"budget_thinking": False},
-        what="token budgets for thinking until 4.6 only",
+        what="thinking budgets are accepted only up to 4.6",
         sure="documented",
         sources=("srtab/daiv#1429", "OpenHands/software-agent-sdk#3427", "openclaw/openclaw#117871"),
         example="claude-opus-4-7",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=rf"{_BUDGET}|{_MIDDLE}",
         takes={"forced_tool_thinking": False},
-        what="no forced tool with a token budget for thinking",
+        what="no forced tool choice together with a thinking budget",
         sure="documented",
         sources=("mastra-ai/mastra#7507", "can1357/oh-my-pi#341", "BerriAI/litellm#17129"),
         example="claude-sonnet-4-6",
@@ -98,11 +100,11 @@ _THINKING = (
     _efforts(r"claude-opus-4-5", "low medium high", "claude-opus-4-5"),
     _efforts(_MIDDLE, "low medium high max", "claude-sonnet-4-6"),
     _efforts(_ALL, "low medium high xhigh max", "claude-sonnet-5"),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=r"claude-(opus-5|opus-4-8)",
         takes={"efforts_without_thinking": levels("low medium high")},
-        what="no effort above high with thinking disabled",
+        what="no effort above high if thinking is disabled",
         sure="documented",
         sources=("elgorro/aiquila#410", "anthropics/claude-code#79798"),
         example="claude-opus-5",
@@ -110,26 +112,26 @@ _THINKING = (
 )
 
 _SETTINGS = (
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=rf"(?!{_BEFORE_47})",
         takes={"sampling": False},
-        what="no sampling from 4.7 on",
+        what="no sampling parameters from 4.7 on",
         sure="documented",
         sources=("UKGovernmentBEIS/inspect_ai#3721", "promptfoo/promptfoo#9500", "CherryHQ/cherry-studio#15532"),
         example="claude-opus-4-7",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=_ALL,
         takes={"sampling_with_reasoning": False},
-        what="with thinking: temperature 1 and no top_k",
+        what="with thinking, temperature must be 1 and top_k is not accepted",
         sure="documented",
         sources=("MartialBE/one-hub#529", "Kiln-AI/Kiln#1479", "page: Create a Message, Claude API reference"),
         example="claude-sonnet-4-5",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=r"claude-(opus-4-1(?!\d)|(opus|sonnet|haiku)-4-[56])",
         takes={"temperature_with_top_p": False},
         what="temperature or top_p, not both",
@@ -144,8 +146,8 @@ _SETTINGS = (
     _limit(_FIRST_4, 64_000, 8_192, "claude-sonnet-4-20250514"),
     _limit(r"claude-(opus|sonnet|haiku)-4-5", 64_000, 32_000, "claude-haiku-4-5"),
     _limit(_ALL, 128_000, 32_000, "claude-opus-4-6"),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=rf"(?!{_NO_THINKING}|{_BUDGET})",
         takes={"prefill": False},
         what="no prefill from 4.6 on",
@@ -153,20 +155,22 @@ _SETTINGS = (
         sources=("rec: claude-sonnet-5, does not support assistant message prefill", "vercel/ai#12296"),
         example="claude-sonnet-4-6",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=rf"{_NO_THINKING}|claude-3-7|{_FIRST_4}",
         takes={"json_schema": False},
-        what="output_config.format from 4.5 on, and Opus 4.1",
+        what="output_config.format is accepted from 4.5 on, and by Opus 4.1",
         sure="documented",
         sources=("envoyproxy/ai-gateway#1846", "dhyansraj/mcp-mesh#1341", "page: Structured outputs, Claude"),
         example="claude-sonnet-4-20250514",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=_ALL,
         takes={"closed_schemas": True, "max_strict_tools": 20, "plain_tool_schemas": True},
-        what="schemas close every object and have no limits of numbers, lengths and counts; at most 20 strict tools",
+        what=(
+            "schemas must close every object and have no limits on numbers, lengths and counts; at most 20 strict tools"
+        ),
         sure="documented",
         sources=(
             "rec: claude-haiku-4-5, property 'minimum' is not supported",
@@ -175,38 +179,38 @@ _SETTINGS = (
         ),
         example="claude-sonnet-4-6",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=rf"{_BEFORE_47}|claude-opus-4-7",
         takes={"mid_system": False},
-        what="the system role inside messages from Opus 4.8 on",
+        what="the system role inside messages is accepted from Opus 4.8 on",
         sure="documented",
         sources=("anthropics/claude-code#61242", "anomalyco/opencode#43180", "vercel/ai#15674"),
         example="claude-opus-4-7",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=r"(?!claude-(opus-4-[68]|opus-[5-9]))",
         takes={"tiers": tiers_but("fast ultrafast")},
-        what="speed fast on Opus 4.8 and Opus 5; Opus 4.6 ignores it",
+        what="speed fast is for Opus 4.8 and Opus 5; Opus 4.6 ignores it",
         sure="documented",
         sources=("NousResearch/hermes-agent#82348", "zed-industries/zed#61341"),
         example="claude-sonnet-5",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=_ALL,
         takes={"image_types": ("image/jpeg", "image/png", "image/gif", "image/webp")},
-        what="images are jpeg, png, gif or webp",
+        what="images must be JPEG, PNG, GIF or WebP",
         sure="documented",
         sources=("page: Vision, Claude",),
         example="claude-sonnet-4-6",
     ),
-    Row(
-        **_WHO,
+    ProfileRow(
+        **_SCOPE,
         models=_BEFORE_47,
         takes={"version": FIRST_VERSION},
-        what="asked in the first API version; the one of 2026-10-21 takes no sampling from any model",
+        what="called with the first API version; version 2026-10-21 accepts no sampling parameters for any model",
         sure="documented",
         sources=("page: Versioning, Claude API",),
         example="claude-sonnet-4-5",

@@ -1,25 +1,25 @@
-"""What the models of other vendors take that speak Chat Completions, or Responses as xAI does."""
+"""What models of other vendors accept in Chat Completions, and those of xAI also in Responses."""
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels
-from trilogue.profiles.row import Row
+from trilogue.profiles.profile import levels
+from trilogue.profiles.row import ProfileRow
 
 _ALL = ""
 _KIMI = r"kimi-(k2\.[5-9]|k3|latest|for-coding|k2-thinking)"
 
 _DEEPSEEK = (
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=r"deepseek-reasoner",
         takes={"reasons": "always", "efforts": (), "thinking_switch": "", "prefill": False, "user_speaks_last": True},
-        what="always reasons; the last message is the user's or a tool's",
+        what="always reasons; the last message must be from the user or a tool",
         sure="once",
         sources=("langgenius/dify#16860",),
         example="deepseek-reasoner",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=r"deepseek-v[4-9]",
@@ -29,17 +29,17 @@ _DEEPSEEK = (
         sources=("page: Thinking Mode, DeepSeek API Docs", "nextai-translator/nextai-translator#1879"),
         example="deepseek-v4-flash",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=r"deepseek-(v[4-9]|reasoner)",
         takes={"forced_tool_thinking": False},
-        what="no forced tool while it reasons",
+        what="no forced tool choice while reasoning",
         sure="several",
         sources=("deepseek-ai/DeepSeek-V3#1376", "cloudwego/eino#994", "BerriAI/litellm#31466"),
         example="deepseek-v4-flash",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=_ALL,
@@ -49,22 +49,22 @@ _DEEPSEEK = (
             "efforts": (),
             "reasoning_field": "reasoning_content",
         },
-        what="earlier reasoning comes back as reasoning_content; thinking is a switch",
+        what="earlier reasoning is sent back as reasoning_content; thinking is on or off",
         sure="several",
         sources=("danny-avila/LibreChat#12836", "JohnnyZ93/oai-compatible-copilot#215"),
         example="deepseek-chat",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=_ALL,
         takes={"json_schema": False, "json_word": True},
-        what="no json_schema, only json_object, which needs the word json in the messages",
+        what="no json_schema, only json_object, which requires the word json in the messages",
         sure="documented",
         sources=("llm-exe/llm-exe#662", "UKGovernmentBEIS/inspect_ai#4916", "BerriAI/litellm#31466"),
         example="deepseek-chat",
     ),
-    Row(
+    ProfileRow(
         vendors="deepseek",
         protocols="chat",
         models=r"deepseek-(chat|reasoner|coder|v\d|r\d)",
@@ -77,7 +77,7 @@ _DEEPSEEK = (
 )
 
 _MOONSHOT = (
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=_KIMI,
@@ -87,17 +87,17 @@ _MOONSHOT = (
         sources=("kodustech/kodus-ai#1120", "CherryHQ/cherry-studio#14573", "page: Kimi K2.5, Moonshot AI platform"),
         example="kimi-k2.5",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=r"kimi-k2-thinking|kimi-k2\.[7-9]",
         takes={"reasons": "always", "forced_tool_thinking": False, "thinking_switch": ""},
-        what="always reasons, and takes no forced tool",
+        what="always reasons, and accepts no forced tool choice",
         sure="several",
         sources=("UKGovernmentBEIS/inspect_ai#5152", "can1357/oh-my-pi#1077", "mnfst/modelparams.dev#168"),
         example="kimi-k2-thinking",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=r"kimi-k[3-9]",
@@ -107,32 +107,32 @@ _MOONSHOT = (
         sources=("mnfst/modelparams.dev#168", "theopenco/llmgateway#3378"),
         example="kimi-k3",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=r"kimi-k2\.[5-9]",
         takes={"forced_tool_thinking": False},
-        what="no forced tool while it reasons, which it does by default",
+        what="no forced tool choice while reasoning, which is the default",
         sure="several",
         sources=("UKGovernmentBEIS/inspect_ai#5152", "AstrBotDevs/AstrBot#7805", "theopenco/llmgateway#2090"),
         example="kimi-k2.5",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=_KIMI,
         takes={"reasons": "default", "efforts": levels("low medium high"), "thinking_switch": "thinking"},
-        what="effort none and xhigh are refused; thinking is a switch",
+        what="effort none and xhigh are refused; thinking is on or off",
         sure="several",
         sources=("Kilo-Org/cloud#3807", "router-for-me/CLIProxyAPI#1307", "mnfst/modelparams.dev#168"),
         example="kimi-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="moonshot",
         protocols="chat",
         models=_ALL,
         takes={"reasons": "never", "efforts": (), "reasoning_field": "reasoning_content"},
-        what="assistant turns with calls bring their reasoning_content back, not empty",
+        what="assistant turns with calls must include their reasoning_content, not empty",
         sure="several",
         sources=("theopenco/llmgateway#2093", "can1357/oh-my-pi#1078"),
         example="moonshot-v1-8k",
@@ -140,7 +140,7 @@ _MOONSHOT = (
 )
 
 _MISTRAL = (
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=r"mistral-(small|medium)-latest|magistral",
@@ -150,17 +150,17 @@ _MISTRAL = (
         sources=("tontinton/maki#47",),
         example="mistral-small-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=_ALL,
         takes={"reasons": "never", "efforts": ()},
-        what="effort is for the models that reason",
+        what="effort is accepted only by the models that reason",
         sure="once",
         sources=("tontinton/maki#47",),
         example="mistral-large-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=_ALL,
@@ -172,22 +172,22 @@ _MISTRAL = (
             "stream_usage": False,
             "max_temperature": 1.5,
         },
-        what="fields that Mistral does not know are a 422; ids of tool calls are nine letters and digits",
+        what="unknown fields are a 422; tool call ids have nine letters and digits",
         sure="several",
         sources=("editor-code-assistant/eca#231", "Gitlawb/openclaude#739", "anomalyco/opencode#1680"),
         example="mistral-large-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=_ALL,
         takes={"prefill": False, "user_speaks_last": True},
-        what="the last message is the user's or a tool's",
+        what="the last message must be from the user or a tool",
         sure="several",
         sources=("huggingface/smolagents#757", "0xPlaygrounds/rig#1130", "crewAIInc/crewAI#2194"),
         example="mistral-large-latest",
     ),
-    Row(
+    ProfileRow(
         vendors="mistral",
         protocols="chat",
         models=_ALL,
@@ -200,27 +200,27 @@ _MISTRAL = (
 )
 
 _GROQ = (
-    Row(
+    ProfileRow(
         vendors="groq",
         protocols="chat",
         models=r"gpt-oss",
         takes={"reasons": "always", "efforts": levels("low medium high"), "reasoning_field": "reasoning"},
-        what="gpt-oss: low, medium, high; takes its reasoning back",
+        what="gpt-oss: effort low, medium or high; accepts earlier reasoning",
         sure="documented",
         sources=("theopenco/llmgateway#3422", "vercel/ai#7731", "karthink/gptel#774"),
         example="openai/gpt-oss-120b",
     ),
-    Row(
+    ProfileRow(
         vendors="groq",
         protocols="chat",
         models=r"qwen",
         takes={"reasons": "default", "efforts": levels("none")},
-        what="Qwen: none or default",
+        what="Qwen: effort none or default",
         sure="documented",
         sources=("earendil-works/pi#1745", "theopenco/llmgateway#3422"),
         example="qwen/qwen3-32b",
     ),
-    Row(
+    ProfileRow(
         vendors="groq",
         protocols="chat",
         models=_ALL,
@@ -230,12 +230,12 @@ _GROQ = (
         sources=("diegosouzapw/OmniRoute#3277", "iamsrikanthnani/pluely#219"),
         example="llama-3.3-70b-versatile",
     ),
-    Row(
+    ProfileRow(
         vendors="groq",
         protocols="chat",
         models=_ALL,
         takes={"logprobs": False, "penalties": False, "message_names": False, "several_choices": False, "max_stops": 4},
-        what="fields that Groq does not know are a 400 (store, top_k, logprobs, logit_bias, …)",
+        what="unknown fields are a 400 (store, top_k, logprobs, logit_bias, …)",
         sure="documented",
         sources=("ogx-ai/ogx#3346", "page: OpenAI compatibility, GroqDocs"),
         example="llama-3.3-70b-versatile",
@@ -243,7 +243,7 @@ _GROQ = (
 )
 
 _XAI = (
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=r"grok-4\.3",
@@ -253,7 +253,7 @@ _XAI = (
         sources=("NousResearch/hermes-agent#23435", "enricoros/big-AGI#1104"),
         example="grok-4.3",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=r"grok-(4\.20-multi-agent|4\.[4-9]|[5-9])",
@@ -263,7 +263,7 @@ _XAI = (
         sources=("enricoros/big-AGI#1104", "Wei-Shaw/sub2api#4409"),
         example="grok-4.5",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=r"grok-3-mini",
@@ -273,17 +273,17 @@ _XAI = (
         sources=("BerriAI/litellm#16265", "charmbracelet/crush#2362"),
         example="grok-3-mini",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=r"grok-(4|code)",
         takes={"reasons": "always", "efforts": ()},
-        what="reason, and take no effort",
+        what="reason, and accept no effort",
         sure="documented",
         sources=("tetsuo-ai/agenc-core#416", "BerriAI/litellm#16265"),
         example="grok-4",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat responses",
         models=_ALL,
@@ -293,39 +293,39 @@ _XAI = (
         sources=("charmbracelet/crush#2362",),
         example="grok-3",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat",
         models=r"grok-(4|3-mini|code)",
         takes={"penalties": False, "max_stops": 0},
-        what="no penalties and no stop on models that reason",
+        what="models that reason accept no penalties and no stop sequences",
         sure="several",
         sources=("open-webui/open-webui#21266", "lobehub/lobehub#8379", "langgenius/dify-official-plugins#3405"),
         example="grok-4",
     ),
-    Row(
+    ProfileRow(
         vendors="xai",
         protocols="chat",
         models=_ALL,
         takes={"reasoning_field": None},
-        what="earlier reasoning is not taken back",
+        what="earlier reasoning is not accepted",
         sure="choice",
         example="grok-3-mini",
     ),
 )
 
 _GEMINI = (
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=r"gemini-2\.5(?!-pro)",
         takes={"reasons": "default", "efforts": levels("none minimal low medium high")},
-        what="none on 2.5 models but Pro",
+        what="effort none is accepted by 2.5 models, except Pro",
         sure="documented",
         sources=("HKUDS/DeepTutor#809", "mozilla-ai/any-llm#1294", "page: OpenAI compatibility, Gemini API"),
         example="gemini-2.5-flash",
     ),
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=r"gemini-[12]\.[0-4]|gemma",
@@ -334,7 +334,7 @@ _GEMINI = (
         sure="choice",
         example="gemini-2.0-flash",
     ),
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=_ALL,
@@ -344,7 +344,7 @@ _GEMINI = (
         sources=("page: OpenAI compatibility, Gemini API", "mozilla-ai/any-llm#1294"),
         example="gemini-2.5-pro",
     ),
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=_ALL,
@@ -357,17 +357,17 @@ _GEMINI = (
             "strict_tools": False,
             "message_names": False,
         },
-        what="fields that Google does not know are a 400 (top_k, store, metadata, frequency_penalty, …)",
+        what="unknown fields are a 400 (top_k, store, metadata, frequency_penalty, …)",
         sure="several",
         sources=("MinLL/SkyrimNet-GamePlugin#77", "leookun/cursor-byok#112", "n4ze3m/page-assist#418"),
         example="gemini-2.5-pro",
     ),
-    Row(
+    ProfileRow(
         vendors="gemini",
         protocols="chat",
         models=_ALL,
         takes={"call_signatures": True},
-        what="tool calls of the current turn come back with their signature, from Gemini 3 on",
+        what="from Gemini 3 on, tool calls of the current turn must be sent back with their signature",
         sure="several",
         sources=("labring/aiproxy#450", "langbot-app/LangBot#1899", "lbjlaq/Antigravity-Manager#938"),
         example="gemini-3-pro-preview",
@@ -375,7 +375,7 @@ _GEMINI = (
 )
 
 _LOCAL = (
-    Row(
+    ProfileRow(
         vendors="ollama",
         protocols="chat",
         models=r"llama|gemma|mistral|qwen2",
@@ -385,7 +385,7 @@ _LOCAL = (
         sources=("Gitlawb/openclaude#1371", "taketwo/llm-ollama#54", "Xoshbin/asyar#618"),
         example="llama3.2",
     ),
-    Row(
+    ProfileRow(
         vendors="ollama",
         protocols="chat",
         models=_ALL,
@@ -395,22 +395,22 @@ _LOCAL = (
         sources=("ollama/ollama#17141", "ollama/ollama#17252", "diegosouzapw/OmniRoute#10160"),
         example="gpt-oss:20b",
     ),
-    Row(
+    ProfileRow(
         vendors="openrouter",
         protocols="chat",
         models=r"gpt-5(?!\.)|deepseek-r1|o[1-9]|gemini-(2\.5-pro|3)",
         takes={"reasons": "always", "efforts": levels("minimal low medium high xhigh")},
-        what="models that always reason refuse to be told not to",
+        what="models that always reason refuse a request to switch it off",
         sure="several",
         sources=("dendrux/dendrux#44", "dendrux/dendrux#45", "oneshot-agent/oneshot-gtm#579"),
         example="openai/gpt-5",
     ),
-    Row(
+    ProfileRow(
         vendors="openrouter",
         protocols="chat",
         models=_ALL,
         takes={"efforts": levels("none minimal low medium high xhigh"), "reasoning_field": "reasoning", "top_k": True},
-        what="xhigh is the highest level; takes earlier reasoning and top_k",
+        what="xhigh is the highest effort; accepts earlier reasoning and top_k",
         sure="once",
         sources=("sdk: litellm openrouter/chat/transformation.py", "enricoros/big-AGI#940"),
         example="qwen/qwen3-32b",

@@ -1,13 +1,12 @@
-"""What is left for models that no other row knows, and for servers that nobody knows: the common core of a protocol."""
+"""Rows for models and servers that no other row covers: the common core of each protocol."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from trilogue.model import Tier
-from trilogue.profiles.levels import levels
-from trilogue.profiles.profile import FIRST_VERSION
-from trilogue.profiles.row import ANY_VENDOR, Row
+from trilogue.profiles.profile import FIRST_VERSION, levels
+from trilogue.profiles.row import ANY_VENDOR, ProfileRow
 
 _ALL = ""
 _OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
@@ -22,65 +21,65 @@ CORE: dict[str, Any] = {
     "top_k": False,
     "openai_fields": False,
 }
-"""what servers differ in that take no more than the common core of Chat Completions"""
+"""fields of the profile of servers that accept only the common core of Chat Completions"""
 
 ROWS = (
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat responses",
         models=_NO_REASONING,
         takes={"efforts": ()},
-        what="families of models that do not reason get no effort",
+        what="model families that do not reason accept no effort",
         sure="choice",
         example="llama-3.1-8b",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat responses",
         models=_ALL,
         takes={"efforts": levels("low medium high")},
-        what="the effort levels that every server knows that has any",
+        what="the effort levels that all servers with effort levels accept",
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=_OTHERS,
         protocols="chat",
         models=_ALL,
         takes=CORE,
-        what="the common core of Chat Completions: no developer role, and nothing that only OpenAI's servers know",
+        what="the common core of Chat Completions: no developer role, and nothing that only OpenAI's servers accept",
         sure="several",
         sources=("earendil-works/pi#1048", "eclipse-theia/theia#15144", "OpenCoworkAI/open-codesign#316"),
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="chat",
         models=_ALL,
         takes={"max_stops": 4, "plain_tool_schemas": True},
-        what="at most four stop sequences, and tools whose schema is a plain object",
+        what="at most four stop sequences; the schema of a tool must be a plain object",
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="responses",
         models=_ALL,
         takes={"least_output": 16, "plain_tool_schemas": True},
-        what="at least 16 output tokens, and tools whose schema is a plain object",
+        what="at least 16 output tokens; the schema of a tool must be a plain object",
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=_OTHERS,
         protocols="responses",
         models=_ALL,
         takes={"cache_marks": False, "cache_retention": False, "prewarm": False},
-        what="no cache settings of OpenAI's own",
+        what="OpenAI's cache settings are not accepted",
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=f"openai azure {_OTHERS}".replace("anthropic ", ""),
         protocols="messages",
         models=_ALL,
@@ -92,16 +91,16 @@ ROWS = (
             "keeps_state": False,
             "tiers": (Tier.AUTO, Tier.DEFAULT),
         },
-        what="servers that only speak like Anthropic's: budgets for thinking, the first API version, and no memory",
+        what="Anthropic-compatible servers: thinking budgets, the first API version, and no stored state",
         sure="choice",
         example="some-model",
     ),
-    Row(
+    ProfileRow(
         vendors=ANY_VENDOR,
         protocols="messages",
         models=_ALL,
         takes={"blank_stops": False, "max_temperature": 1.0},
-        what="stop sequences hold more than white space; temperatures go from 0 to 1",
+        what="stop sequences must have more than whitespace; temperature is from 0 to 1",
         sure="several",
         sources=("BerriAI/litellm#3286", "EleutherAI/lm-evaluation-harness#3822", "MegaGrindStone/mcp-web-ui#5"),
         example="some-model",

@@ -1,4 +1,4 @@
-"""From a vendor, a protocol and a model's name to what the model takes."""
+"""The lookup of a profile by vendor, protocol and model name."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from typing import Any
 from trilogue.model import Protocol, protocol_of
 from trilogue.profiles import anthropic, compatible, core, openai
 from trilogue.profiles.profile import Profile
-from trilogue.profiles.row import Row
+from trilogue.profiles.row import ProfileRow
 from trilogue.profiles.vendors import maker_of, plain_name, vendor_of_model
 
-ROWS: tuple[Row, ...] = (*openai.ROWS, *anthropic.ROWS, *compatible.ROWS, *core.ROWS)
-"""the whole table, from the special to the general"""
-NOBODY = "none"
-"""the vendor of a server that nobody knows"""
+ROWS: tuple[ProfileRow, ...] = (*openai.ROWS, *anthropic.ROWS, *compatible.ROWS, *core.ROWS)
+"""the whole table, from specific rows to general ones"""
+UNKNOWN_VENDOR = "none"
+"""the vendor of a server that is not one of `VENDORS`"""
 _OTHER_WEIGHTS = re.compile(r"llama|meta-|phi|cohere|command|jamba|gpt-oss|qwen|mai-")
-"""families at Azure that are not OpenAI's"""
-KNOWN_NAMES = 1024
-"""profiles that are kept: clients may ask for any name"""
+"""model families at Azure that are not OpenAI's"""
+_CACHE_SIZE = 1024
+"""how many profiles are cached; it is limited because clients may ask for any name"""
 
 
 def vendor_for(protocol: Protocol, model: str, vendor: str = "") -> str:
-    """Return the vendor whose rows count for a model: the given one, its maker, or `none`.
+    """Return the vendor whose rows apply to a model: the given one, the vendor that makes it, or `none`.
 
-    Clouds serve models of others: Claude in the Messages protocol is Anthropic's everywhere, and what is not OpenAI's
-    at Azure takes the common core.
+    Clouds serve models of others. Claude in the Messages protocol is Anthropic's everywhere. At Azure, models that are
+    not OpenAI's accept the common core.
     """
     maker = maker_of(model)
     if protocol is Protocol.MESSAGES and maker == "anthropic":
         return maker
     if vendor == "azure" and (maker not in ("openai", "") or _OTHER_WEIGHTS.match(plain_name(model))):
-        return NOBODY
-    return vendor or vendor_of_model(protocol, model) or NOBODY
+        return UNKNOWN_VENDOR
+    return vendor or vendor_of_model(protocol, model) or UNKNOWN_VENDOR
 
 
-def rows_for(protocol: Protocol, model: str, vendor: str = "") -> list[tuple[Row, dict[str, Any]]]:
-    """Return the rows that decide for a model, each with the fields that it decides."""
+def rows_for(protocol: Protocol, model: str, vendor: str = "") -> list[tuple[ProfileRow, dict[str, Any]]]:
+    """Return the rows that apply to a model, each with the fields that it decides."""
     whose, name = vendor_for(protocol, model, vendor), plain_name(model)
-    deciding: list[tuple[Row, dict[str, Any]]] = []
+    applied: list[tuple[ProfileRow, dict[str, Any]]] = []
     decided: set[str] = set()
     for row in ROWS:
         if row.is_for(whose, protocol) and row.fits(name):
             own = {field: value for field, value in row.takes.items() if field not in decided}
             decided |= own.keys()
             if own:
-                deciding.append((row, own))
-    return deciding
+                applied.append((row, own))
+    return applied
 
 
-@lru_cache(KNOWN_NAMES)
+@lru_cache(_CACHE_SIZE)
 def _profile(protocol: Protocol, model: str, vendor: str) -> Profile:
     fields: dict[str, Any] = {}
     for _, own in rows_for(protocol, model, vendor):
@@ -59,9 +59,9 @@ def _profile(protocol: Protocol, model: str, vendor: str) -> Profile:
 
 
 def profile_for(protocol: Protocol | str, model: str, vendor: str = "") -> Profile:
-    """Return what a model takes, as the table says.
+    """Return the profile of a model by the table.
 
-    `vendor`: whose API it is asked at, one of `VENDORS`; by default whoever makes the model. A name that no row knows
-    gets the vendor's default row; a vendor that nobody knows gets the common core of the protocol.
+    `vendor`: whose API it is, one of `VENDORS`; by default the vendor that makes the model. A name that no row matches
+    gets the vendor's default row; an unknown vendor gets the common core of the protocol.
     """
     return _profile(protocol_of(protocol), model, vendor)

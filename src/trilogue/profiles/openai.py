@@ -1,9 +1,9 @@
-"""What OpenAI's models take, at OpenAI and at Azure, in Chat Completions and in Responses."""
+"""What OpenAI's models accept, at OpenAI and at Azure, in Chat Completions and in Responses."""
 
 from __future__ import annotations
 
-from trilogue.profiles.levels import levels, tiers_but
-from trilogue.profiles.row import Row
+from trilogue.profiles.profile import levels, tiers_but
+from trilogue.profiles.row import ProfileRow
 
 _BOTH = "openai azure"
 _NO_REASONING = r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat"
@@ -12,8 +12,9 @@ _ALWAYS = r"o[1-9]|gpt-5(?!\.)(?!-chat)|gpt-5\.\d+-(codex|pro)|codex|gpt-[6-9]"
 _ALL = ""
 
 
-def _efforts(models: str, names: str, example: str) -> Row:
-    return Row(
+def _efforts(models: str, names: str, example: str) -> ProfileRow:
+    """Return the row for the effort levels of some models."""
+    return ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=models,
@@ -25,8 +26,9 @@ def _efforts(models: str, names: str, example: str) -> Row:
     )
 
 
-def _limit(models: str, tokens: int, example: str) -> Row:
-    return Row(
+def _limit(models: str, tokens: int, example: str) -> ProfileRow:
+    """Return the row for the output limit of some models."""
+    return ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=models,
@@ -54,17 +56,17 @@ _EFFORTS = (
 )
 
 _REASONS = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_NO_REASONING,
         takes={"reasons": "never", "efforts": (), "summaries": (), "encrypted_reasoning": False},
-        what="models that do not reason take no effort, no summary, and give no encrypted reasoning",
+        what="models that do not reason accept no effort and no summary, and return no encrypted reasoning",
         sure="several",
         sources=("BoundaryML/baml#2708", "pydantic/pydantic-ai#2865", "openai/openai-python#2194"),
         example="gpt-4.1",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=rf"{_ALWAYS}|gpt-5\.\d+-chat",
@@ -74,32 +76,32 @@ _REASONS = (
         sources=("anomalyco/models.dev#2351",),
         example="gpt-5",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"gpt-5\.[1-4](?!\d)",
         takes={"reasons": "asked"},
-        what="reason only if an effort is asked for",
+        what="reason only if an effort is set",
         sure="documented",
         sources=("anomalyco/models.dev#2296", "anomalyco/models.dev#2351"),
         example="gpt-5.1",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"gpt-5\.([4-9]|\d\d)(?!\d|-chat)",
         takes={"tools_with_reasoning": False},
-        what="function tools in Chat only without reasoning; Responses takes both",
+        what="Chat accepts function tools only without reasoning; Responses accepts both",
         sure="documented",
         sources=("openai/openai-openapi#541", "BerriAI/litellm#34569", "pipecat-ai/pipecat#4043"),
         example="gpt-5.4",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="responses",
         models=r"gpt-5(-mini|-nano|-2025|$)",
         takes={"summaries": ("auto", "detailed")},
-        what="detailed summaries only, or auto",
+        what="summaries are detailed or auto only",
         sure="several",
         sources=("openai/codex#2376", "openai/codex#2625", "BerriAI/litellm#16549"),
         example="gpt-5-nano",
@@ -107,17 +109,17 @@ _REASONS = (
 )
 
 _SAMPLING = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"gpt-4o(-mini)?-search",
         takes={"sampling": False, "web_search": True, "penalties": False, "several_choices": False},
-        what="search models search the web and take no sampling",
+        what="search models search the web and accept no sampling parameters",
         sure="several",
         sources=("vercel/ai#5609", "crmne/ruby_llm#155", "charmbracelet/mods#480"),
         example="gpt-4o-search-preview",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"gpt-.*-search",
@@ -127,37 +129,37 @@ _SAMPLING = (
         sources=("rec: gpt-4o, Web search options not supported with this model",),
         example="gpt-5-search-api",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_REASONING,
         takes={"sampling_with_reasoning": False},
-        what="temperature and top_p other than 1 only while not reasoning",
+        what="temperature and top_p other than 1 are accepted only without reasoning",
         sure="documented",
         sources=("vercel/ai#10940", "openai/openai-python#2072", "griptape-ai/griptape#1915"),
         example="gpt-5.1",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_REASONING,
         takes={"logprobs": False},
-        what="models that reason give no token probabilities",
+        what="models that reason return no token probabilities",
         sure="several",
         sources=("confident-ai/deepeval#2184", "UKGovernmentBEIS/inspect_ai#2739", "vercel/ai#10940"),
         example="o4-mini",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=_REASONING,
         takes={"penalties": False},
-        what="models that reason take no penalties and no logit_bias",
+        what="models that reason accept no penalties and no logit_bias",
         sure="several",
         sources=("nextai-translator/nextai-translator#1781", "stanford-crfm/helm#3617"),
         example="o1",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"o3(?!-mini)|o4|gpt-5(?!(\.\d+)?-chat)|gpt-[6-9]",
@@ -167,7 +169,7 @@ _SAMPLING = (
         sources=("langgenius/dify#18971", "huggingface/smolagents#1671", "crewAIInc/crewAI#2738"),
         example="o3",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=_ALL,
@@ -177,7 +179,7 @@ _SAMPLING = (
         sources=("page: OpenAI API reference, Create chat completion",),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"o[1-9]",
@@ -190,12 +192,12 @@ _SAMPLING = (
 )
 
 _OUTPUT = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat|o[1-9]|gpt-5(\.\d)?-codex",
         takes={"verbosity": False},
-        what="a verbosity other than medium only from gpt-5 on, not on Codex models",
+        what="a verbosity other than medium is accepted only from gpt-5 on, and not by Codex models",
         sure="documented",
         sources=("enricoros/big-AGI#947", "google-deepmind/concordia#164"),
         example="gpt-5-codex",
@@ -207,32 +209,35 @@ _OUTPUT = (
     _limit(r"gpt-5-chat|gpt-5\.\d+-chat", 16_384, "gpt-5-chat-latest"),
     _limit(r"gpt-5", 128_000, "gpt-5.2"),
     _limit(r"o[1-9]", 100_000, "o1"),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="responses",
         models=_ALL,
         takes={"least_output": 16},
-        what="max_output_tokens is at least 16",
+        what="max_output_tokens must be at least 16",
         sure="documented",
         sources=("sdk: litellm openai/responses/transformation.py",),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_ALL,
         takes={"json_word": True},
-        what="json_object needs the word json in the messages or the input",
+        what="json_object requires the word json in the messages or the input",
         sure="several",
         sources=("mem0ai/mem0#3559", "browserbase/stagehand#1204", "miracodeai/mira#267"),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=_ALL,
         takes={"strict_schemas": True, "plain_tool_schemas": True},
-        what="strict schemas close every object and require every property; a function's schema is a plain object",
+        what=(
+            "strict schemas must close every object and require every property; the schema of a function must "
+            "be a plain object"
+        ),
         sure="documented",
         sources=("page: Structured model outputs, OpenAI API", "langchain-ai/langchainjs#9804", "Soju06/codex-lb#495"),
         example="gpt-4o",
@@ -240,59 +245,59 @@ _OUTPUT = (
 )
 
 _CONTENT = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"o3-mini|o1-mini|gpt-3\.?5|gpt-4(-0|-32k|$)",
         takes={"images": False},
-        what="these models see no images",
+        what="these models accept no images",
         sure="several",
         sources=("browser-use/browser-use#283", "appatalks/eva-agent#65"),
         example="o3-mini",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"(?!.*audio)",
         takes={"audio": False},
-        what="sound on audio models only",
+        what="only audio models accept audio",
         sure="documented",
         sources=("rec: gpt-5-mini, content blocks are expected to be either text or image_url type",),
         example="gpt-5-mini",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=r"(?!gpt-[5-9]|o[1-9]|codex)(gpt-|chatgpt)",
         takes={"developer_role": False},
-        what="older models know the system role",
+        what="older models have only the system role",
         sure="choice",
         example="gpt-4o",
     ),
 )
 
 _CACHING = (
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"(?!gpt-(5\.([6-9]|\d\d)|[6-9]|\d\d))",
         takes={"cache_marks": False, "prewarm": False},
-        what="explicit cache marks, prompt_cache_options and prewarming from gpt-5.6 on",
+        what="explicit cache marks, prompt_cache_options and prewarming are accepted from gpt-5.6 on",
         sure="several",
         sources=("Kilo-Org/kilocode#13052", "BerriAI/litellm#33814", "page: Prompt caching, OpenAI API"),
         example="gpt-5.4",
     ),
-    Row(
+    ProfileRow(
         vendors="openai",
         protocols="chat responses",
         models=r"gpt-4o|gpt-5\.([6-9]|\d\d)|gpt-[6-9]|o[1-9]|gpt-3",
         takes={"cache_retention": False},
-        what="prompt_cache_retention only on the models listed for it; gone with gpt-5.6",
+        what="prompt_cache_retention is accepted only by the models that OpenAI lists; removed with gpt-5.6",
         sure="documented",
         sources=("anomalyco/opencode#5149", "CodeWithCJ/SparkyFitness#2199", "page: Prompt caching, OpenAI API"),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors="azure",
         protocols="chat responses",
         models=_ALL,
@@ -302,32 +307,32 @@ _CACHING = (
         sources=("OpenHands/software-agent-sdk#2295", "OpenHands/software-agent-sdk#2311"),
         example="gpt-5.2",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat responses",
         models=r"gpt-4|gpt-3|chatgpt-4|o1|o3-mini|gpt-5-chat",
         takes={"tiers": tiers_but("flex")},
-        what="flex processing on o3, o4-mini and gpt-5 and later",
+        what="flex processing exists for o3, o4-mini, gpt-5 and later",
         sure="documented",
         sources=("vercel/ai#18589", "page: Flex processing, OpenAI API"),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="chat",
         models=_ALL,
         takes={"top_k": False},
-        what="fields that the API does not know are an error",
+        what="unknown fields are an error",
         sure="documented",
         sources=("run-llama/llama_index#17731", "sdk: openai CompletionCreateParams"),
         example="gpt-4o",
     ),
-    Row(
+    ProfileRow(
         vendors=_BOTH,
         protocols="responses",
         models=_ALL,
         takes={"raw_reasoning": False},
-        what="reasoning that goes back has no content, only summary and encrypted_content",
+        what="reasoning that is sent back has only summary and encrypted_content, no content",
         sure="several",
         sources=("musistudio/claude-code-router#1783",),
         example="gpt-5",

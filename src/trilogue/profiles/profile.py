@@ -1,6 +1,7 @@
-"""What a model takes, and in which dialect: quirks as data, never as an `if` on a name.
+"""What a model accepts, and in which dialect: quirks are data, never an `if` on a model's name.
 
-The defaults of `Profile` take everything; the rows of the table say what a vendor, a protocol or a model does not.
+The defaults of `Profile` accept everything. The rows of the table say what a vendor, a protocol or a model does not
+accept. `levels` and `tiers_but` are shorthands for writing rows.
 """
 
 from __future__ import annotations
@@ -11,10 +12,21 @@ from msgspec import Meta, Struct
 
 from trilogue.model import Effort, Tier
 
+
+def levels(names: str) -> tuple[Effort, ...]:
+    """Return the effort levels with these names, separated by spaces, from least to most."""
+    return tuple(Effort(name) for name in names.split())
+
+
+def tiers_but(names: str) -> tuple[Tier, ...]:
+    """Return all service tiers except those with these names, separated by spaces."""
+    return tuple(tier for tier in Tier if tier.value not in names.split())
+
+
 ALL_EFFORTS = tuple(Effort)
 ALL_TIERS = tuple(Tier)
 FIRST_VERSION = "2023-06-01"
-"""the API version that every server of the Messages protocol takes"""
+"""the API version that every server of the Messages protocol accepts"""
 
 Reasons = Literal["never", "asked", "default", "always"]
 Switch = Literal["", "thinking", "enable_thinking"]
@@ -25,143 +37,145 @@ CallIds = Literal["standard", "nine"]
 
 
 class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Capabilities and dialect of an upstream's model."""
+    """The capabilities and the dialect of an upstream's model."""
 
     reasons: Reasons = "default"
-    """whether the model reasons: never; only if asked; by default, unless told not to; always"""
+    """whether the model reasons: `never`, `asked` (only if requested), `default` (unless turned off) or `always`"""
     efforts: tuple[Effort, ...] = ALL_EFFORTS
-    """effort levels that the model takes, from least to most"""
+    """effort levels that the model accepts, from lowest to highest"""
     efforts_without_thinking: tuple[Effort, ...] = ALL_EFFORTS
-    """Messages: the levels that go together with thinking disabled"""
+    """Messages: effort levels that may be combined with disabled thinking"""
     summaries: tuple[Summary, ...] = ("auto", "concise", "detailed")
-    """Responses: the reasoning summaries that can be asked for; an empty list asks for none, for organisations that
-    are not verified"""
+    """Responses: reasoning summaries that can be requested; an empty list requests none, for organisations that are not
+    verified"""
     encrypted_reasoning: bool = True
-    """Responses: gives its reasoning encrypted, so that it can be sent back"""
+    """Responses: returns its reasoning encrypted, so that it can be sent back"""
     thinking_switch: Switch = ""
-    """Chat: the field beside reasoning_effort that turns reasoning on and off"""
+    """Chat: field, in addition to reasoning_effort, that turns reasoning on and off"""
     adaptive_thinking: bool = True
-    """Messages: takes thinking adaptive with effort; otherwise a token budget"""
+    """Messages: accepts adaptive thinking with an effort; otherwise a token budget is sent"""
     budget_thinking: bool = True
-    """Messages: takes thinking enabled with a budget"""
+    """Messages: accepts enabled thinking with a token budget"""
     disable_thinking: bool = True
-    """Messages: takes thinking disabled"""
+    """Messages: accepts disabled thinking"""
     forced_tool_thinking: bool = True
-    """Messages, Chat: a forced tool choice may go together with reasoning"""
+    """Messages, Chat: accepts a forced tool choice together with reasoning"""
     tools_with_reasoning: bool = True
-    """Chat: function tools may go together with reasoning"""
+    """Chat: accepts function tools together with reasoning"""
 
     sampling: bool = True
-    """takes temperature, top_p (and top_k where the protocol has it)"""
+    """accepts temperature and top_p (and top_k where the protocol has it)"""
     sampling_with_reasoning: bool = True
-    """takes them while it reasons too"""
+    """accepts sampling parameters while it reasons, too"""
     temperature_with_top_p: bool = True
-    """takes temperature and top_p together"""
+    """accepts temperature and top_p together"""
     max_temperature: Annotated[float, Meta(ge=0, le=10)] = 2.0
-    """the highest temperature"""
+    """highest temperature"""
     top_k: bool = True
-    """takes top_k; on Chat, although the official API does not"""
+    """accepts top_k; on Chat, this is an extension of the official API"""
     penalties: bool = True
-    """takes frequency_penalty, presence_penalty and logit_bias"""
+    """accepts frequency_penalty, presence_penalty and logit_bias"""
     seed: bool = True
-    """Chat: takes seed"""
+    """Chat: accepts seed"""
     logprobs: bool = True
-    """gives token probabilities"""
+    """returns token log probabilities"""
     several_choices: bool = True
-    """Chat: gives more than one choice (n)"""
+    """Chat: returns more than one choice (n)"""
     max_stops: Annotated[int, Meta(ge=0)] | None = None
-    """how many stop sequences it takes; we cut the response at the others"""
+    """number of stop sequences that it accepts; the gateway cuts the response at the remaining ones"""
     blank_stops: bool = True
-    """takes stop sequences of white space; we cut the response at them where it does not"""
+    """accepts stop sequences of white space only; otherwise the gateway cuts the response at them"""
 
     output_limit: Annotated[int, Meta(ge=1)] | None = None
-    """the most output tokens that can be asked for"""
+    """highest output limit that can be requested, in tokens"""
     least_output: Annotated[int, Meta(ge=1)] = 1
-    """the fewest output tokens that can be asked for"""
+    """lowest output limit that can be requested, in tokens"""
     max_output: Annotated[int, Meta(ge=1)] = 32_000
-    """Messages: the output limit to send when the client gave none"""
+    """Messages: output limit to send when the client sets none"""
     verbosity: bool = True
-    """takes a verbosity"""
+    """accepts verbosity"""
     json_mode: bool = True
-    """takes an output format of any JSON object"""
+    """accepts an output format of any JSON object"""
     json_schema: bool = True
-    """takes an output format with a schema"""
+    """accepts an output format with a schema"""
     json_word: bool = False
-    """an output format of any JSON object wants the word JSON somewhere in the conversation"""
+    """requires the word JSON somewhere in the conversation when the output format is any JSON object"""
     closed_schemas: bool = False
-    """schemas of outputs and strict tools must close every object, and say nothing of sizes and lengths"""
+    """schemas of output formats and strict tools must close every object and must not limit sizes or lengths"""
     strict_schemas: bool = False
     """strict schemas must also require every property, as OpenAI's do"""
 
     strict_tools: bool = True
-    """takes `strict` on tools"""
+    """accepts `strict` on tools"""
     max_strict_tools: Annotated[int, Meta(ge=0)] | None = None
     """how many tools may be strict"""
     plain_tool_schemas: bool = False
-    """the schema of a tool is an object without anyOf, oneOf, allOf, enum or not at its top"""
+    """the schema of a tool must be an object without anyOf, oneOf, allOf, enum or not at its top level"""
     parallel_tools: bool = True
-    """takes parallel_tool_calls"""
+    """accepts parallel_tool_calls"""
     custom_tools: bool = True
-    """Chat: takes free-text tools"""
+    """Chat: accepts free-text tools"""
     web_search: bool = False
-    """Chat: takes web_search_options, as search models do"""
+    """Chat: accepts web_search_options, as search models do"""
     call_ids: CallIds = "standard"
-    """ids of tool calls: standard (up to 64 letters, digits, _ and -), or nine letters and digits, as Mistral wants"""
+    """form of tool call ids: standard (up to 64 letters, digits, _ and -), or nine letters and digits, as Mistral
+    requires"""
     call_signatures: bool = False
-    """Chat: demands a signature on earlier tool calls, as Gemini does"""
+    """Chat: requires a signature on earlier tool calls, as Gemini does"""
 
     images: bool = True
-    """sees images"""
+    """accepts images"""
     image_types: tuple[str, ...] = ()
-    """media types of images that it takes; an empty list takes all"""
+    """media types of images that it accepts; an empty list means all"""
     audio: bool = True
-    """hears sound"""
+    """accepts audio"""
     prefill: bool = True
     """a request may end with the assistant's turn"""
     user_speaks_last: bool = False
-    """the last message must be the user's or a tool's: prompts at the end are said by the user"""
+    """the last message must come from the user or a tool; system prompts at the end are sent as user messages"""
     message_names: bool = True
-    """Chat: takes `name` on messages"""
+    """Chat: accepts `name` on messages"""
 
     cache_marks: bool = True
-    """takes explicit cache marks, and prompt_cache_options"""
+    """accepts explicit cache marks and prompt_cache_options"""
     cache_retention: bool = True
-    """takes prompt_cache_retention"""
+    """accepts prompt_cache_retention"""
     prewarm: bool = True
-    """Responses: can only warm its cache"""
+    """Responses: accepts requests that only warm the cache"""
     tiers: tuple[Tier, ...] = ALL_TIERS
-    """service tiers that can be asked for"""
+    """service tiers that can be requested"""
     user: bool = True
-    """takes an id of the end user"""
+    """accepts an end-user id"""
 
     keeps_state: bool = True
-    """Messages, Responses: keeps earlier turns (thread, previous_response_id, conversation); where it does not,
-    requests that rely on them are refused, and clients send the whole history"""
+    """Messages, Responses: keeps earlier turns (thread, previous_response_id, conversation); if false, requests that
+    rely on them are refused, and clients send the whole history"""
     raw_as_summary: bool = False
-    """Responses clients: raw reasoning is shown as a summary, which is all that Codex and the AI SDK show by default"""
+    """Responses clients: raw reasoning is sent as a summary, which is all that Codex and the AI SDK show by default"""
     billing_block: bool = True
-    """Messages clients: passes on the line of Claude Code's prompt with its version and a hash of each request, which
-    defeats prefix caching"""
+    """Messages clients: keeps the line of Claude Code's prompt that contains its version and a hash of each request,
+    which defeats prefix caching"""
     raw_reasoning: bool = True
-    """Responses: takes the words of earlier reasoning back; OpenAI's own models refuse them"""
+    """Responses: accepts the text of earlier reasoning; OpenAI's own models refuse it"""
     developer_role: bool = True
-    """Chat: knows the developer role; otherwise system is used"""
+    """Chat: accepts the developer role; otherwise system is used"""
     max_tokens_field: LimitField = "max_completion_tokens"
-    """Chat: the name of the output limit"""
+    """Chat: name of the field for the output limit"""
     reasoning_field: ReasoningField | None = None
-    """Chat: the field of assistant messages that earlier reasoning goes to; where no profile has one it is not sent"""
+    """Chat: field of assistant messages in which earlier reasoning is sent back; if neither this setting nor the
+    profile of the model names one, it is not sent"""
     stream_usage: bool = True
-    """Chat: takes stream_options.include_usage"""
+    """Chat: accepts stream_options.include_usage"""
     think_tags: bool = False
-    """Chat: reasoning comes as <think>…</think> inside the text"""
+    """Chat: reasoning arrives as `<think>…</think>` inside the text"""
     openai_fields: bool = True
-    """Chat: takes what only OpenAI's own servers know (store, metadata, prompt_cache_key, safety_identifier, verbosity,
-    service_tier, arrays of text parts); compatible servers answer some of these with an error"""
+    """Chat: accepts fields that only OpenAI's own servers know (store, metadata, prompt_cache_key, safety_identifier,
+    verbosity, service_tier, arrays of text parts); compatible servers reject some of these with an error"""
     mid_system: bool = True
-    """Messages: takes the system role in mid-conversation"""
+    """Messages: accepts the system role in the middle of a conversation"""
     version: str = "2026-10-21"
-    """Messages: the API version to ask for"""
+    """Messages: API version to request"""
 
 
-AS_IT_CAME = Profile(max_tokens_field="", reasoning_field="")
-"""takes everything, under the names that a request came with: for requests that stay in their protocol"""
+UNCHANGED = Profile(max_tokens_field="", reasoning_field="")
+"""a profile that accepts everything under the client's field names, for requests that stay in their protocol"""

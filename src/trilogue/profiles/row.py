@@ -1,4 +1,4 @@
-"""One row of the table of models: for whom it counts, what it says, and how we know."""
+"""One row of the table of models: which models it applies to, what it says, and the evidence."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from msgspec import Struct
 from trilogue.model import Protocol
 
 Sure = Literal["documented", "several", "once", "choice"]
-"""how we know: the vendor says it (a page, an error text, SDK types); several reports; one report; our own choice"""
+"""the evidence: the vendor (a page, an error text, SDK types), several reports, one report, or our own choice"""
 
 SEEN = "2026-11"
-"""when the facts of a row were last looked at, unless it says otherwise"""
+"""when the facts of a row were last checked, unless it has another date"""
 
 ANY_VENDOR = "any"
 
 
-class Row(Struct, frozen=True, kw_only=True):
-    """What models take. Of two rows that fit a model and name the same field, the first one counts."""
+class ProfileRow(Struct, frozen=True, kw_only=True):
+    """What some models accept. Of two rows that match a model and set the same field, the first one counts."""
 
     vendors: str
-    """names of vendors, or `any`"""
+    """the names of vendors, or `any`"""
     protocols: str
-    """short names of protocols"""
+    """the short names of protocols"""
     models: str
     """a regular expression, matched at the start of the last part of a model's name"""
     takes: dict[str, Any]
-    """fields of `Profile`"""
+    """the fields of `Profile` that it sets"""
     what: str
-    """the rule in words"""
+    """the rule in plain English, for the docs"""
     sure: Sure
     sources: tuple[str, ...] = ()
     seen: str = SEEN
     example: str
-    """a model that the row decides for"""
+    """a model that the row applies to"""
 
     def is_for(self, vendor: str, protocol: Protocol) -> bool:
-        """Tell whether the row counts for a vendor's API of this protocol."""
+        """Return whether the row applies to a vendor's API of this protocol."""
         return (
             self.vendors == ANY_VENDOR or vendor in self.vendors.split()
         ) and protocol.short in self.protocols.split()
 
     def fits(self, name: str) -> bool:
-        """Tell whether the row counts for a model, by the name that `plain_name` gives it."""
+        """Return whether the row applies to a model, by the name that `plain_name` returns."""
         return re.match(self.models, name) is not None

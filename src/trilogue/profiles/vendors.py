@@ -1,4 +1,4 @@
-"""Whose API an upstream is: by the name that a configuration gives it, or by its models' names."""
+"""The vendor of an upstream: by its name in the configuration, or by the names of its models."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ VENDORS = (
     "openrouter",
     "ollama",
 )
-"""the vendors that the table has rows for"""
+"""the vendors with rows in the table"""
 
 _OTHER_NAMES = {"google": "gemini", "grok": "xai", "kimi": "moonshot", "claude": "anthropic", "aoai": "azure"}
 
-_IMITATIONS = frozenset({"compatible", "compat", "like", "litellm", "proxy", "mirror", "vllm", "local", "mock"})
+# Words in the name of a provider which show that it only has the API of a vendor.
+_NOT_A_VENDOR = frozenset({"compatible", "compat", "like", "litellm", "proxy", "mirror", "vllm", "local", "mock"})
 
 _MAKERS = (
-    (r"gpt-oss", ""),  # anyone may serve these
+    (r"gpt-oss", ""),  # open weights, which any vendor may serve
     (r"gpt-|chatgpt|o\d|codex|computer-use", "openai"),
     (r"claude", "anthropic"),
     (r"deepseek", "deepseek"),
@@ -38,41 +39,41 @@ _MAKERS = (
 _MAKER_PATTERNS = tuple((re.compile(pattern), vendor) for pattern, vendor in _MAKERS)
 
 _PREFIXES = re.compile(r"(?:[a-z-]+\.)*(?:anthropic|openai|mistral|deepseek|moonshotai)\.|ft:")
-"""of names on Bedrock (`us.anthropic.claude-…`), and of fine-tuned models"""
+"""prefixes of names on Bedrock (`us.anthropic.claude-…`) and of fine-tuned models"""
 
 
 def plain_name(model: str) -> str:
     """Return the name that patterns are matched with: the last part, in lower case, without prefixes of clouds.
 
-    Claude's versions are written with a dot by some vendors (`claude-sonnet-4.5`) and with a hyphen by Anthropic.
+    Some vendors write the versions of Claude with a dot (`claude-sonnet-4.5`), Anthropic with a hyphen.
     """
     name = _PREFIXES.sub("", model.rsplit("/", 1)[-1].lower(), count=1)
     return name.replace(".", "-") if name.startswith("claude") else name
 
 
 def vendor_named(provider: str) -> str:
-    """Return the vendor whose name a provider has, alone or among others (`azure-eu`, `my_mistral`).
+    """Return the vendor whose name is part of a provider's name (`azure-eu`, `my_mistral`); "" if there is none.
 
-    `openai-compatible` and `litellm-openai` only speak like one.
+    `openai-compatible` and `litellm-openai` only have the same API.
     """
     words = re.split(r"[^a-z0-9]+", provider.lower())
-    if not _IMITATIONS.isdisjoint(words):
+    if not _NOT_A_VENDOR.isdisjoint(words):
         return ""
     found = (word if word in VENDORS else _OTHER_NAMES.get(word, "") for word in words)
     return next(filter(None, found), "")
 
 
 def maker_of(model: str) -> str:
-    """Return the vendor that makes a model, by its name; "" if that does not tell."""
+    """Return the vendor that makes a model, by its name; "" if the name does not show it."""
     name = plain_name(model)
     return next((vendor for pattern, vendor in _MAKER_PATTERNS if pattern.match(name)), "")
 
 
 def vendor_of_model(protocol: Protocol, model: str) -> str:
-    """Return the vendor whose rows count for a model, where an upstream is nobody's that we know.
+    """Return the vendor whose rows apply to a model at an upstream that is not a known vendor's; "" for none.
 
-    Claude behind a protocol of OpenAI's is somebody's translation, and weights with names such as
-    `mistralai/Mistral-7B-Instruct` are served by anyone: both take what other servers take.
+    Claude in one of OpenAI's protocols is a translation by some server, and weights with names such as
+    `mistralai/Mistral-7B-Instruct` are served by anyone: both get the common core.
     """
     maker = maker_of(model)
     if maker == "anthropic":

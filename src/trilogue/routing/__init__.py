@@ -1,18 +1,15 @@
 """Which provider and upstream model a model name means: pure decisions, made from names only."""
 
-from trilogue.routing.defaults import Provider
-from trilogue.routing.errors import BadPattern, NoRoute
-from trilogue.routing.names import MAX_MODEL_NAME, check_model_name
+from trilogue.routing.errors import MAX_MODEL_NAME, BadPattern, NoRoute, check_model_name
 from trilogue.routing.router import Resolution, Router, Upstream
-from trilogue.routing.routes import Route, RouteTarget
-from trilogue.routing.validate import find_problems
+from trilogue.routing.routes import RoutableProvider, Route, RouteTarget, find_problems
 
 __all__ = [
     "MAX_MODEL_NAME",
     "BadPattern",
     "NoRoute",
-    "Provider",
     "Resolution",
+    "RoutableProvider",
     "Route",
     "RouteTarget",
     "Router",

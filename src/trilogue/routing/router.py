@@ -12,11 +12,8 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trilogue.model import Protocol
-from trilogue.routing.defaults import FAMILIES, Provider
-from trilogue.routing.errors import NoRoute
-from trilogue.routing.names import check_model_name
-from trilogue.routing.routes import CompiledRoute, Route
-from trilogue.routing.validate import find_problems
+from trilogue.routing.errors import NoRoute, check_model_name
+from trilogue.routing.routes import FAMILIES, CompiledRoute, RoutableProvider, Route, find_problems
 
 
 class Upstream(NamedTuple):
@@ -38,7 +35,7 @@ class Router:
 
     def __init__(
         self,
-        providers: Sequence[Provider],
+        providers: Sequence[RoutableProvider],
         aliases: Mapping[str, str] | None = None,
         routes: Sequence[Route] = (),
         default: str | None = None,
@@ -119,7 +116,9 @@ def _matched(via: str, rule: str) -> str:
     return via if rule == _PREFIX else f"{via}, {rule}"
 
 
-def _served(aliases: Mapping[str, str], routes: Sequence[Route], providers: Sequence[Provider]) -> tuple[str, ...]:
+def _served(
+    aliases: Mapping[str, str], routes: Sequence[Route], providers: Sequence[RoutableProvider]
+) -> tuple[str, ...]:
     families = [family.label for family in FAMILIES if family.choose(providers, None)]
     listed = [model for provider in providers for model in provider.models]
     prefixes = [f"{provider.name}/<model>" for provider in providers]

@@ -1,21 +1,80 @@
-"""Routes as a configuration writes them, and compiled."""
+"""What is wrong with a table of aliases and routes: every problem, with the path of the setting.
+
+Routes as a configuration writes them, and compiled.
+
+Where well-known model names go when no route says otherwise: to the vendor that makes them, if it is configured.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 from msgspec import Struct
 
-from trilogue.routing.patterns import Kind, compile_match, expand, kind_of
+from trilogue.model import Protocol
+from trilogue.routing.errors import BadPattern, name_fault
+from trilogue.routing.patterns import Kind, check_template, compile_match, expand, kind_of
+
+
+class RoutableProvider(Struct, frozen=True):
+    """What routing knows about a provider. `models`: the ids that it is known to serve."""
+
+    name: str
+    protocols: tuple[Protocol, ...]
+    models: tuple[str, ...] = ()
+    is_demo: bool = False
+    """it knows its own names only, whatever it speaks"""
+
+
+class Family(Struct, frozen=True):
+    """Models of one vendor.
+
+    They go to a provider with one of these names (`openai`, or `openai-…` where that speaks the client's protocol),
+    else to the first one that speaks the vendor's own protocol and is not the demo.
+    """
+
+    label: str
+    pattern: re.Pattern[str]
+    names: tuple[str, ...]
+    protocol: Protocol | None = None
+
+    def choose(self, providers: Sequence[RoutableProvider], client: Protocol | None) -> RoutableProvider | None:
+        """The provider for this family, or None."""
+        named = [provider for name in self.names for provider in providers if _belongs(provider.name, name)]
+        if named:
+            return min(named, key=lambda one: (client not in one.protocols, one.name not in self.names))
+        return next((one for one in providers if self.protocol in one.protocols and not one.is_demo), None)
+
+
+def _belongs(name: str, vendor: str) -> bool:
+    return name == vendor or name.startswith(f"{vendor}-")
+
+
+def _family(label: str, names: tuple[str, ...], protocol: Protocol | None = None, pattern: str | None = None) -> Family:
+    return Family(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names, protocol)
+
+
+FAMILIES = (
+    _family("claude-*", ("anthropic",), Protocol.MESSAGES),
+    _family("gpt-*", ("openai",), Protocol.RESPONSES),
+    _family("chatgpt-*", ("openai",), Protocol.RESPONSES),
+    _family("codex-*", ("openai",), Protocol.RESPONSES),
+    _family("o[0-9]*", ("openai",), Protocol.RESPONSES, r"o\d+(-.*)?"),
+    _family("gemini-*", ("google", "gemini")),
+    _family("grok-*", ("xai", "grok")),
+    _family("demo*", ("demo",)),
+)
 
 
 class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One place a request may go to. `provider/model` is the short form."""
+    """A target for a request. `provider/model` is the short form."""
 
     provider: str
     """name of a provider"""
     model: str = "$0"
-    """the upstream's model: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
+    """the upstream's model name: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
 
     @classmethod
     def parse(cls, text: str) -> RouteTarget:
@@ -25,18 +84,20 @@ class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Models whose name matches go to a provider, or to the first of several targets that can answer."""
+    """Sends models whose name matches to a provider, or to the first available of several targets."""
 
     match: str
-    """model names: a name, a glob such as `gpt-*`, or a regular expression such as `^gpt-(\\d)$`; all of the name"""
+    """model names: an exact name, a glob such as `gpt-*`, or a regular expression such as `^gpt-(\\d)$`; must match the
+    whole name"""
     kind: Kind = "auto"
-    """how to read `match`; auto: `^` at its start is a regular expression, `*`, `?` or `[` make a glob, else a name"""
+    """how to interpret `match`; auto: a leading `^` means a regular expression, `*`, `?` or `[` a glob, anything else
+    an exact name"""
     provider: str | None = None
-    """where these models go"""
+    """provider that these models go to"""
     model: str = "$0"
-    """the upstream's model: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
+    """the upstream's model name: a template with `$0` (the whole name), `$1` (first group) and `$name`"""
     targets: tuple[RouteTarget, ...] = ()
-    """instead of `provider` and `model`: several targets, in order of preference"""
+    """several targets in order of preference, instead of `provider` and `model`"""
 
     def chain(self) -> tuple[RouteTarget, ...]:
         """All targets in order."""
@@ -68,3 +129,79 @@ class CompiledRoute:
         if found is None:
             return None
         return tuple((target.provider, expand(target.model, found)) for target in self._targets)
+
+
+MAX_ALIAS_CHAIN = 8
+
+Problem = tuple[str, str]
+
+
+def find_problems(
+    providers: Sequence[RoutableProvider], aliases: Mapping[str, str], routes: Sequence[Route], default: str | None
+) -> list[Problem]:
+    """All problems, as (path, text)."""
+    names = [provider.name for provider in providers]
+    found = [problem for alias in aliases for problem in _alias_problems(alias, aliases, names)]
+    for index, route in enumerate(routes):
+        found += _route_problems(f"routes[{index}]", route, names)
+    if default is not None and default not in names:
+        found.append(("default_provider", unknown_provider(default, names)))
+    return found
+
+
+def unknown_provider(name: str, known: Collection[str]) -> str:
+    """The text for a provider that is not configured."""
+    close = get_close_matches(name, known, 1)
+    return f'there is no provider "{name}"' + (f' (did you mean "{close[0]}"?)' if close else "")
+
+
+def _alias_problems(alias: str, aliases: Mapping[str, str], names: Collection[str]) -> Iterator[Problem]:
+    path = f"aliases.{alias}"
+    fault = name_fault(alias) or name_fault(aliases[alias])
+    if fault:
+        yield path, fault
+    if "/" in alias and alias.partition("/")[0] in names:
+        yield path, "is never used, because the part before the slash names a provider"
+    trail = _trail(alias, aliases)
+    if trail[-1] in trail[:-1]:
+        yield path, f"goes in a circle: {' -> '.join(trail)}"
+    elif len(trail) > MAX_ALIAS_CHAIN + 1:
+        yield path, f"is a chain of more than {MAX_ALIAS_CHAIN} aliases"
+
+
+def _trail(alias: str, aliases: Mapping[str, str]) -> list[str]:
+    """The names that an alias leads through; ends with what is no alias, or is in the trail already."""
+    trail = [alias]
+    while trail[-1] in aliases and len(trail) <= MAX_ALIAS_CHAIN + 1:
+        trail.append(aliases[trail[-1]])
+        if trail[-1] in trail[:-1]:
+            break
+    return trail
+
+
+def _route_problems(path: str, route: Route, names: Collection[str]) -> Iterator[Problem]:
+    if not route.chain():
+        yield path, 'needs "provider" or "targets"'
+    if route.provider is not None and route.targets:
+        yield path, 'has both "provider" and "targets"; put all of them into "targets"'
+    for place, provider, _ in _targets(path, route):
+        if provider not in names:
+            yield place, unknown_provider(provider, names)
+    try:
+        pattern = compile_match(route.match, route.kind)
+    except BadPattern as error:
+        yield f"{path}.match", str(error)
+        return
+    for place, _, model in _targets(path, route):
+        try:
+            check_template(model, pattern)
+        except BadPattern as error:
+            yield place.removesuffix(".provider") + ".model", str(error)
+
+
+def _targets(path: str, route: Route) -> Iterator[tuple[str, str, str]]:
+    """Path of the provider, provider and model of each target."""
+    if route.provider is not None:
+        yield f"{path}.provider", route.provider, route.model
+    for index, target in enumerate(route.targets):
+        yield f"{path}.targets[{index}].provider", target.provider, target.model

@@ -1,10 +1,9 @@
 """The clients' side of HTTP/1.1: requests to read, answers to write. It knows nothing of protocols and models."""
 
 from trilogue.serving.connection import Refusal
-from trilogue.serving.heads import Headers, header_lines
 from trilogue.serving.listener import App, Listener
-from trilogue.serving.request import BodyEncoded, Request
-from trilogue.serving.responder import Responder
+from trilogue.serving.request import BodyEncoded, HttpRequest
+from trilogue.serving.responder import Headers, Responder, header_lines
 from trilogue.serving.upload import BodyBroken, BodyTooLarge, BodyTooSlow, ClientGone
 
 __all__ = [
@@ -15,9 +14,9 @@ __all__ = [
     "BodyTooSlow",
     "ClientGone",
     "Headers",
+    "HttpRequest",
     "Listener",
     "Refusal",
-    "Request",
     "Responder",
     "header_lines",
 ]

@@ -1,6 +1,6 @@
 """One client connection, spoken to in HTTP/1.1: one request at a time, several after each other.
 
-In: the bytes of the socket, parsed by llhttp. Out: a `Request` with its `Responder`, handed to the application in a
+In: the bytes of the socket, parsed by llhttp. Out: a `HttpRequest` with its `Responder`, handed to the application in a
 task. What a client may do is bounded: the head in size and time, the body in what waits unread, the answer in how long
 it may be left untaken. The end of what a client sends is not taken for the end of the client; that is found out first.
 """
@@ -10,20 +10,28 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
-from enum import Enum, auto
 from typing import Any, NoReturn, cast
 
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from trilogue.headers import header_name, is_framed, size_of
-from trilogue.serving.heads import response_head
-from trilogue.serving.known import Head, Key, KnownHeads, split
-from trilogue.serving.patience import TOLD, Patience, has_reset
-from trilogue.serving.problems import BAD, BAD_HOST, MAX_HEAD_BYTES, MAX_HEADERS, TOO_LARGE, TOO_SLOW, Problem
-from trilogue.serving.request import Request
-from trilogue.serving.responder import Responder
-from trilogue.serving.target import path_and_query
+from trilogue.serving.known_heads import Head, Key, KnownHeads, split
+from trilogue.serving.request import (
+    BAD,
+    BAD_HOST,
+    BEFORE_BODY,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    TOO_LARGE,
+    TOO_SLOW,
+    HttpRequest,
+    Inbound,
+    Problem,
+    path_and_query,
+)
+from trilogue.serving.responder import Responder, response_head
+from trilogue.serving.silent_client import TOLD, SilentClient, has_reset
 from trilogue.serving.upload import Upload
 
 HEAD_SECONDS = 10.0
@@ -46,23 +54,9 @@ _EMPTY_LINES = frozenset({b"\r\n", b"\n", b"\r\n\r\n"})
 
 log = structlog.get_logger("trilogue.http")
 
-App = Callable[[Request, Responder], Coroutine[Any, Any, None]]
+App = Callable[[HttpRequest, Responder], Coroutine[Any, Any, None]]
 Refusal = Callable[[Problem, str], tuple[list[tuple[bytes, bytes]], bytes]]
 """headers and body of the answer to what is no request, for a client that asked for this path"""
-
-
-class Inbound(Enum):
-    """What comes next from the client."""
-
-    NOTHING = auto()
-    """no request is under way"""
-    HEAD = auto()
-    BODY = auto()
-    IGNORED = auto()
-    """whatever comes does not count any more"""
-
-
-_BEFORE_BODY = (Inbound.NOTHING, Inbound.HEAD)
 
 
 class _Stop(Exception):
@@ -97,7 +91,7 @@ class ClientConnection(asyncio.Protocol):
         """what came of the body, less twice what it says: how much more chunk sizes and trailers take than it does"""
         self._key: Key | None = None
         """of the head that is being parsed, if it came in one piece with its body"""
-        self._request: Request | None = None
+        self._request: HttpRequest | None = None
         self._upload: Upload | None = None
         """the body that is being parsed"""
         self._responder: Responder | None = None
@@ -105,7 +99,7 @@ class ClientConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
-        self._patience = Patience(loop)
+        self._patience = SilentClient(loop)
         self._drain_waiter: asyncio.Future[None] | None = None
         self._leaving = False
         """no request may follow the one under way"""
@@ -141,7 +135,7 @@ class ClientConnection(asyncio.Protocol):
             whole = split(data)
             head = self._known.find(whole[0]) if whole else None
             if whole and head is not None:
-                self._start(Request(head, whole[1]), Responder(self, chunked=True, bodiless=False))
+                self._start(HttpRequest(head, whole[1]), Responder(self, chunked=True, bodiless=False))
                 return
             self._key = whole[0] if whole else None
         elif self._inbound is Inbound.IGNORED:
@@ -153,7 +147,7 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._head_bytes += len(data)
         self._parse(data)
-        if self._head_bytes and self._inbound in _BEFORE_BODY:
+        if self._head_bytes and self._inbound in BEFORE_BODY:
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(TOO_LARGE)
             elif self._timer is None:
@@ -245,7 +239,9 @@ class ClientConnection(asyncio.Protocol):
         if self._key is not None and version == "1.1" and self.keep_alive:
             self._known.keep(self._key, head)
         self._upload = Upload(self._body_is_wanted)
-        self._start(Request(head, self._upload), Responder(self, chunked=version == "1.1", bodiless=method == "HEAD"))
+        self._start(
+            HttpRequest(head, self._upload), Responder(self, chunked=version == "1.1", bodiless=method == "HEAD")
+        )
 
     def on_body(self, body: bytes) -> None:
         """A part of the body, without its framing."""
@@ -308,14 +304,14 @@ class ClientConnection(asyncio.Protocol):
         """Closed at once."""
         self._transport.abort()
 
-    def _start(self, request: Request, responder: Responder) -> None:
+    def _start(self, request: HttpRequest, responder: Responder) -> None:
         """The application takes over."""
         if self._timer is not None:
             self._stop_timer()
         self._request, self._responder = request, responder
         request.task = asyncio.Task(self._run(request, responder), loop=self._loop, name="request")
 
-    async def _run(self, request: Request, responder: Responder) -> None:
+    async def _run(self, request: HttpRequest, responder: Responder) -> None:
         try:
             await self._app(request, responder)
         finally:

@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 
 from trilogue.serving.connection import App, ClientConnection, Refusal
-from trilogue.serving.known import KnownHeads
+from trilogue.serving.known_heads import KnownHeads
 
 __all__ = ["App", "Listener"]
 

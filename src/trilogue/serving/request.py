@@ -1,14 +1,67 @@
-"""One HTTP request of a client. Its head is here; its body may still be on its way, and is read once."""
+"""One HTTP request of a client. Its head is here; its body may still be on its way, and is read once.
+
+What a request is for: path and query, as the first line of its head says it.
+
+What is no request that anyone could answer, and what is said about it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum, auto
+from urllib.parse import unquote
 
-from trilogue.serving.known import Head
+from httptools import HttpParserError, parse_url
+
+from trilogue.serving.known_heads import Head
 from trilogue.serving.upload import BodyTooLarge, Upload
 
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 100
+
+Problem = tuple[int, str, str]
+"""status, text, code"""
+
+BAD: Problem = (400, "this is not a valid HTTP request", "bad_http")
+BAD_HOST: Problem = (400, "there must be one valid Host header", "bad_host")
+TOO_LARGE: Problem = (
+    431,
+    f"the head of a request may have {MAX_HEAD_BYTES} bytes and {MAX_HEADERS} headers",
+    "head_too_large",
+)
+TOO_SLOW: Problem = (408, "the head of the request came too slowly", "request_timeout")
+
+
+def path_and_query(url: bytes) -> tuple[str, bytes] | None:
+    """The path decoded, the query as it came; also of a whole address. None if it is no address."""
+    if url.startswith(b"/"):
+        path, _, query = url.partition(b"?")
+    else:
+        try:
+            parts = parse_url(url)
+        except HttpParserError:
+            return None
+        path, query = parts.path or b"/", parts.query or b""
+    text = path.decode("latin-1")
+    return unquote(text) if "%" in text else text, query
+
+
 _LENGTH_DIGITS = 15
+
+
+class Inbound(Enum):
+    """What comes next from the client."""
+
+    NOTHING = auto()
+    """no request is under way"""
+    HEAD = auto()
+    BODY = auto()
+    IGNORED = auto()
+    """whatever comes does not count any more"""
+
+
+BEFORE_BODY = (Inbound.NOTHING, Inbound.HEAD)
 
 
 class BodyEncoded(Exception):
@@ -19,7 +72,7 @@ def _nothing() -> None:
     """Nobody minds."""
 
 
-class Request:
+class HttpRequest:
     """`body`: all of it, or how it comes in. `on_gone` is called if the client leaves before it has its answer."""
 
     __slots__ = ("_body", "head", "headers", "on_gone", "task")

@@ -1,6 +1,6 @@
 """What survives a restart and what workers share: one SQLite file in the state folder, readable by its owner only.
 
-    keeper = Keeper(pools, state_directory(os.environ) / FILE_NAME, steady_time())   # in the worker, after the fork
+    keeper = StateSync(pools, state_directory(os.environ) / FILE_NAME, steady_time())   # in the worker, after the fork
     keeper.sync(steady_time())          # before `pools.begin` and before each `journey.next`: microseconds
     keeper.replace(new_pools, now)      # on reload
     keeper.close(now)                   # at the end
@@ -9,9 +9,7 @@ Nothing of this raises or waits for a disk: a file that is locked, full, broken 
 warning in the log, and never a request. `load_into` and `write_now` are for commands beside a running gateway.
 """
 
-from trilogue.state.clock import steady_time
-from trilogue.state.keeper import FILE_NAME, Keeper
 from trilogue.state.offline import StateError, load_into, write_now
-from trilogue.state.succession import Succession
+from trilogue.state.sync import FILE_NAME, PoolSuccessor, StateSync, steady_time
 
-__all__ = ["FILE_NAME", "Keeper", "StateError", "Succession", "load_into", "steady_time", "write_now"]
+__all__ = ["FILE_NAME", "PoolSuccessor", "StateError", "StateSync", "load_into", "steady_time", "write_now"]

@@ -9,8 +9,7 @@ from pathlib import Path
 from trilogue.errors import TrilogueError
 from trilogue.pool import Change, Pools, Tally
 from trilogue.state.file import FAILURES, StateFile, newest, read_since, write
-from trilogue.state.notes import to_change, to_notes, worker_of
-from trilogue.state.tallies import Tallies
+from trilogue.state.records import Counters, to_change, to_notes, worker_of
 
 COMMAND = "command"
 """the worker name of whoever is no worker: every worker listens to it"""
@@ -38,7 +37,7 @@ def load_into(pools: Pools, path: Path, now: float) -> None:
     except FAILURES as error:
         raise StateError(f"cannot read {path}: {error}") from None
     pools.apply(changes, now)
-    pools.elsewhere(Tallies().update(tallies))
+    pools.elsewhere(Counters().update(tallies))
 
 
 def write_now(path: Path, changes: Iterable[Change], now: float) -> None:

@@ -1,1 +1,1 @@
-"""Translation from any protocol to any other: requests, whole answers, streams."""
+"""Translation from any protocol to any other: requests, complete responses and streams."""

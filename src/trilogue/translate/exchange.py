@@ -1,4 +1,4 @@
-"""What must be remembered between a request and its answer."""
+"""What must be remembered between a request and its response."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from msgspec import Struct
 
 from trilogue.model import Json, Protocol
 from trilogue.protocols.codec import Target
-from trilogue.translate.builtin import NO_BUILTINS, Builtins
-from trilogue.translate.names import ToolNames
-from trilogue.translate.seal import Sealer
+from trilogue.translate.reasoning.seal import Sealer
+from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins
+from trilogue.translate.tools.names import ToolNames
 
 NO_CALLS: frozenset[str] = frozenset()
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """One translated request, for the translation of its answer.
+    """One translated request, as the translation of its response needs it.
 
-    `client`: the protocol the client speaks. `body`: its request as it sent it. `model`: the name it knows the model
-    by. `calls`: ids of the tool calls in its history. `stop`: stop sequences that the upstream does not know and we
-    cut at. `builtins`: functions that stand in for tools of the client's protocol. `parsed`: the body came
-    as JSON text.
+    `client`: the client's protocol. `body`: its unchanged request. `model`: the client's name for the model. `calls`:
+    the ids of the tool calls in its history. `stop`: stop sequences that the upstream does not have, and at which the
+    gateway cuts. `builtins`: functions that replace tools of the client's protocol. `parsed`: the body was JSON text,
+    not a parsed object.
     """
 
     client: Protocol
@@ -35,10 +35,10 @@ class Exchange(Struct, frozen=True, kw_only=True):
     sealer: Sealer
     parsed: bool = False
     tokens: int | None = None
-    """about how many tokens a large request has: counted with the request, which is read beside the event loop"""
+    """the estimated tokens of a large request, counted while it is parsed, which happens off the event loop"""
 
 
 @cache
 def default_sealer() -> Sealer:
-    """The sealer used where none is given. Its key lives as long as the process."""
+    """Return the sealer that is used if none is given. Its key lasts as long as the process."""
     return Sealer.ephemeral()

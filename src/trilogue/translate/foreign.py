@@ -1,7 +1,7 @@
-"""What only its own protocol knows, on the way to another one: extras, natives, hosted tools and their history.
+"""What only its own protocol has, on the way to another one: extras, native blocks, hosted tools and their history.
 
-Each is carried where the target has a form for it, told in words, dropped and declared, or refused. The tables of
-fates belong to the source's codec; this module only applies them.
+Each is carried over if the target has a form for it, or written as text, dropped and declared, or refused. The policies
+are tables of the source's codec; this module only applies them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
+from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     ChoiceMode,
@@ -37,30 +38,33 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
-from trilogue.protocols.fate import DROP, SILENT, Fate, Fates
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy
 
-META = Fate(loss="resp.meta")
-"""of a field of an answer that has no fate of its own"""
-_TOOL_OPTION = Fate(loss="tool.option")
+META = FieldPolicy(loss="resp.meta")
+"""the policy for a field of a response that has none of its own"""
+_TOOL_OPTION = FieldPolicy(loss="tool.option")
 HISTORY_AS_TEXT = "hosted.history_as_text"
 _OPTIONAL = (HostedKind.TOOL_SEARCH, HostedKind.ADVISOR)
-"""hosted tools that only help the model: without them it does the same work"""
+"""hosted tools that only help the model: it can do the same work without them"""
 _NAMES = ("type", "id", "call_id")
-"""what a note on an item need not say, or says first"""
+"""fields that the text for an item leaves out, or puts first"""
 
 
 class Foreign(Struct, frozen=True):
-    """One request on its way from one protocol to another."""
+    """The step that adapts one request from its source protocol to its target protocol."""
 
     source: Codec
     target: Codec
     ledger: Ledger
     replayable: frozenset[str] = frozenset()
-    """ids of the hosted calls that have a result, those of searches with the target's own tokens"""
+    """the ids of the hosted calls that have a result; of searches only those with the target's own tokens"""
 
     def request(self, request: Request) -> Request:
-        """The request, but for its turns, with nothing in it that only its source knows and the target cannot write."""
+        """Return the request, except for its turns, without what only its source has and the target cannot write.
+
+        Raises `Unsupported` for state of an earlier response, and for a hosted tool that is the only tool offered.
+        """
+        # The earlier turns are stored at the provider, so translating the rest would silently lose the conversation.
         if request.previous_response is not None:
             raise Unsupported(
                 request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier answers"
@@ -78,7 +82,7 @@ class Foreign(Struct, frozen=True):
             self._declare_choice(request.tool_choice)
         return self._with_possible_choice(request)
 
-    def _extras(self, extras: Extras, path: str, default: Fate) -> None:
+    def _extras(self, extras: Extras, path: str, default: FieldPolicy) -> None:
         if extras is not None:
             declare_extras(extras, self.source.fates, path, self.ledger, default)
 
@@ -88,7 +92,7 @@ class Foreign(Struct, frozen=True):
             if not isinstance(tool, HostedTool) or self._is_carried(tool):
                 yield tool
             elif alone and tool.kind not in _OPTIONAL:
-                # Nothing else is offered: the client relies on it.
+                # No other tool is offered, so the client relies on this one.
                 raise Unsupported(tool.path, f"{self.target.protocol.value} has no tool {tool.type}")
             else:
                 self.ledger.add("tool.hosted_dropped", tool.path, tool.type)
@@ -103,7 +107,7 @@ class Foreign(Struct, frozen=True):
                 self._extras(ref.extras, ref.path, DROP)
 
     def _with_possible_choice(self, request: Request) -> Request:
-        """A choice of a hosted tool that was not carried leaves the model free."""
+        """Return the request without a choice of a hosted tool that was left out; the model then chooses freely."""
         choice = request.tool_choice
         if choice is None or choice.mode is not ChoiceMode.HOSTED:
             return request
@@ -114,11 +118,11 @@ class Foreign(Struct, frozen=True):
         return replace(request, tool_choice=None)
 
     def turn(self, turn: Turn) -> None:
-        """Declare what only the source knows about a turn as such."""
+        """Declare the fields of a turn that only the source has."""
         self._extras(turn.extras, turn.path, DROP)
 
     def block(self, block: Block) -> Block | None:
-        """The block as the target can write it; None if it has no form there."""
+        """Return the block as the target can write it; None if it has no form there."""
         if block.extras is not None:
             self._extras(block.extras, block.path, DROP)
         if type(block) is HostedCall or type(block) is HostedResult:
@@ -135,63 +139,71 @@ class Foreign(Struct, frozen=True):
             return block
         code = "web_search.replay" if isinstance(block, HostedResult) and block.hits else HISTORY_AS_TEXT
         self.ledger.add(code, block.path)
-        told = note(block)
-        return Text(text=told, path=block.path) if told else None
+        text = note(block)
+        return Text(text=text, path=block.path) if text else None
 
     def _replayable(self, block: HostedCall | HostedResult) -> bool:
-        """Messages takes a call back only together with its result, and searches only with the provider's own token."""
+        """Return whether the target accepts a hosted call or its result.
+
+        Messages accepts a call only together with its result, and searches only with the provider's own token.
+        """
         if self.target.protocol is not Protocol.MESSAGES:
             return True
         return (block.id if isinstance(block, HostedCall) else block.call_id) in self.replayable
 
     def _native(self, block: Native) -> Block | None:
-        fate = self.source.fates.get(block.type, Fate(loss="native.dropped"))
-        if fate.refuse:
-            raise Unsupported(block.path, fate.refuse)
-        if fate.loss:
-            self.ledger.add(fate.loss, block.path, block.type)
-        if fate.loss != HISTORY_AS_TEXT:
+        policy = self.source.fates.get(block.type, FieldPolicy(loss="native.dropped"))
+        if policy.refuse:
+            raise Unsupported(block.path, policy.refuse)
+        if policy.loss:
+            self.ledger.add(policy.loss, block.path, block.type)
+        # Shell and patch calls become text: a model that does not see what was done does it again.
+        if policy.loss != HISTORY_AS_TEXT:
             return None
-        told = {name: value for name, value in block.data.items() if name not in _NAMES and value is not None}
-        return Text(text=f"[{block.type}: {dump_text(told)}]", path=block.path)
+        fields = {name: value for name, value in block.data.items() if name not in _NAMES and value is not None}
+        return Text(text=f"[{block.type}: {dump_text(fields)}]", path=block.path)
 
 
-def declare_extras(extras: dict[str, object], fates: Fates, path: str, ledger: Ledger, default: Fate) -> None:
-    """Each extra field is a loss, an error, or nothing, as its fate says."""
+def declare_extras(
+    extras: dict[str, object], policies: FieldPolicies, path: str, ledger: Ledger, default: FieldPolicy
+) -> None:
+    """Declare or refuse each extra field, as its policy says. Raises `Unsupported` for a refused one."""
     for name, value in extras.items():
-        fate = fates.get(name)
-        if fate is None:
-            # What is left of a nested object shares the fate of the object unless it has its own.
+        policy = policies.get(name)
+        if policy is None:
+            # A field inside a nested object has the policy of that object unless it has its own.
             nested = "." in name or "[" in name
-            fate = fates.get(name.partition(".")[0].partition("[")[0], default) if nested else default
-        if fate.harmless and value in fate.harmless:
+            policy = policies.get(name.partition(".")[0].partition("[")[0], default) if nested else default
+        # SDKs send many defaults explicitly; those change nothing in another protocol.
+        if policy.harmless and value in policy.harmless:
             continue
-        if fate.refuse:
-            raise Unsupported(fate.where(path, name), fate.refuse)
-        if fate.loss and fate.loss not in ledger.full:
-            ledger.add(fate.loss, fate.where(path, name))
+        if policy.refuse:
+            raise Unsupported(policy.where(path, name), policy.refuse)
+        # Computing the path of thousands of unknown fields is the expensive part, so check first.
+        if policy.loss and policy.loss not in ledger.full:
+            ledger.add(policy.loss, policy.where(path, name))
 
 
-def declare_answer(answer: Response, fates: Fates, ledger: Ledger) -> None:
-    """Declare the fields of a whole answer that only its source knows, in the order in which `SealStage` would."""
-    if answer.extras:
-        declare_extras(answer.extras, fates, "", ledger, META)
-    for block in answer.blocks:
+def declare_response(response: Response, policies: FieldPolicies, ledger: Ledger) -> None:
+    """Declare the fields of a complete response that only its source has, in the same order as `SealStage`."""
+    if response.extras:
+        declare_extras(response.extras, policies, "", ledger, META)
+    for block in response.blocks:
         if block.extras:
-            declare_extras(block.extras, fates, block.path, ledger, META)
-    declare_end(answer, fates, ledger)
+            declare_extras(block.extras, policies, block.path, ledger, META)
+    declare_end(response, policies, ledger)
 
 
-def declare_end(end: Response | Finish, fates: Fates, ledger: Ledger) -> None:
-    """The same of its stop reason and usage."""
+def declare_end(end: Response | Finish, policies: FieldPolicies, ledger: Ledger) -> None:
+    """Declare the fields of a stop reason and of usage that only the source has."""
     if end.stop.extras:
-        declare_extras(end.stop.extras, fates, end.stop.path, ledger, META)
+        declare_extras(end.stop.extras, policies, end.stop.path, ledger, META)
     if end.usage is not None and end.usage.extras:
-        declare_extras(_figures(end.usage.extras), fates, "usage", ledger, SILENT)
+        declare_extras(_figures(end.usage.extras), policies, "usage", ledger, SILENT)
 
 
 def _figures(extras: dict[str, object]) -> dict[str, object]:
-    """Each figure of usage under its own name: those of one object can differ in what they say."""
+    """Return each usage figure under its own name: the figures of one object can have different policies."""
     figures: dict[str, object] = {}
     for name, value in extras.items():
         if isinstance(value, dict):
@@ -202,24 +214,28 @@ def _figures(extras: dict[str, object]) -> dict[str, object]:
 
 
 def declare_citation(citation: Citation, path: str, ledger: Ledger) -> None:
-    """Declare what a citation says that links have no place for. Those that are no links are dropped as a whole."""
+    """Declare the fields of a citation that links have no place for.
+
+    Citations without a link are not declared here: they are dropped as a whole.
+    """
+    # Encoders drop and declare these citations.
     if citation.kind is not CitationKind.WEB:
         return
     nested = citation.native.get("url_citation")
-    for said in (citation.native, nested if isinstance(nested, dict) else {}):
-        for name, value in said.items():
-            if name not in _OF_LINKS and value is not None:
+    for fields in (citation.native, nested if isinstance(nested, dict) else {}):
+        for name, value in fields.items():
+            if name not in _LINK_FIELDS and value is not None:
                 ledger.add(META.loss, f"{path}.citations.{name}")
 
 
-_OF_LINKS = frozenset(
+_LINK_FIELDS = frozenset(
     {"type", "url_citation", "url", "title", "start_index", "end_index", "cited_text", "content", "encrypted_index"}
 )
-"""what the three protocols say of links, each some of it: carried, or declared by name"""
+"""the fields of links in the three protocols; they are carried over, or declared under their own code"""
 
 
 def _inner(block: Block) -> tuple[Block, ...]:
-    """The blocks inside a block."""
+    """Return the blocks inside a block."""
     if type(block) is ToolResult:
         return block.content
     if type(block) is Document or type(block) is SearchResult:
@@ -228,7 +244,7 @@ def _inner(block: Block) -> tuple[Block, ...]:
 
 
 def note(block: HostedCall | HostedResult) -> str:
-    """What a hosted call did, in words for a model that cannot see it."""
+    """Return a text about a hosted call or its result, for a model that cannot see it."""
     if isinstance(block, HostedCall):
         return f"[{block.name or block.tool.value}: {block.input or '{}'}]"
     if block.hits:

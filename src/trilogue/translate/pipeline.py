@@ -1,12 +1,12 @@
-"""The steps that the events of an answer pass between decoder and encoder.
+"""The steps that the events of a response go through between decoder and encoder.
 
-    take pseudo-calls apart → restore tool names → give calls ids of their own → turn calls of built-in tools into items
-        → take <think> out of the text → seal opaque values → show raw reasoning as a summary
-        → put results of hosted tools behind their calls → one block after the other → say what is only an image
-        → cut at stop sequences
+expand pseudo-calls → restore tool names → give calls unique ids → turn calls of built-in tools into items
+→ take <think> out of the text → seal opaque values → show raw reasoning as a summary
+→ put results of hosted tools after their calls → put blocks in sequence → add a text if there is only an image
+→ cut at stop sequences
 
-Each takes a list of events and gives a list of events. A text delta passes most of them untouched, so each looks at
-its type first.
+Each step takes a list of events and returns a list of events. Most steps do not change a text delta, so each checks the
+type first.
 """
 
 from __future__ import annotations
@@ -26,22 +26,20 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.registry import CODECS
-from trilogue.translate.builtin import NO_BUILTINS, BuiltinStage
-from trilogue.translate.callids import FreshIdStage
+from trilogue.translate.content.images import ImageStage
+from trilogue.translate.content.stop_sequences import StopStage
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
-from trilogue.translate.hosted import HostedStage
-from trilogue.translate.images import ImageStage
-from trilogue.translate.names import NO_NAMES, NameStage
-from trilogue.translate.parallel import ParallelStage
-from trilogue.translate.provenance import Closer, SealStage
-from trilogue.translate.show import SummaryStage
-from trilogue.translate.stop import StopStage
-from trilogue.translate.think import ThinkStage
+from trilogue.translate.reasoning.provenance import ResponseSealer, SealStage
+from trilogue.translate.reasoning.stages import SummaryStage, ThinkStage
+from trilogue.translate.tools.calls import FreshIdStage, ParallelStage
+from trilogue.translate.tools.client_tools import NO_BUILTINS, BuiltinStage
+from trilogue.translate.tools.hosted import HostedStage
+from trilogue.translate.tools.names import NO_NAMES, NameStage
 
 Stage = Callable[[list[Event]], list[Event]]
 
 _DEMANDS_TOKENS = frozenset({Protocol.MESSAGES})
-"""protocols whose clients want a value on reasoning, citations and search hits even where the upstream gave none"""
+"""protocols whose clients need a value on reasoning, citations and search hits even if the upstream sent none"""
 
 _NO_KINDS: frozenset[type] = frozenset()
 _OWN_STEPS: dict[Protocol, frozenset[type]] = {
@@ -49,16 +47,16 @@ _OWN_STEPS: dict[Protocol, frozenset[type]] = {
     Protocol.MESSAGES: frozenset({ToolCall}),
     Protocol.RESPONSES: frozenset({ToolCall, HostedCall}),
 }
-"""kinds of blocks that have steps of their own, by the client's protocol"""
+"""the kinds of blocks that have extra steps, by the client's protocol"""
 
 
 class Pipeline:
-    """All steps of one answer. The same protocol on both sides only puts blocks in sequence."""
+    """All steps of one response. If both sides have the same protocol, it only puts blocks in sequence."""
 
     def __init__(self, source: Protocol, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> None:
         before: list[Stage] = []
-        self._unseen = _OWN_STEPS[target] if source is not target else _NO_KINDS
-        """kinds of blocks whose own steps are made when the first one comes; many answers have none"""
+        self._without_steps = _OWN_STEPS[target] if source is not target else _NO_KINDS
+        """the kinds of blocks whose steps are added when the first one arrives; many responses have none"""
         self._names = exchange.names if exchange else NO_NAMES
         self._builtins = exchange.builtins if exchange and target is Protocol.RESPONSES else NO_BUILTINS
         self._ledger = ledger
@@ -66,9 +64,9 @@ class Pipeline:
         self._sequencer = Sequencer()
         self._stop = StopStage(exchange.stop) if exchange and exchange.stop else None
         self.sums_up = False
-        """a step makes summaries of raw reasoning"""
+        """whether a step turns raw reasoning into summaries"""
         if source is not target:
-            closer = Closer(
+            closer = ResponseSealer(
                 exchange.sealer if exchange else default_sealer(),
                 _origin(source, exchange),
                 target in _DEMANDS_TOKENS,
@@ -76,6 +74,7 @@ class Pipeline:
             profile = exchange.target.profile if exchange else None
             if profile and profile.think_tags:
                 before.append(ThinkStage())
+            # Sealing needs the raw marks, so it comes before raw reasoning becomes a summary.
             before.append(SealStage(closer, CODECS[source].response_fates, ledger))
             if profile and profile.raw_as_summary and target is Protocol.RESPONSES:
                 self.sums_up = True
@@ -83,15 +82,16 @@ class Pipeline:
         self._images = ImageStage() if source is not target else None
         self._before = before
         self.direct = -1
-        """the open block, a text or reasoning, whose further text passes every step untouched, or -1"""
+        """the index of the open text or reasoning block whose further text no step changes, or -1"""
         self.steady = -1
-        """the open block whose last text did, and so will its next; or -1"""
+        """the index of the open block whose last text no step changed, so that none will change the next; or -1"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
-        if self._unseen:
+        # Most responses have no calls, so the steps for calls are not built in advance.
+        if self._without_steps:
             for event in events:
-                if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) in self._unseen:
-                    self._expect(type(event.block))
+                if (type(event) is BlockStart or type(event) is BlockStop) and type(event.block) in self._without_steps:
+                    self._add_steps(type(event.block))
         given = events
         for stage in self._before:
             events = stage(events)
@@ -106,14 +106,18 @@ class Pipeline:
         self.steady = last.index if type(last) is Delta and last is given[-1] else -1
         return events
 
-    def _expect(self, kind: type) -> None:
-        """The first block of a kind has come. The other steps leave it alone, or come later."""
-        self._unseen -= {kind}
+    def _add_steps(self, kind: type) -> None:
+        """Add the steps for a kind of block when its first one arrives.
+
+        The steps that have already run leave such a block alone, or come later.
+        """
+        self._without_steps -= {kind}
         if kind is HostedCall:
             self._before.append(HostedStage())
             return
         if self._builtins:
             self._before.insert(0, BuiltinStage(self._builtins, self._ledger))
+        # Inserted in reverse order: the last one inserted runs first.
         self._before.insert(0, FreshIdStage(self._taken))
         if self._names.offered:
             self._before.insert(0, NameStage(self._names))

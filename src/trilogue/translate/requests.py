@@ -1,10 +1,10 @@
-"""Requests, from any protocol to any other.
+"""Translation of requests from any protocol to any other.
 
-    decode → offer built-in tools as functions → repair → open sealed values → leave out what only the source knows
-        → make tool names legal → tell apart calls with the same id → encode
+decode → offer built-in tools as functions → repair → open sealed values → remove what only the source has
+→ make tool names legal → separate calls with the same id → encode
 
-The same protocol on both sides is not translated at all: the body stays as it is, but for the model's name and for
-sealed values, which mean nothing there.
+A request whose source and target have the same protocol is not translated: the body stays unchanged, except for the
+model's name and for sealed values, which mean nothing there.
 """
 
 from __future__ import annotations
@@ -13,30 +13,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
+from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
-from trilogue.protocols.codec import Target
-from trilogue.protocols.crowd import LARGE_BYTES
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
-from trilogue.protocols.jsontext import SUSPECT, blame, parse_request
-from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.tokens import estimate
-from trilogue.translate.billing import without_billing
-from trilogue.translate.builtin import NO_BUILTINS, Builtins, offer_builtins
-from trilogue.translate.callids import tell_apart
-from trilogue.translate.clean import without_sealed
-from trilogue.translate.deferred import offer_found
+from trilogue.translate.content.billing import without_billing
+from trilogue.translate.content.history import PROMPTS, History, is_plain, trailing_prompts_as_user
+from trilogue.translate.content.repair import refuse_broken_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
-from trilogue.translate.history import PROMPTS, History, is_plain, prompts_by_user
-from trilogue.translate.names import NO_NAMES, Namer, ToolNames
-from trilogue.translate.provenance import Opener
-from trilogue.translate.repair import refuse_broken_history, repair_history
-from trilogue.translate.seal import Sealer
+from trilogue.translate.reasoning.provenance import RequestOpener
+from trilogue.translate.reasoning.seal import Sealer
+from trilogue.translate.reasoning.unseal import without_sealed
+from trilogue.translate.tools.calls import separate_call_ids
+from trilogue.translate.tools.client_tools import NO_BUILTINS, Builtins, offer_builtins
+from trilogue.translate.tools.deferred import offer_found
+from trilogue.translate.tools.names import NO_NAMES, Namer, ToolNames
 
 
 class RequestTranslation(Struct, frozen=True):
-    """A translated request: the body for the upstream, what it lost, and what the answer's translation needs."""
+    """A translated request: the body for the upstream, its losses, and what translating the response needs."""
 
     body: dict[str, Json]
     losses: list[Loss]
@@ -54,28 +52,31 @@ def translate_request(
 ) -> RequestTranslation:
     """Translate a request body.
 
-    `target`: the upstream's protocol, or a `Target` that also says its model, provider, account and profile.
-    `strict`: raise `StrictLoss` if anything would be lost. `repair`: mend a history with unanswered tool calls.
-    Raises `BadRequest` for a request that is not valid in its own protocol and `Unsupported` for what has no sensible
-    equivalent in the target's.
+    `target`: the upstream's protocol, or a `Target` with its model, provider, account and profile. `strict`: raise
+    `StrictLoss` if anything would be lost. `repair`: repair a history with tool calls that have no results.
+
+    Raises `BadRequest` for a request that is not valid in its own protocol, and `Unsupported` for a feature without a
+    sensible equivalent in the target's protocol.
     """
+    # The gateway passes the enum on every request; only callers of the library pass names.
     if type(source) is not Protocol:
         source = protocol_of(source)
     wire = body if isinstance(body, dict) else parse_request(body)
-    ledger, keeper = Ledger(), sealer or default_sealer()
+    ledger, used_sealer = Ledger(), sealer or default_sealer()
     names, calls, builtins = NO_NAMES, NO_CALLS, NO_BUILTINS
     stop: tuple[str, ...] = ()
     try:
         request = CODECS[source].decode_request(wire)
         where = target if isinstance(target, Target) else Target.of(target, request.model)
         if where.protocol is source:
-            wire, translated = _kept(wire, request, where, ledger, sealer, repair)
+            wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
             request, builtins = _prepared(request, where, ledger, repair)
-            request, names, calls = _adapt(request, where, keeper, ledger)
+            request, names, calls = _adapt(request, where, used_sealer, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
                 stop = emulated_stops(request.sampling.stop, where.profile, CODECS[where.protocol].stop_sequences)
+    # A parsed body may have values that no JSON text has; then it is the caller's fault, not ours.
     except SUSPECT:
         blame(wire, BadRequest)
         raise
@@ -90,39 +91,40 @@ def translate_request(
         calls=calls,
         stop=stop,
         builtins=builtins,
-        sealer=keeper,
+        sealer=used_sealer,
         parsed=wire is not body,
+        # Estimating a large body takes milliseconds, so do it here, off the event loop.
         tokens=estimate(wire) if isinstance(body, bytes) and len(body) > LARGE_BYTES else None,
     )
     return RequestTranslation(translated, ledger.losses, exchange)
 
 
 def fit_own(wire: dict[str, Json], target: Target, ledger: Ledger, *, repair: bool = False) -> dict[str, Json]:
-    """Make a request that stays in its protocol fit the target's profile; `repair`: mend its history as well.
+    """Fit a request that stays in its protocol to the target's profile. `repair`: repair its history as well.
 
-    Returns the same object if it fits as it is; it is written anew only if something has to change.
+    Returns the same object if it fits; it is only encoded again if something has to change.
     """
     codec = CODECS[target.protocol]
     request = codec.decode_request(wire)
     fitted = _repaired(request, ledger) if repair else request
-    out = Outgoing(target.protocol, target.profile, ledger, native=True)
+    out = EncodingContext(target.protocol, target.profile, ledger, native=True)
     fitted = fit_request(fitted, out, target.protocol)
     return wire if fitted is request else codec.encode_request(fitted, target, ledger)
 
 
 def _repaired(request: Request, ledger: Ledger) -> Request:
-    """The request with its history mended; the same object if nothing was broken."""
+    """Return the request with its history repaired; the same object if nothing was broken."""
     before = len(ledger.losses)
     repaired = repair_history(request, ledger)
     return repaired if len(ledger.losses) > before else request
 
 
-def _kept(
+def _same_protocol(
     wire: dict[str, Json], request: Request, target: Target, ledger: Ledger, sealer: Sealer | None, repair: bool
 ) -> tuple[dict[str, Json], dict[str, Json]]:
-    """A request that stays in its protocol: the client's own, without sealed values, and as the upstream gets it."""
+    """Return a request that stays in its protocol twice: without sealed values, and as the upstream gets it."""
     codec = CODECS[target.protocol]
-    cleaned = without_sealed(wire, target.protocol, ledger, sealer, words=target.profile.raw_reasoning)
+    cleaned = without_sealed(wire, target.protocol, ledger, sealer, plain_text=target.profile.raw_reasoning)
     if cleaned is not wire:
         request = codec.decode_request(cleaned)
     repaired = _repaired(request, ledger) if repair else request
@@ -132,18 +134,20 @@ def _kept(
 
 
 def _prepared(request: Request, target: Target, ledger: Ledger, repair: bool) -> tuple[Request, Builtins]:
-    """The request with tools that every protocol has, and a history that is whole."""
+    """Return the request with tools that every protocol has and, with `repair`, a complete history."""
     request, builtins = offer_builtins(offer_found(request, ledger), ledger)
     if repair:
         request = repair_history(request, ledger)
+    # Only Claude Code sends it, and only over Messages.
     if request.protocol is Protocol.MESSAGES and not target.profile.billing_block:
         request = without_billing(request, ledger)
     return request, builtins
 
 
 def _refuse_empty(request: Request) -> None:
+    """Raise `BadRequest` if the request has no content."""
     for turn in request.turns:
-        if turn.blocks or turn.plain:  # an empty text is one
+        if turn.blocks or turn.plain:  # an empty string counts as content
             return
     path = request.where("turns")
     raise BadRequest(f"{path} is missing or empty: there is nothing to answer", path=path)
@@ -152,12 +156,16 @@ def _refuse_empty(request: Request) -> None:
 def _adapt(
     request: Request, target: Target, sealer: Sealer, ledger: Ledger
 ) -> tuple[Request, ToolNames, frozenset[str]]:
-    """The request as the target's encoder wants it: see docs/codecs.md, "Encoding declares or refuses"."""
+    """Return the request as the target's encoder expects it: see docs/codecs.md, "Encoding declares or refuses".
+
+    Also returns the tool names for the response, and the ids of the calls in the history.
+    """
     ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
+    # Messages requires a user turn at the end; the other protocols do not.
     if target.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role in PROMPTS:
-        request = prompts_by_user(request, ledger)
+        request = trailing_prompts_as_user(request, ledger)
     plain = is_plain(request.turns)
-    opener = Opener(sealer, target, ledger)
+    opener = RequestOpener(sealer, target, ledger)
     foreign = Foreign(ours, theirs, ledger, frozenset() if plain else opener.replayable(request))
     adapted, names, calls = foreign.request(request), NO_NAMES, NO_CALLS
     _refuse_empty(adapted)
@@ -170,5 +178,5 @@ def _adapt(
         adapted = replace(adapted, turns=History(opener, foreign, namer).turns(request.turns))
         calls, shared = refuse_broken_history(adapted)
         if shared:
-            adapted = tell_apart(adapted)
+            adapted = separate_call_ids(adapted)
     return adapted, names, calls

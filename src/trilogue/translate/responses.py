@@ -1,4 +1,4 @@
-"""Answers, from any protocol to any other: whole bodies and streams, through the same steps (`pipeline.py`)."""
+"""Translation of responses from any protocol to any other: complete bodies and streams, through the same `Pipeline`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError, UpstreamProtocolError
+from trilogue.jsontext.text import SUSPECT, blame, parse_upstream
 from trilogue.model import (
     BlockStart,
     Collector,
@@ -28,30 +29,30 @@ from trilogue.model import (
     events_of,
     protocol_of,
 )
-from trilogue.protocols.decoding import MOST_TEXT, PIECE, failure_of, too_long
-from trilogue.protocols.jsontext import SUSPECT, blame, parse_upstream
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
+from trilogue.protocols.stream.reply import Reply
+from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
-from trilogue.translate.foreign import declare_answer
+from trilogue.translate.foreign import declare_response
 from trilogue.translate.pipeline import Pipeline
-from trilogue.translate.usage import UsageCounter
 
 
 class ResponseTranslation(Struct, frozen=True):
-    """A translated answer and what it lost."""
+    """A translated response and its losses."""
 
     body: dict[str, Json]
     losses: list[Loss]
     response: Response
-    """the answer in neutral form, as the upstream gave it"""
+    """the response of the upstream in neutral form"""
 
 
 class Stamp(Struct, frozen=True, kw_only=True):
-    """What an answer's translation takes from outside, so that the same bytes give the same bytes.
+    """What the translation of a response takes from outside, so that the same input gives the same output.
 
-    `now`: seconds, for protocols that show a time where the upstream gave none. `clock`: tells such seconds when an
-    answer is complete; without one it is complete at `now`. `seed`: stands in for a missing id.
+    `now`: seconds, for protocols that have a time where the upstream sent none. `clock`: returns the time at which a
+    response is complete; without a clock, `now` is used. `seed`: replaces a missing id.
     """
 
     now: int = 0
@@ -68,10 +69,11 @@ def translate_response(
     exchange: Exchange | None = None,
     stamp: Stamp | None = None,
 ) -> ResponseTranslation:
-    """Translate a whole answer from the upstream's protocol (`source`) to the client's (`target`).
+    """Translate a complete response from the upstream's protocol (`source`) to the client's (`target`).
 
-    `exchange`: from the request's translation; without it tool names stay as they are and nothing is echoed.
-    Raises `UpstreamError` if the body is not an answer of its protocol, `UpstreamFailure` if it is an error.
+    `exchange`: from the translation of the request; without it, tool names stay unchanged and nothing is echoed.
+
+    Raises `UpstreamError` if the body is not a response of its protocol, and `UpstreamFailure` if it is an error.
     """
     if type(source) is not Protocol or type(target) is not Protocol:
         source, target = protocol_of(source), protocol_of(target)
@@ -79,53 +81,54 @@ def translate_response(
     reply = _reply(source, exchange, stamp or Stamp())
     reply.parsed = wire is not body and (exchange is None or exchange.parsed)
     try:
-        answer = CODECS[source].decode_response(wire)
-        told = _told(answer, target, exchange, reply.ledger)
+        response = CODECS[source].decode_response(wire)
+        adapted = _adapted(response, target, exchange, reply.ledger)
         if source is not target:
-            told = _with_usage(told, UsageCounter(reply, target))
-        translated = CODECS[target].encode_response(told, reply)
+            adapted = _with_usage(adapted, UsageCounter(reply, target))
+        translated = CODECS[target].encode_response(adapted, reply)
     except SUSPECT:
         blame(wire, UpstreamProtocolError)
         raise
-    return ResponseTranslation(translated, reply.ledger.losses, answer)
+    return ResponseTranslation(translated, reply.ledger.losses, response)
 
 
-def _told(answer: Response, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> Response:
-    """The answer behind the steps between decoder and encoder, which take events."""
-    source = answer.protocol
-    if _is_plain(answer, exchange):
-        # That saves an ordinary answer about a hundred calls, a third of all.
+def _adapted(response: Response, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> Response:
+    """Return the response after the steps between decoder and encoder, which work on events."""
+    source = response.protocol
+    if _is_plain(response, exchange):
+        # Skipping the pipeline saves an ordinary response about a hundred calls, a third of all.
         if source is not target:
-            declare_answer(answer, CODECS[source].response_fates, ledger)
-        return answer
+            declare_response(response, CODECS[source].response_fates, ledger)
+        return response
     collector = Collector()
-    for event in Pipeline(source, target, exchange, ledger)(list(events_of(answer))):
+    for event in Pipeline(source, target, exchange, ledger)(list(events_of(response))):
         collector.feed(event)
     return collector.response()
 
 
-def _with_usage(told: Response, counter: UsageCounter) -> Response:
-    """The answer with what the upstream left out of its usage."""
-    counter.note_whole(told)
-    usage = counter.complete(told.usage)
-    return told if usage is told.usage else replace(told, usage=usage)
+def _with_usage(adapted: Response, counter: UsageCounter) -> Response:
+    """Return the response with usage completed."""
+    counter.note_response(adapted)
+    usage = counter.complete(adapted.usage)
+    return adapted if usage is adapted.usage else replace(adapted, usage=usage)
 
 
-def _is_plain(answer: Response, exchange: Exchange | None) -> bool:
-    """Whether an answer is text that no step would change."""
-    if not answer.blocks:
+def _is_plain(response: Response, exchange: Exchange | None) -> bool:
+    """Return whether a response is only text that no step would change."""
+    if not response.blocks:
         return False
-    for block in answer.blocks:
+    for block in response.blocks:
         if type(block) is not Text or block.citations:
             return False
     return exchange is None or not (exchange.stop or exchange.target.profile.think_tags)
 
 
 class StreamTranslator:
-    """Translates one streamed answer. Feed it the upstream's bytes as they come, send the client what comes back.
+    """A translator for one streamed response: feed it the upstream's bytes, and send the client what it returns.
 
-    An upstream that breaks off, sends nonsense, goes on without end or reports an error gives the client's own form of
-    an error, never a made-up end. `done` is set when the client has its last event; then nobody needs the upstream.
+    If an upstream is cut off, sends invalid data, sends more than the limit or reports an error, the client gets an
+    error in its own protocol, never an invented end. `done` is set once the client has its last event; the upstream is
+    not needed any more then.
     """
 
     def __init__(
@@ -147,40 +150,41 @@ class StreamTranslator:
         self._encoder = CODECS[target].encoder(reply)
         self._pipeline = Pipeline(source, target, exchange, reply.ledger)
         self._room = MOST_TEXT
-        """for more of the answer"""
+        """the number of characters that the response may still have"""
         self.done = False
         self.moved = False
-        """the last bytes completed an event: the upstream makes progress"""
+        """whether the last bytes completed an event, so that the upstream makes progress"""
         self.started = False
-        """content has come: the first block has begun, or the answer ended without one"""
+        """whether the first block has started, or the response ended without one"""
         self.has_content = False
-        """more than reasoning has come"""
+        """whether there was content other than reasoning"""
         self.finish: Finish | None = None
-        """how the answer ended, when it ended well"""
+        """the end of a complete response"""
         self.failed: Failed | None = None
-        """how the answer ended, when it did not"""
+        """the end of a response that failed"""
 
     @property
     def losses(self) -> list[Loss]:
-        """What has been lost so far."""
+        """The losses so far."""
         return self._ledger.losses
 
     @property
     def usage(self) -> Usage | None:
-        """What the answer cost, once it is complete."""
+        """The usage of the response once it is complete, else None."""
         return self.finish.usage if self.finish else None
 
     @property
     def snapshot(self) -> dict[str, Json]:
-        """The whole answer as the client got it, where its protocol's stream ends with that; else empty."""
+        """The complete response as the client got it, if its protocol's stream ends with that; else empty."""
         return self._encoder.snapshot
 
     def feed(self, data: bytes) -> bytes:
-        """The client's bytes for these bytes of the upstream."""
+        """Return the bytes for the client that these bytes of the upstream lead to."""
         if self.done:
             return b""
         decoder = self._decoder
         shape = decoder.shape
+        # Most events differ from the last one only in their text, which is found without parsing (repeated.py).
         text = "" if shape is None else shape.text(data)
         if not text:
             events = decoder.feed(data)
@@ -190,8 +194,9 @@ class StreamTranslator:
         decoder.passed(text)
         sample, pipeline = decoder.sample, self._pipeline
         if sample.index == pipeline.direct and self._room > 0:
-            self._counter.said += len(text)
-            # The usual event, and every step has seen one like it: none would change this one.
+            self._counter.characters += len(text)
+            # Fast path for most events of a stream: no step changed the last delta of this block, so none changes this
+            # one.
             if type(sample) is Delta:
                 self._room -= len(text) + PIECE
                 return self._encoder.more(text)
@@ -201,11 +206,11 @@ class StreamTranslator:
         return self._relay([decoder.more(text)])
 
     def feed_event(self, name: str, data: bytes) -> bytes:
-        """As `feed`, for transports that frame events in another way."""
+        """Return the bytes for the client for one event, for transports that do not frame events as SSE."""
         return b"" if self.done else self._relay(self._decoder.feed_event(name, data))
 
     def whole(self, body: dict[str, Json]) -> bytes:
-        """A whole answer from an upstream that was asked for a stream: given out as one."""
+        """Return a complete response as a stream, for an upstream that was asked for a stream and did not send one."""
         if self.done:
             return b""
         try:
@@ -215,31 +220,33 @@ class StreamTranslator:
             raise
 
     def close(self) -> bytes:
-        """The upstream has ended: the rest of the answer, or an error if it was not complete."""
+        """Return the rest of the response at the end of the upstream's stream, or an error if it was not complete."""
         return b"" if self.done else self._relay(self._decoder.close())
 
     def fail(self, error: UpstreamError) -> bytes:
-        """The connection to the upstream failed: the client's form of that error."""
+        """Return the client's form of an error of the connection to the upstream."""
         return b"" if self.done else self._encode([Failed(failure_of(error, self._source))])
 
     def keepalive(self) -> bytes:
-        """Bytes that keep the client's connection open while the upstream is silent."""
+        """Return bytes that keep the client's connection open while the upstream is silent."""
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
         for event in events:
             if type(event) is Delta or type(event) is ReasoningDelta:
                 self._room -= len(event.text) + PIECE
+        # An upstream that never ends would fill the memory.
         if self._room < 0:
             return self.fail(too_long())
         pipeline = self._pipeline
         if len(events) == 1 and type(events[0]) is Delta and events[0].index in (pipeline.direct, pipeline.steady):
-            self._counter.said += len(events[0].text)
+            self._counter.characters += len(events[0].text)
             return self._encoder.encode(events)
         try:
             events = pipeline(events)
             self._counter.note(events)
             last = events[-1] if events else None
+            # Clients of the same protocol get the upstream's own figures.
             if type(last) is Finish and self._foreign:
                 events[-1] = replace(last, usage=self._counter.complete(last.usage))
             return self._encode(events)
@@ -261,9 +268,9 @@ class StreamTranslator:
 
 
 def collect_stream(data: bytes, *, protocol: Protocol | str) -> dict[str, Json]:
-    """The whole answer that a recorded stream gives, in the same protocol.
+    """Return the complete response that a recorded stream has, in the same protocol.
 
-    Raises `UpstreamTruncated` or `UpstreamFailure` if the stream does not hold a complete answer.
+    Raises `UpstreamTruncated` or `UpstreamFailure` if the stream does not have a complete response.
     """
     protocol = protocol_of(protocol)
     decoder = CODECS[protocol].decoder()

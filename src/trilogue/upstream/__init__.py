@@ -1,6 +1,6 @@
-"""The only outbound I/O: one seam, `Transport`, and the transport of real networks."""
+"""All outbound I/O: the interface `Transport`, and `HttpTransport`, which sends requests over real networks."""
 
-from trilogue.upstream.seam import HeaderPairs, Timeouts, Transport, UpstreamRequest, UpstreamResponse
+from trilogue.upstream.interface import HeaderPairs, Transport, UpstreamRequest, UpstreamResponse, UpstreamTimeouts
 from trilogue.upstream.transport import HttpTransport
 
-__all__ = ["HeaderPairs", "HttpTransport", "Timeouts", "Transport", "UpstreamRequest", "UpstreamResponse"]
+__all__ = ["HeaderPairs", "HttpTransport", "Transport", "UpstreamRequest", "UpstreamResponse", "UpstreamTimeouts"]

@@ -19,7 +19,7 @@ from trilogue.model import Protocol
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 EVERY_UPSTREAM = pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
 PATCH = """
-from trilogue.gateway import beginning, relay
+from trilogue.gateway.response import beginning, relay
 beginning.MAX_HELD_BYTES, relay.ERROR_SECONDS = 1_000_000, 0.3
 """
 

@@ -12,14 +12,15 @@ from tests.gateway.process import QUICK, started
 from tests.gateway.wire import address, exchange, outcome, payload, post, request
 from tests.scripted.server import ScriptedUpstream
 from tests.timing import check_within, with_tries
+from trilogue.jsontext.text import LARGE_BYTES, MOST_FIELDS
 from trilogue.model import Protocol
-from trilogue.protocols.crowd import LARGE_BYTES, MOST_FIELDS
 
 SLOW_SECONDS = 1.0
 SLOWED = f"""
 import time
-import trilogue.gateway.call as call, trilogue.gateway.watch as watch, trilogue.gateway.complete as complete
-import trilogue.gateway.outbound as outbound, trilogue.gateway.relay as relay, trilogue.gateway.tokens as tokens
+import trilogue.gateway.request.call as call, trilogue.gateway.request.context as watch
+import trilogue.gateway.request.outbound as outbound, trilogue.gateway.response.relay as relay
+import trilogue.gateway.endpoints.generate as complete, trilogue.gateway.endpoints.count_tokens as tokens
 
 def slowed(module, name):
     real = getattr(module, name)

@@ -14,7 +14,7 @@ from trilogue.errors import BadRequest, UpstreamFailure
 from trilogue.model import Collector, Event, Failed, Ledger, Protocol, Response, Sequencer, events_of
 from trilogue.protocols.chat import CODEC
 from trilogue.protocols.codec import Target
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
 
 RECORDINGS = recordings("chat-*.json")

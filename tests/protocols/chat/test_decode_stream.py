@@ -28,7 +28,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 DONE = b"data: [DONE]\n\n"
 

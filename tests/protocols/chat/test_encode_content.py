@@ -9,9 +9,9 @@ from trilogue.model import CacheMark, Document, Image, Ledger, Protocol, Source,
 from trilogue.profiles import Profile
 from trilogue.protocols.chat.decode_content import decode_content
 from trilogue.protocols.chat.encode_content import encode_block, encode_content
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
 
-NATIVE = Outgoing(Protocol.CHAT, Profile(), Ledger(), native=True)
+NATIVE = EncodingContext(Protocol.CHAT, Profile(), Ledger(), native=True)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_part_round_trip(part: dict[str, Any]) -> None:
 )
 def test_lifetimes(ttl: int | None, name: str | None, losses: int) -> None:
     """The nearest of the two that Chat has."""
-    out = Outgoing(Protocol.MESSAGES, Profile(), Ledger(), native=False)
+    out = EncodingContext(Protocol.MESSAGES, Profile(), Ledger(), native=False)
     part = encode_block(Text(text="a", cache=CacheMark(ttl), path="p"), out)[0]
     assert part["prompt_cache_breakpoint"].get("ttl") == name
     assert len(out.ledger.losses) == losses
@@ -61,4 +61,4 @@ def test_lifetimes(ttl: int | None, name: str | None, losses: int) -> None:
 def test_file_ids_of_another_provider(block: Image | Document) -> None:
     """They mean nothing to OpenAI."""
     with pytest.raises(Unsupported):
-        encode_block(block, Outgoing(Protocol.MESSAGES, Profile(), Ledger(), native=False))
+        encode_block(block, EncodingContext(Protocol.MESSAGES, Profile(), Ledger(), native=False))

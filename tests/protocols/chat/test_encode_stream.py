@@ -44,7 +44,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.protocols.chat import CODEC
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser, frame_data
 
 START = ResponseStart(protocol=Protocol.MESSAGES, id="msg_1", model="m")

@@ -23,7 +23,7 @@ from trilogue.model import (
 )
 from trilogue.profiles import Profile
 from trilogue.protocols.codec import Target
-from trilogue.protocols.effort import BUDGETS
+from trilogue.protocols.content.effort import BUDGETS
 from trilogue.protocols.messages.encode_request import encode_request
 
 ROOM = Sampling(max_tokens=60_000)

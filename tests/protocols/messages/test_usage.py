@@ -10,7 +10,7 @@ from trilogue.protocols.messages.usage import (
     encode_stop,
     encode_usage,
 )
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 FULL = {
     "input_tokens": 10,

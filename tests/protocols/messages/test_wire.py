@@ -1,7 +1,7 @@
 from anthropic.types import message_create_params
 from anthropic.types.beta import message_create_params as beta_params
 
-from trilogue.protocols.fate import Fate
+from trilogue.protocols.fields.extras import FieldPolicy
 from trilogue.protocols.messages.wire import FATES, NEUTRAL_FIELDS, REQUEST_FIELDS, reverse
 
 # From the mapping's list of every field that a client may send, beside what the SDK has as arguments.
@@ -26,7 +26,7 @@ def test_a_field_is_either_read_or_has_a_fate() -> None:
 def test_what_claude_code_sends_is_never_refused() -> None:
     """A default of a popular client is no reason for an error."""
     sent = {"context_management", "metadata", "cache_control", "betas", "diagnostics", "thinking", "output_config"}
-    assert all(FATES.get(name, Fate()).refuse is None for name in sent)
+    assert all(FATES.get(name, FieldPolicy()).refuse is None for name in sent)
 
 
 def test_state_at_the_provider_is_refused() -> None:

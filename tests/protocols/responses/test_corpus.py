@@ -17,8 +17,8 @@ from trilogue.lint import lint_stream
 from trilogue.model import Event, Failed, FailureKind, Ledger, Protocol, Sequencer, events_of
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses import CODEC
+from trilogue.protocols.stream.reply import Reply
 
 FILES = recordings("resp-*.json")
 _ENDPOINTS = ("responses", "responses.retrieve")

@@ -42,8 +42,8 @@ from trilogue.model import (
     Usage,
     events_of,
 )
-from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses import CODEC
+from trilogue.protocols.stream.reply import Reply
 
 USAGE = Usage(fresh=5, cache_read=2, cache_write=1, output=4, reasoning=1)
 BODY: dict[str, Any] = {

@@ -8,8 +8,8 @@ from tests.protocols.responses.streams import collect, completed, created, event
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.lint import lint_response
 from trilogue.model import Native, Protocol, Response, Stop, StopReason, Text, ToolCall, Usage
-from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses import CODEC
+from trilogue.protocols.stream.reply import Reply
 
 MESSAGE = {
     "id": "msg_1",

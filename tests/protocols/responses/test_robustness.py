@@ -12,8 +12,8 @@ from tests.protocols.responses.streams import completed, created, sse
 from trilogue.errors import ClientError, UpstreamError
 from trilogue.model import Failed, Finish, Ledger, Protocol, Sequencer
 from trilogue.protocols.codec import Target
-from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses import CODEC
+from trilogue.protocols.stream.reply import Reply
 
 JUNK: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, "", "x", [], [None], {}, {"type": []}, {"type": {}}, [[{}]])
 

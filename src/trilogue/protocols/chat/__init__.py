@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: `POST /v1/chat/completions`."""
+"""The codec of OpenAI Chat Completions: `POST /v1/chat/completions`."""
 
 from trilogue.model import HostedKind
 from trilogue.protocols.chat.decode_request import decode_request
@@ -8,7 +8,7 @@ from trilogue.protocols.chat.encode_request import encode_request
 from trilogue.protocols.chat.encode_response import encode_response
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
 from trilogue.protocols.chat.errors import decode_error, encode_error
-from trilogue.protocols.chat.glance import glance
+from trilogue.protocols.chat.summary import summarize
 from trilogue.protocols.chat.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 from trilogue.protocols.codec import Codec
 
@@ -18,7 +18,7 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
-    glance=glance,
+    summarize=summarize,
     decoder=ChatStreamDecoder,
     encoder=ChatStreamEncoder,
     decode_error=decode_error,

@@ -1,4 +1,4 @@
-"""Sound that a model made: read whole or from its fragments, and written."""
+"""Audio that a model produced: read from complete responses or fragments, and written."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 
 from trilogue.model import Audio, Json, Source, SourceKind
-from trilogue.protocols.fields import LooseFields
+from trilogue.protocols.fields.reader import LooseFields
 
 
 def read_audio(value: Json, path: str) -> Audio | None:
-    """Of a whole answer; servers that never make any send it empty."""
+    """Return the audio of a complete response; None if it is empty, as some servers always send it."""
     fields = LooseFields(value)
     audio_id, data, transcript = fields.text("id"), fields.text("data"), fields.text("transcript")
     if not audio_id and not data and not transcript:
@@ -20,13 +20,16 @@ def read_audio(value: Json, path: str) -> Audio | None:
 
 
 def audio_of(block: Audio) -> dict[str, Json]:
-    """As the official API gives it."""
+    """Return audio as the official API writes it."""
     data = block.source.value if block.source is not None else ""
     return {"id": block.id or "", "data": data, "transcript": block.transcript or "", **(block.extras or {})}
 
 
 class AudioAssembler:
-    """Sound is given out in one piece: no other protocol has it, and its fragments are useless alone."""
+    """An accumulator for the fragments of streamed audio.
+
+    Audio is emitted in one piece: no other protocol has it, and a fragment alone is useless.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -34,7 +37,7 @@ class AudioAssembler:
         self._extras: dict[str, Json] = {}
 
     def take(self, value: Json) -> None:
-        """A fragment."""
+        """Add one fragment of audio."""
         fields = LooseFields(value)
         for name in ("id", "data", "transcript"):
             piece = fields.text(name)
@@ -43,7 +46,7 @@ class AudioAssembler:
         self._extras.update(fields.rest() or {})
 
     def finish(self) -> Audio | None:
-        """What there is of it since the last time."""
+        """Return the audio since the last call, or None if there was none."""
         if not self._pieces:
             return None
         pieces, self._pieces = self._pieces, {}
@@ -59,7 +62,7 @@ class AudioAssembler:
 
 
 def _join_base64(pieces: list[str]) -> str:
-    """One base64 text of several. Pieces that end in padding cannot simply be put together."""
+    """Return one base64 text for several. Pieces that end in padding must be decoded first."""
     if not any("=" in piece for piece in pieces[:-1]):
         return "".join(pieces)
     try:

@@ -1,20 +1,20 @@
-"""Tool calls of answers, whole ↔ `ToolCall`. Those that stream in are in `open_calls.py`.
+"""Tool calls of complete responses, in both directions. `open_calls.py` has those that stream in.
 
-Servers leave out the type or the id, send the object of the other kind beside that of the call, or arguments as an
-object.
+Servers leave out the type or the id, send the object of the other kind next to that of the call, or send arguments as
+an object.
 """
 
 from __future__ import annotations
 
 from trilogue.errors import UpstreamProtocolError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import CallKind, Json, ToolCall
 from trilogue.protocols.chat.reasoning import entries
 from trilogue.protocols.chat.wire import MAX_CALL_ID, PROTOCOL
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Kinds, sort_fields
-from trilogue.protocols.ids import safe_call_id
-from trilogue.protocols.jsontext import dump_text
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.content.ids import safe_call_id
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.stream.reply import Reply
 
 ARGUMENTS = {CallKind.FUNCTION: "arguments", CallKind.CUSTOM: "input"}
 CALL: Kinds = {"id": str, **dict.fromkeys(("type", "index", "custom", "function"), object)}
@@ -22,12 +22,13 @@ SAID: Kinds = {"name": str, "arguments": object, "input": object}
 
 
 def arguments_text(value: Json) -> str:
-    """Arguments as the string they should be."""
+    """Return arguments as the string that they should be; some servers send an object."""
+    # Ollama sends an object.
     return value if isinstance(value, str) else "" if value is None else dump_text(value)
 
 
 def kind_of(custom: Json, function: Json) -> CallKind:
-    """Which of the two a call is. Some servers send both objects, one of them empty."""
+    """Return the kind of a call. Some servers send both objects, one of them empty."""
     if not isinstance(custom, dict):
         return CallKind.FUNCTION
     is_function = isinstance(function, dict) and (any(function.values()) or not any(custom.values()))
@@ -35,35 +36,38 @@ def kind_of(custom: Json, function: Json) -> CallKind:
 
 
 def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
-    """One tool call; None for the empty shell that some servers always send."""
+    """Return one tool call; None for the empty one that some servers always send.
+
+    Raises `UpstreamProtocolError` if a call has arguments and no name.
+    """
     fields, rest = sort_fields(call, CALL)
     call_id = fields["id"] or minted
     kind = kind_of(fields["custom"], fields["function"])
-    said, unsaid = sort_fields(fields[kind], SAID)
-    name, arguments = said["name"] or "", arguments_text(said[ARGUMENTS[kind]])
+    inner, inner_rest = sort_fields(fields[kind], SAID)
+    name, arguments = inner["name"] or "", arguments_text(inner[ARGUMENTS[kind]])
     if not name:
         if arguments:
             raise UpstreamProtocolError("a tool call has no name")
         return None
     if kind is CallKind.FUNCTION and arguments.strip() == "null":
         arguments = ""
-    if unsaid:
-        rest |= dotted(kind, unsaid)
+    if inner_rest:
+        rest |= dotted(kind, inner_rest)
     return ToolCall(id=call_id, name=name, arguments=arguments, kind=kind, path=path, extras=rest or None)
 
 
-def dotted(kind: CallKind, unsaid: dict[str, Json]) -> dict[str, Json]:
-    """What is left of the object inside a call, by the names of extras."""
-    return {f"{kind.value}.{name}": value for name, value in unsaid.items()}
+def dotted(kind: CallKind, inner_rest: dict[str, Json]) -> dict[str, Json]:
+    """Return the unread fields of the object inside a call as extras, by dotted names."""
+    return {f"{kind.value}.{name}": value for name, value in inner_rest.items()}
 
 
 def call_id_of(call: ToolCall, reply: Reply) -> str:
-    """The id as Chat clients may see it. Ids of Chat upstreams go back there, so they stay as they are."""
+    """Return the id of a call as Chat clients get it. Ids of Chat upstreams go back there, so they stay unchanged."""
     return call.id if reply.source is PROTOCOL else safe_call_id(call.id, MAX_CALL_ID)
 
 
 def takes_custom(name: str, reply: Reply) -> bool:
-    """The client declared this tool as one that takes free text; without a request to look at, it may have."""
+    """Return whether the client declared this tool as one that takes free text; True if its request is unknown."""
     if not reply.body:
         return True
     tools = entries(reply.body.get("tools"))
@@ -72,7 +76,7 @@ def takes_custom(name: str, reply: Reply) -> bool:
 
 
 def encode_call(call: ToolCall, reply: Reply) -> dict[str, Json]:
-    """One tool call; free text goes as the client declared it."""
+    """Return one tool call as a wire object; free text has the form in which the client declared the tool."""
     head = {"id": call_id_of(call, reply), "type": "function"}
     if call.kind is CallKind.FUNCTION:
         body = {**head, "function": {"name": call.name, "arguments": call.arguments or "{}"}}

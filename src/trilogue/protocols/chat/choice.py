@@ -1,4 +1,4 @@
-"""`tool_choice`, and the deprecated `function_call` ↔ `ToolChoice`."""
+"""`tool_choice`, and the deprecated `function_call`, in both directions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trilogue.model import (
     ToolRef,
 )
 from trilogue.protocols.chat.wire import CALL_KINDS
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields.reader import Fields
 
-# Mistral says "any" where OpenAI says "required".
+# Mistral has "any" where OpenAI has "required".
 _MODES = {
     "auto": ChoiceMode.AUTO,
     "none": ChoiceMode.NONE,
@@ -31,7 +31,7 @@ CHOICE_FIELDS = ("tool_choice", "function_call")
 
 
 def decode_choice(fields: Fields, _: object) -> ToolChoice | None:
-    """`tool_choice`, or the deprecated `function_call`."""
+    """Return the tool choice from `tool_choice` or the deprecated `function_call`; None if there is none."""
     for name, kind in (("tool_choice", "function"), ("function_call", "")):
         value = fields.any(name)
         if isinstance(value, str):
@@ -82,8 +82,11 @@ def _reference(value: Json, path: str) -> ToolRef:
     return ToolRef(name=name, kind=CALL_KINDS[kind], path=path, extras=fields.rest())
 
 
-def encode_choice(choice: ToolChoice, offered: bool, out: Outgoing) -> dict[str, Json]:
-    """`tool_choice`; other servers than OpenAI's take none without tools. `offered`: there are some."""
+def encode_choice(choice: ToolChoice, offered: bool, out: EncodingContext) -> dict[str, Json]:
+    """Return `tool_choice` as a field of the body; empty if it has no form here.
+
+    `offered`: whether the request has tools. OpenAI and compatible servers refuse a choice without any.
+    """
     if not offered and not out.native:
         if choice.mode not in (ChoiceMode.AUTO, ChoiceMode.NONE):
             out.ledger.add("tool_choice.dropped", choice.path)
@@ -99,7 +102,7 @@ def encode_choice(choice: ToolChoice, offered: bool, out: Outgoing) -> dict[str,
     return {"tool_choice": wire}
 
 
-def _encode_allowed(choice: ToolChoice, out: Outgoing) -> Json:
+def _encode_allowed(choice: ToolChoice, out: EncodingContext) -> Json:
     mode = _MODE_NAMES.get(choice.allowed_mode, "auto")
     if not (out.native or out.profile.openai_fields):
         return mode
@@ -110,7 +113,7 @@ def _encode_allowed(choice: ToolChoice, out: Outgoing) -> Json:
     return allowed
 
 
-def _encode_reference(ref: ToolRef, out: Outgoing) -> dict[str, Json] | None:
+def _encode_reference(ref: ToolRef, out: EncodingContext) -> dict[str, Json] | None:
     if ref.hosted is not None:
         return ref.native if out.native else None
     wire: dict[str, Json] = {"type": ref.kind.value, ref.kind.value: {"name": ref.name}}

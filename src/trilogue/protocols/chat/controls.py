@@ -1,7 +1,8 @@
-"""How to answer: sampling, output format, caching, tier, identity, both ways. How much to think is in `thinking.py`.
+"""Settings for the response, in both directions: sampling, output format, caching, tier, identity.
 
-In: top-level fields of a Chat request, with the extensions that compatible servers take. Out: the neutral settings,
-and back. Where several fields say the same, the first in the tables here wins and the others stay extras.
+In: top-level fields of a Chat request, including extensions of compatible servers. Out: the neutral settings, and back.
+If several fields mean the same, the first one in the tables here wins and the others stay extras. Settings for thinking
+are in `thinking.py`.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from trilogue.model import (
     Tier,
 )
 from trilogue.protocols.chat.wire import MAX_USER_LENGTH, NEAREST_TIER, TIERS
-from trilogue.protocols.fields import Fields, Readers
-from trilogue.protocols.ids import short_user
-from trilogue.protocols.openai_cache import lose_lifetime
-from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import short_user
+from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.openai.cache import declare_cache_lifetime
+from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 
 Paths = dict[str, str]
 
 
 def decode_sampling(fields: Fields, paths: Paths) -> Sampling:
-    """Limits and randomness."""
+    """Return limits and randomness, and record the paths of renamed fields."""
     limit = fields.integer("max_completion_tokens") if "max_completion_tokens" in fields.left else None
     if limit is not None:
         paths["max_tokens"] = "max_completion_tokens"
@@ -66,8 +67,8 @@ _SAMPLING: Readers = {
 SAMPLING_FIELDS = ("max_completion_tokens", "max_tokens", *_SAMPLING)
 
 
-def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
-    """The same fields back, under the names that the upstream takes."""
+def encode_sampling(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the sampling fields of the body, under the names that the upstream accepts."""
     sampling = request.sampling
     body: dict[str, Json] = {}
     if sampling.max_tokens is not None:
@@ -96,8 +97,8 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
     return body
 
 
-def _fit_sampling(request: Request, body: dict[str, Json], out: Outgoing) -> None:
-    """What the upstream does not take is refused, or dropped and declared."""
+def _fit_sampling(request: Request, body: dict[str, Json], out: EncodingContext) -> None:
+    """Refuse, or drop and declare, what Chat cannot express."""
     sampling = request.sampling
     if sampling.max_tokens is not None and sampling.max_tokens < 1:
         raise Unsupported(request.where("max_tokens"), "Chat Completions cannot only warm a cache")
@@ -108,7 +109,7 @@ def _fit_sampling(request: Request, body: dict[str, Json], out: Outgoing) -> Non
 
 
 def decode_format(fields: Fields, _: Paths) -> OutputFormat | None:
-    """`response_format`; kinds that only some servers know stay extras."""
+    """Return the output format of `response_format`; kinds that only some servers have stay extras."""
     value = fields.mapping("response_format")
     if value is None:
         return None
@@ -134,8 +135,8 @@ def decode_format(fields: Fields, _: Paths) -> OutputFormat | None:
     return result
 
 
-def encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
-    """`response_format`, with a name where Messages has none."""
+def encode_format(form: OutputFormat, out: EncodingContext) -> dict[str, Json]:
+    """Return `response_format`, with a default name for schemas from Messages, which have none."""
     body: dict[str, Json] = {"type": FORMAT_NAMES[form.kind]}
     if form.kind is FormatKind.SCHEMA:
         strict = form.strict
@@ -156,7 +157,7 @@ _CACHE_PATHS = {
 
 
 def decode_caching(fields: Fields, paths: Paths) -> Caching | None:
-    """Cache settings of the whole request."""
+    """Return the cache settings of the whole request; None if there are none."""
     key, retention = fields.text("prompt_cache_key"), fields.text("prompt_cache_retention")
     options = fields.mapping("prompt_cache_options")
     if key is None and retention is None and options is None:
@@ -165,31 +166,34 @@ def decode_caching(fields: Fields, paths: Paths) -> Caching | None:
     return Caching(key=key, options=options, retention=retention)
 
 
-def encode_caching(caching: Caching, request: Request, out: Outgoing) -> dict[str, Json]:
-    """The same back. Automatic caching is the default here; options of Responses alone are dropped."""
-    lose_lifetime(request, out.ledger)
+def encode_caching(caching: Caching, request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the cache fields of the body. Automatic caching is the default here.
+
+    Options that only Responses has are dropped and declared.
+    """
+    declare_cache_lifetime(request, out.ledger)
     known = out.native or out.profile.openai_fields
     body: dict[str, Json] = {}
     if caching.key is not None:
-        set_or_lose(body, "prompt_cache_key", caching.key, known, out, "cache.key")
+        set_or_declare(body, "prompt_cache_key", caching.key, known, out, "cache.key")
     if caching.retention is not None:
-        set_or_lose(body, "prompt_cache_retention", caching.retention, known, out, "cache.options")
+        set_or_declare(body, "prompt_cache_retention", caching.retention, known, out, "cache.options")
     if caching.options is not None:
         options = caching.options if out.native else _cache_options(caching.options, out)
         body["prompt_cache_options"] = options
     return body
 
 
-def _cache_options(options: dict[str, Json], out: Outgoing) -> dict[str, Json]:
-    """Chat has one lifetime, and neither prewarming nor diagnosis."""
-    kept = {name: value for name, value in options.items() if (name == "mode" or (name, value) == ("ttl", "30m"))}
-    for name in options.keys() - kept.keys():
+def _cache_options(options: dict[str, Json], out: EncodingContext) -> dict[str, Json]:
+    """Return the cache options that Chat has: one lifetime, and neither prewarming nor diagnostics."""
+    accepted = {name: value for name, value in options.items() if (name == "mode" or (name, value) == ("ttl", "30m"))}
+    for name in options.keys() - accepted.keys():
         out.ledger.add("cache.options", f"prompt_cache_options.{name}")
-    return kept
+    return accepted
 
 
-def set_or_lose(body: dict[str, Json], name: str, value: Json, known: bool, out: Outgoing, loss: str) -> None:
-    """Write a field that the upstream knows; declare one that it does not."""
+def set_or_declare(body: dict[str, Json], name: str, value: Json, known: bool, out: EncodingContext, loss: str) -> None:
+    """Write a field that the upstream accepts; declare one that it does not."""
     if known:
         body[name] = value
     else:
@@ -197,7 +201,7 @@ def set_or_lose(body: dict[str, Json], name: str, value: Json, known: bool, out:
 
 
 def decode_tier(fields: Fields) -> Tier | None:
-    """`service_tier` of a request; names of other servers stay extras."""
+    """Return the service tier of a request; names of other servers stay extras."""
     name = fields.text("service_tier")
     tier = TIERS.get(name or "")
     if name and tier is None:
@@ -205,8 +209,8 @@ def decode_tier(fields: Fields) -> Tier | None:
     return tier
 
 
-def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
-    """The tier, or the nearest that Chat has."""
+def encode_tier(tier: Tier, request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the service tier as a field of the body, or the nearest one that Chat has."""
     path = request.where("tier")
     if not (out.native or out.profile.openai_fields):
         if tier is not Tier.AUTO:
@@ -218,22 +222,22 @@ def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
     return {"service_tier": tier.value}
 
 
-def encode_identity(request: Request, out: Outgoing) -> dict[str, Json]:
-    """Who is asking, and what the provider should remember of it."""
+def encode_identity(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for the end user, metadata, verbosity, moderation and storage."""
     body: dict[str, Json] = {}
     known = out.native or out.profile.openai_fields
     if request.user is not None:
         name = request.where("user") if out.native else ("safety_identifier" if known else "user")
         body[name] = _user(request.user, request, out)
     if request.metadata is not None and (request.metadata or out.native):
-        set_or_lose(body, "metadata", request.metadata, known, out, "metadata.kept")
+        set_or_declare(body, "metadata", request.metadata, known, out, "metadata.kept")
     if request.verbosity is not None:
         if known:
             body["verbosity"] = request.verbosity
         else:
             out.ledger.add("verbosity", request.where("verbosity"))
     if request.moderation is not None:
-        set_or_lose(body, "moderation", request.moderation, known, out, "param.dropped")
+        set_or_declare(body, "moderation", request.moderation, known, out, "param.dropped")
     if request.store is not None and (out.native or (request.store and known)):
         body["store"] = request.store
     elif request.store:
@@ -245,7 +249,7 @@ USER_FIELDS = ("safety_identifier", "user")
 
 
 def decode_user(fields: Fields, paths: Paths) -> str | None:
-    """Who is asking: `safety_identifier`, or the older `user`."""
+    """Return the end user's id from `safety_identifier`, or from the older `user`."""
     identifier = fields.text("safety_identifier")
     if identifier is not None:
         paths["user"] = "safety_identifier"
@@ -253,5 +257,5 @@ def decode_user(fields: Fields, paths: Paths) -> str | None:
     return fields.text("user")
 
 
-def _user(user: str, request: Request, out: Outgoing) -> str:
+def _user(user: str, request: Request, out: EncodingContext) -> str:
     return user if out.native else short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)

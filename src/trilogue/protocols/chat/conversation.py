@@ -1,7 +1,7 @@
-"""Turns → messages.
+"""The messages of a request, from its turns.
 
-Turns of this protocol go back as they were. Those of others are regrouped: an assistant turn is one message with its
-calls last, tool results are messages of their own before the user's words.
+Turns of this protocol are written back unchanged. Turns of others are regrouped: an assistant turn is one message with
+its calls last, and tool results are separate messages before the user's text.
 """
 
 from __future__ import annotations
@@ -34,30 +34,33 @@ from trilogue.model import (
 from trilogue.protocols.chat.encode_content import encode_block, encode_content, mark_part
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.ids import is_minted, safe_call_id
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.wording import tool_error
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import is_minted, safe_call_id
+from trilogue.protocols.content.parts import tool_error
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
 
 _B = TypeVar("_B", bound=Block)
 
 
-def encode_turns(request: Request, out: Outgoing) -> list[dict[str, Json]]:
-    """The `messages` of a request."""
+def encode_turns(request: Request, out: EncodingContext) -> list[dict[str, Json]]:
+    """Return the `messages` of a request.
+
+    Raises `Unsupported` for a Messages request that ends with an assistant turn: Chat does not continue it.
+    """
     if out.native:
         return [_native_message(turn, out) for turn in request.turns]
     if request.turns and request.turns[-1].role is Role.ASSISTANT and request.protocol is Protocol.MESSAGES:
         raise Unsupported(
             request.turns[-1].path, "Chat Completions does not continue an assistant message", code="prefill"
         )
-    conversation = Conversation(out)
+    conversation = ChatConversation(out)
     for turn in request.turns:
         conversation.add(turn)
     return conversation.end()
 
 
-def _native_message(turn: Turn, out: Outgoing) -> dict[str, Json]:
+def _native_message(turn: Turn, out: EncodingContext) -> dict[str, Json]:
     if turn.role is Role.TOOL:
         return _native_result(turn, out)
     message: dict[str, Json] = {"role": turn.role.value}
@@ -71,7 +74,7 @@ def _native_message(turn: Turn, out: Outgoing) -> dict[str, Json]:
     return message
 
 
-def _native_result(turn: Turn, out: Outgoing) -> dict[str, Json]:
+def _native_result(turn: Turn, out: EncodingContext) -> dict[str, Json]:
     message: dict[str, Json] = {"role": "tool"}
     for result in _of(ToolResult, turn.blocks):
         message["tool_call_id"] = result.call_id
@@ -82,13 +85,13 @@ def _native_result(turn: Turn, out: Outgoing) -> dict[str, Json]:
     return message
 
 
-def _native_assistant(turn: Turn, message: dict[str, Json], out: Outgoing) -> None:
+def _native_assistant(turn: Turn, message: dict[str, Json], out: EncodingContext) -> None:
     calls: list[Json] = []
     content: list[Block] = []
     for block in turn.blocks:
         if type(block) is ToolCall:
             calls.append(_native_call(block))
-        elif type(block) is Text or not _is_beside(block, turn):
+        elif type(block) is Text or not _has_own_field(block, turn):
             content.append(block)
         elif isinstance(block, Refusal):
             message["refusal"] = block.text
@@ -101,8 +104,11 @@ def _native_assistant(turn: Turn, message: dict[str, Json], out: Outgoing) -> No
         message["tool_calls"] = calls
 
 
-def _is_beside(block: Block, turn: Turn) -> bool:
-    """The block has a field of its own in the message. A refusal has one unless there were parts of content."""
+def _has_own_field(block: Block, turn: Turn) -> bool:
+    """Return whether a block has its own field in the message, outside of the content.
+
+    A refusal has one unless there are parts of content.
+    """
     if isinstance(block, Refusal):
         return turn.plain or not any(isinstance(other, Text) for other in turn.blocks)
     if isinstance(block, Reasoning):
@@ -130,19 +136,20 @@ def _of(kind: type[_B], blocks: Iterable[Block]) -> list[_B]:
 _ROLES = {**{role: role.value for role in Role}, Role.TOOL: "user"}
 
 
-class Conversation:
-    """Regroups turns into messages."""
+class ChatConversation:
+    """A builder that regroups turns of other protocols into messages."""
 
-    def __init__(self, out: Outgoing) -> None:
+    def __init__(self, out: EncodingContext) -> None:
         self._out = out
         self._messages: list[dict[str, Json]] = []
         self._assistant: list[Turn] = []
         self._results_end = 0
-        """where the next tool result goes: right after the calls and the results before it, whatever came since"""
+        """the position of the next tool result: right after the calls and their earlier results"""
+        # Media of tool results, which must wait until all tool messages of the turn are written.
         self._media: list[Json] = []
 
     def add(self, turn: Turn) -> None:
-        """Take the next turn. Adjacent assistant turns wait to become one message."""
+        """Add the next turn. Adjacent assistant turns wait to become one message."""
         if turn.role is Role.ASSISTANT:
             if self._media:
                 self._flush_media()
@@ -162,7 +169,7 @@ class Conversation:
             self._prompt(turn, rest)
 
     def end(self) -> list[dict[str, Json]]:
-        """All messages."""
+        """Return all messages, including those that were waiting."""
         if self._assistant:
             self._flush_assistant()
         if self._media:
@@ -219,7 +226,7 @@ class Conversation:
         return content
 
     def _mark(self, result: ToolResult, parts: list[dict[str, Json]]) -> None:
-        """A cache mark on the whole result goes to its last part."""
+        """Put the cache mark of a whole result on its last part."""
         if result.cache is None:
             return
         if parts:
@@ -228,7 +235,7 @@ class Conversation:
             self._out.ledger.add("cache.mark", result.path)
 
     def _flush_media(self) -> None:
-        """Pictures and files of tool results, in one message after all of them: tool messages take text only."""
+        """Write images and files of tool results in one user message: tool messages accept only text."""
         self._messages.append({"role": "user", "content": self._media})
         self._media = []
 
@@ -245,7 +252,7 @@ class Conversation:
 
 
 def _plain_result(result: ToolResult) -> str | None:
-    """The short way for a result that is one text."""
+    """Return the text of a result that is only one text, as most are; None for any other."""
     if len(result.content) == 1 and result.cache is None and not result.is_error:
         only = result.content[0]
         if type(only) is Text and only.cache is None and not only.citations:
@@ -254,7 +261,7 @@ def _plain_result(result: ToolResult) -> str | None:
 
 
 def _refuse_media(turn: Turn, blocks: list[Block]) -> None:
-    """A prompt has no form for pictures and files."""
+    """Raise `Unsupported` for media in a system message, which has no form for them."""
     for block in blocks:
         if _is_media(block):
             raise Unsupported(block.path or turn.path, "the target's prompts are text only")
@@ -267,8 +274,8 @@ def _is_media(block: Block) -> bool:
     return isinstance(block, Image | Audio)
 
 
-def _text_content(parts: list[dict[str, Json]], out: Outgoing, separator: str) -> str | list[dict[str, Json]]:
-    """Parts of text as a string where that says the same, or where the server takes nothing else."""
+def _text_content(parts: list[dict[str, Json]], out: EncodingContext, separator: str) -> str | list[dict[str, Json]]:
+    """Return parts of text as a string if that is equivalent, or if the server accepts nothing else."""
     if len(parts) == 1 and len(parts[0]) == 2:
         return str(parts[0]["text"])
     if any(BREAKPOINT in part for part in parts) or (len(parts) > 1 and out.profile.openai_fields):
@@ -276,67 +283,70 @@ def _text_content(parts: list[dict[str, Json]], out: Outgoing, separator: str) -
     return separator.join(part["text"] for part in parts)
 
 
-class _Said(Struct):
-    """What the assistant said in a row, by kind."""
+class _AssistantParts(Struct):
+    """The content of adjacent assistant turns, by kind."""
 
     texts: list[dict[str, Json]]
     calls: list[dict[str, Json]]
     refusals: list[str]
     reasoning: list[Reasoning]
     signatures: dict[int, str]
-    """of calls, by their place"""
+    """the signatures of calls, by the position of the call"""
 
 
-def _assistant_message(blocks: list[Block], out: Outgoing) -> dict[str, Json] | None:
-    """One message for all that the assistant said in a row; None if nothing of it can be said here."""
-    said = _by_kind(blocks, out)
-    if not (said.texts or said.refusals or said.calls):
-        _declare_unsent(said.reasoning, out)
+def _assistant_message(blocks: list[Block], out: EncodingContext) -> dict[str, Json] | None:
+    """Return one message for adjacent assistant turns; None if nothing of them has a form here."""
+    parts = _by_kind(blocks, out)
+    if not (parts.texts or parts.refusals or parts.calls):
+        _declare_unsent(parts.reasoning, out)
         return None
     message: dict[str, Json] = {"role": "assistant", "content": None}
-    if said.texts:
-        message["content"] = _assistant_text(said.texts, blocks, out)
-    if said.refusals:
-        message["refusal"] = "".join(said.refusals)
-    if said.calls:
-        message["tool_calls"] = said.calls
-        _sign(said.calls, said.signatures, out)
-    if said.reasoning or out.profile.reasoning_field is not None:
-        message.update(_reasoning(said.reasoning, bool(said.calls), out))
+    if parts.texts:
+        message["content"] = _assistant_text(parts.texts, blocks, out)
+    if parts.refusals:
+        message["refusal"] = "".join(parts.refusals)
+    if parts.calls:
+        message["tool_calls"] = parts.calls
+        _sign(parts.calls, parts.signatures, out)
+    if parts.reasoning or out.profile.reasoning_field is not None:
+        message.update(_reasoning(parts.reasoning, bool(parts.calls), out))
     return message
 
 
-def _by_kind(blocks: list[Block], out: Outgoing) -> _Said:
-    said = _Said([], [], [], [], {})
+def _by_kind(blocks: list[Block], out: EncodingContext) -> _AssistantParts:
+    parts = _AssistantParts([], [], [], [], {})
     for block in blocks:
         if type(block) is ToolCall:
-            said.calls.append(_foreign_call(block, out))
+            parts.calls.append(_foreign_call(block, out))
         elif type(block) is Reasoning and (signature := call_signature(block)) is not None:
-            # It came as reasoning before its call.
-            said.signatures[len(said.calls)] = signature
+            # A signature travels through other protocols as reasoning before its call.
+            parts.signatures[len(parts.calls)] = signature
         elif type(block) is Reasoning:
-            said.reasoning.append(block)
+            parts.reasoning.append(block)
         elif type(block) is Refusal:
-            said.refusals.append(block.text)
+            parts.refusals.append(block.text)
         elif type(block) is Text:
-            parts = encode_block(block, out)
-            if parts and said.calls:
+            texts = encode_block(block, out)
+            if texts and parts.calls:
                 out.ledger.add("order.flattened", block.path)
-            said.texts += parts
+            parts.texts += texts
         else:
             out.ledger.add("native.dropped", block.path, type(block).__name__)
-    return said
+    return parts
 
 
-def _declare_unsent(reasoning: list[Reasoning], out: Outgoing) -> None:
-    """Declare reasoning that is not sent. The raw words of a Chat upstream are none: it does not take them back."""
+def _declare_unsent(reasoning: list[Reasoning], out: EncodingContext) -> None:
+    """Declare reasoning that is not sent.
+
+    Raw text of a Chat upstream is not a loss: the upstream does not accept it back.
+    """
     for block in reasoning:
         if not block.raw or block.summary or (block.id is not None and not is_minted(block.id)):
             out.ledger.add("reasoning.foreign_dropped", block.path)
 
 
-def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: Outgoing) -> None:
-    """Put on the calls what their maker signed them with. Of parallel calls Gemini signs the first."""
+def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: EncodingContext) -> None:
+    """Put the signatures on their calls. Of parallel calls, Gemini signs only the first."""
     if out.profile.call_signatures:
         signatures.setdefault(0, NO_SIGNATURE)
     for position, call in enumerate(calls):
@@ -344,14 +354,16 @@ def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: Outgoin
             call.update(signature_field(signatures[position]))
 
 
-def _assistant_text(texts: list[dict[str, Json]], blocks: list[Block], out: Outgoing) -> str | list[dict[str, Json]]:
+def _assistant_text(
+    texts: list[dict[str, Json]], blocks: list[Block], out: EncodingContext
+) -> str | list[dict[str, Json]]:
     content = _text_content(texts, out, "")
     if len(texts) > 1 and isinstance(content, str):
         out.ledger.add("text.blocks_joined", _of(Text, blocks)[0].path)
     return content
 
 
-def _foreign_call(call: ToolCall, out: Outgoing) -> dict[str, Json]:
+def _foreign_call(call: ToolCall, out: EncodingContext) -> dict[str, Json]:
     if call.cache is not None:
         out.ledger.add("cache.mark", call.path)
     call_id = safe_call_id(call.id, MAX_CALL_ID)
@@ -359,22 +371,23 @@ def _foreign_call(call: ToolCall, out: Outgoing) -> dict[str, Json]:
     return _call(call, call_id, arguments)
 
 
-def _reasoning(blocks: list[Reasoning], calls: bool, out: Outgoing) -> dict[str, Json]:
-    """Earlier reasoning, for upstreams that want it back: their own values, and words where they have a field."""
+def _reasoning(blocks: list[Reasoning], calls: bool, out: EncodingContext) -> dict[str, Json]:
+    """Return earlier reasoning for upstreams that accept it: their own values, and text if they have a field for it."""
     fields: dict[str, Json] = {}
     details = [entry for block in blocks if block.opaque is not None for entry in details_of(block.opaque)]
     if details:
         fields["reasoning_details"] = details
     if any(entry.get("format") == DETAILS_FORMAT for entry in entries(details)):
-        # A gateway wants the words as it wrote them: its values say from where to where each of them goes.
+        # The upstream is a gateway like this one: its values refer to positions in the text, so the text must be
+        # unchanged.
         fields["reasoning_content"] = "".join(text for block in blocks for text in (*block.summary, *block.raw))
         return fields
     field = out.profile.reasoning_field
     if field is None:
         _declare_unsent([block for block in blocks if block.opaque is None], out)
         return fields
-    words = PART_BREAK.join(text for block in blocks for text in (*block.summary, *block.raw))
-    if words or calls:
-        # These models answer 400 to a turn with calls but without reasoning; Moonshot even to an empty one.
-        fields[field] = words or " "
+    text = PART_BREAK.join(text for block in blocks for text in (*block.summary, *block.raw))
+    if text or calls:
+        # DeepSeek and Moonshot refuse a turn with calls but without reasoning; Moonshot refuses an empty text as well.
+        fields[field] = text or " "
     return fields

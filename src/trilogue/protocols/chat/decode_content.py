@@ -1,7 +1,7 @@
-"""Content parts of messages ↔ blocks, in requests.
+"""Content parts of request messages, read into blocks.
 
-In: the `content` of a message (text, an array of parts, null). Out: blocks that know their path, and back. It does not
-know which message a part belongs to; reasoning, calls and results are in the files that read whole messages.
+In: the `content` of a message (text, an array of parts, or null). Out: blocks with their paths. It does not know which
+message a part belongs to; reasoning, calls and results are in the files that read whole messages.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.chat.wire import CACHE_CONTROL_TTLS, REASONING_PART
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.media import data_source, sniffed_type
-from trilogue.protocols.openai_cache import read_breakpoint
+from trilogue.protocols.content.parts import data_source, sniffed_type
+from trilogue.protocols.fields.reader import Fields
+from trilogue.protocols.openai.cache import read_breakpoint
 
 PLAIN_TEXT = {"type", "text"}
 
 
 def decode_content(value: Json, path: str) -> tuple[Block, ...]:
-    """The blocks of a `content`. An empty string is no block: `Turn.plain` remembers it."""
+    """Return the blocks of a `content`. An empty string gives no block: `Turn.plain` records it."""
     if isinstance(value, str):
         return (Text(text=value, path=path),) if value else ()
     if isinstance(value, list):
@@ -43,7 +43,7 @@ def decode_content(value: Json, path: str) -> tuple[Block, ...]:
 
 
 def decode_part(part: Json, path: str) -> Block:
-    """One content part. What the model has no class for stays whole."""
+    """Return the block for one content part. A part without a neutral counterpart becomes a `Native`."""
     if not isinstance(part, dict):
         if isinstance(part, str):
             return Text(text=part, path=path)
@@ -57,7 +57,7 @@ def decode_part(part: Json, path: str) -> Block:
 
 
 def read_cache(fields: Fields) -> CacheMark | None:
-    """The cache mark of a part or tool: OpenAI's own, or the one that compatible servers took from Messages."""
+    """Return the cache mark of a part or tool: OpenAI's, or the one that compatible servers adopted from Messages."""
     mark = read_breakpoint(fields)
     if mark is not None:
         return mark
@@ -82,14 +82,14 @@ def _read_refusal(fields: Fields) -> Block:
 
 
 def _read_thinking(fields: Fields) -> Block:
-    """Mistral keeps reasoning as a part: its text is a string or parts of its own."""
+    """Return the reasoning of Mistral's thinking part, whose text is a string or a list of parts."""
     part = {"type": fields.any("type"), "thinking": fields.any("thinking"), **(fields.rest() or {})}
     text = thinking_text(part["thinking"])
     return Reasoning(raw=(text,) if text else (), path=fields.path, extras={REASONING_PART: part})
 
 
 def thinking_text(value: Json) -> str:
-    """The words of a thinking part."""
+    """Return the text of a thinking part."""
     if isinstance(value, str):
         return value
     parts = value if isinstance(value, list) else ()
@@ -130,7 +130,7 @@ def _read_file(fields: Fields) -> Block:
 
 
 def _file_source(data: str) -> Source:
-    """Official clients send a data: URL; some servers also take bare base64 or a link."""
+    """Return the source of a file. Official clients send a data: URL; some servers accept bare base64 or a link."""
     if data.startswith(("http://", "https://")):
         return Source(SourceKind.URL, data)
     return data_source(data) or Source(SourceKind.DATA, data, sniffed_type(data))

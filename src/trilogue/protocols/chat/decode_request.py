@@ -1,7 +1,7 @@
-"""A Chat Completions request, read.
+"""The decoder for Chat Completions requests.
 
-In: the parsed body. Out: `model.Request`; what has no neutral field stays an extra by its wire name. Deprecated
-functions are read as tools: the ids that their calls and results lack are minted from their position.
+In: the parsed body. Out: `model.Request`; fields without a neutral counterpart stay extras under their wire names.
+Deprecated functions are read as tools: the ids that their calls and results lack are derived from their position.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ from trilogue.protocols.chat.decode_tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.reasoning import read_reasoning
 from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.settings import Settings, field
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Fields, FieldTable, field
 
 _PLAIN_MESSAGE = {"role", "content"}
 _PLAIN_ASSISTANT = {"role", "content", "tool_calls"}
@@ -57,7 +56,7 @@ _PLAIN_FUNCTION = {"name", "arguments"}
 
 
 def decode_request(body: dict[str, Json]) -> Request:
-    """The neutral request; raises `BadRequest` for what no Chat server would take."""
+    """Return the neutral request. Raises `BadRequest` for a body that no Chat server would accept."""
     fields = Fields(body)
     paths: Paths = {"turns": "messages"}
     options = fields.fields("stream_options") if "stream_options" in body else None
@@ -92,7 +91,7 @@ def _stream(fields: Fields, _: Paths) -> bool:
     return fields.flag("stream") or False
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         "tools": (decode_tools, TOOL_FIELDS),
         "tool_choice": (decode_choice, CHOICE_FIELDS),
@@ -113,7 +112,7 @@ _SETTINGS = Settings(
 
 
 class _Reader(Struct):
-    """Reads messages in order; remembers the ids it minted for deprecated function calls, for their results."""
+    """A reader of messages in order. It keeps the ids that it made for deprecated function calls, for their results."""
 
     minted: dict[str, str] = new(default_factory=dict)
 
@@ -163,13 +162,16 @@ class _Reader(Struct):
         return _result(fields, role, fields.filled("tool_call_id"))
 
     def _function(self, fields: Fields, role: Role) -> Turn:
-        """Before tools there was one call at a time, known by its name."""
+        """Return a deprecated function result: before tools there was one call at a time, identified by its name."""
         name = fields.filled("name")
         return _result(fields, role, self.minted.get(name) or mint("call_", fields.path, name))
 
 
 def _short_prompt(message: dict[str, Json], role: Role, path: str) -> Turn | None:
-    """The short way for a message that is a role and a text; None if there is more to it. The same below."""
+    """Return the turn of a message that has only a role and a text; None for any other message.
+
+    The `_short` functions are fast paths for the usual form; the full readers give the same result.
+    """
     if message.keys() != _PLAIN_MESSAGE or type(message["content"]) is not str:
         return None
     text = message["content"]

@@ -1,7 +1,7 @@
-"""A whole answer, read: the message of a choice → blocks.
+"""The decoder for complete Chat responses: the message of a choice becomes blocks.
 
-Taken is every spelling of reasoning, content that is a list or an object, calls without id or type. Streams are read
-with the small readers here too.
+It accepts every spelling of reasoning, content that is a list or an object, and calls without id or type. The stream
+decoder uses the small readers here as well.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     Citation,
@@ -32,49 +33,52 @@ from trilogue.protocols.chat.errors import MARKS, decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, TIERS
-from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
 
 
 def decode_response(body: dict[str, Json]) -> Response:
-    """The neutral answer. Raises `UpstreamFailure` if the body is an error, whatever its status was."""
-    answer, extras = sort_fields(body, _ANSWER)
-    choices = answer["choices"]
-    suspect = answer["object"] == "error" or not MARKS.isdisjoint(body)
-    if suspect and (failure := find_failure(body)) is not None:
+    """Return the neutral response.
+
+    Raises `UpstreamFailure` if the body is an error, whatever its status, and `UpstreamProtocolError` if it has no
+    choices.
+    """
+    fields, extras = sort_fields(body, _RESPONSE)
+    choices = fields["choices"]
+    may_be_error = fields["object"] == "error" or not MARKS.isdisjoint(body)
+    if may_be_error and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
     if not choices or not isinstance(choices[0], dict):
         raise UpstreamProtocolError("the answer has no choices")
     chosen = _chosen(choices) if len(choices) > 1 else 0
-    choice, beside = sort_fields(choices[chosen], _CHOICE)
+    choice, choice_rest = sort_fields(choices[chosen], _CHOICE)
     if choice["error"]:
         raise UpstreamFailure(decode_failure({"error": choice["error"]}))
-    answer_id = answer["id"] or ""
-    # A server that completes texts has no message.
-    said = choice["message"] or choice["delta"] or {"content": beside.pop("text", None)}
-    blocks, unsaid = _message_blocks(said, answer_id)
+    answer_id = fields["id"] or ""
+    # A server of the older text completions has no message.
+    message = choice["message"] or choice["delta"] or {"content": choice_rest.pop("text", None)}
+    blocks, message_rest = _message_blocks(message, answer_id)
     if choice["logprobs"] is not None:
-        _add_logprobs(blocks, choice["logprobs"], beside)
-    tier = read_tier(answer["service_tier"], extras) if answer["service_tier"] else None
+        _add_logprobs(blocks, choice["logprobs"], choice_rest)
+    tier = read_tier(fields["service_tier"], extras) if fields["service_tier"] else None
     if len(choices) > 1:
         extras["choices"] = choices[:chosen] + choices[chosen + 1 :]
-    if unsaid:
-        extras["message"] = unsaid
+    if message_rest:
+        extras["message"] = message_rest
     return Response(
         protocol=PROTOCOL,
         id=answer_id,
-        model=answer["model"] or "",
-        created=answer["created"],
+        model=fields["model"] or "",
+        created=fields["created"],
         blocks=tuple(blocks),
-        stop=_stop(choice, beside, blocks),
-        usage=decode_usage(answer["usage"]),
+        stop=_stop(choice, choice_rest, blocks),
+        usage=decode_usage(fields["usage"]),
         tier=tier,
         extras=extras or None,
     )
 
 
-_ANSWER: Kinds = {
+_RESPONSE: Kinds = {
     **dict.fromkeys(NOISE, object),
     "choices": list,
     "id": str,
@@ -90,11 +94,11 @@ _MESSAGE: Kinds = dict.fromkeys(
     ("role", "content", "annotations", "refusal", "audio", "tool_calls", "function_call"), object
 )
 MESSAGE = "choices[0].message"
-"""where the message of an answer is; losses of streams are told by the same place"""
+"""the path of the message of a response; losses of streams use the same path"""
 
 
 def _chosen(choices: list[Json]) -> int:
-    """The first choice that says something; the first one if none does."""
+    """Return the position of the first choice with content; 0 if none has any."""
     for position, choice in enumerate(choices):
         if isinstance(choice, dict) and says_something(choice.get("message") or choice.get("delta")):
             return position
@@ -102,24 +106,27 @@ def _chosen(choices: list[Json]) -> int:
 
 
 def says_something(message: Json) -> bool:
-    """Whether a message or delta has more than its role."""
+    """Return whether a message or delta has more than its role."""
     return isinstance(message, dict) and any(value for name, value in message.items() if name != "role")
 
 
-def _stop(choice: dict[str, Json], beside: dict[str, Json], blocks: list[Block]) -> Stop:
+def _stop(choice: dict[str, Json], choice_rest: dict[str, Json], blocks: list[Block]) -> Stop:
     reason, details = choice["finish_reason"], choice["finish_details"]
     if reason is not None and type(reason) is not str:
-        beside["finish_reason"] = reason
+        choice_rest["finish_reason"] = reason
         reason = None
     if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
         reason = details["type"]
     calls = any([type(block) is ToolCall for block in blocks])
-    return decode_stop(reason, calls, beside or None)
+    return decode_stop(reason, calls, choice_rest or None)
 
 
-def _message_blocks(said: Json, answer_id: str) -> tuple[list[Block], dict[str, Json]]:
-    """What a message says, and the rest. Chat means this order: reasoning, text, refusal, sound, calls."""
-    message, rest = sort_fields(said, _MESSAGE)
+def _message_blocks(message: Json, answer_id: str) -> tuple[list[Block], dict[str, Json]]:
+    """Return the blocks of a message in the order of Chat, and its unread fields.
+
+    The order is reasoning, text, refusal, audio, calls.
+    """
+    message, rest = sort_fields(message, _MESSAGE)
     blocks: list[Block] = list(read_reasoning(rest, MESSAGE))
     texts = content_blocks(message["content"], f"{MESSAGE}.content")
     if message["annotations"]:
@@ -142,7 +149,7 @@ def _refusal(text: Json, rest: dict[str, Json]) -> list[Block]:
 
 
 def _cite(blocks: list[Block], annotations: Json, rest: dict[str, Json]) -> None:
-    """Citations belong to the first text; where there is none they stay as they came."""
+    """Add the citations to the first text. Without a text they stay in the rest."""
     citations = [citation_of(entry) for entry in entries(annotations)]
     for position, block in enumerate(blocks):
         if citations and isinstance(block, Text):
@@ -165,7 +172,7 @@ def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> I
         minted = mint("call_", answer_id, position)
         read = read_call(call, minted, f"{MESSAGE}.tool_calls[{position}]")
         if read is not None:
-            # Some servers give two calls the same id: their results could not be told apart.
+            # Some servers give two calls the same id; their results would be indistinguishable.
             call_id = read.id if read.id not in ids else minted
             if (signature := signature_of(read.extras)) is not None:
                 yield signed(signature, read.path)
@@ -174,7 +181,7 @@ def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> I
 
 
 def read_tier(name: str, extras: dict[str, Json]) -> Tier | None:
-    """`service_tier`; names of other servers stay extras."""
+    """Return the service tier; names of other servers stay extras."""
     tier = TIERS.get(name)
     if tier is None:
         extras["service_tier"] = name
@@ -182,7 +189,7 @@ def read_tier(name: str, extras: dict[str, Json]) -> Tier | None:
 
 
 def content_blocks(content: Json, path: str) -> list[Block]:
-    """Content as text, as parts, or as the very object that was asked for in JSON mode."""
+    """Return the blocks of content that is text, parts, or the object that was requested in JSON mode."""
     if isinstance(content, str):
         return [Text(text=content, path=path)] if content else []
     if isinstance(content, list):
@@ -198,7 +205,7 @@ def _part_block(part: Json, path: str) -> Block:
     if kind == "thinking":
         text = thinking_text(fields.any("thinking"))
         if fields.left.get("closed") is True:
-            fields.any("closed")  # Mistral: the thinking is complete, as it is when it stands in an answer
+            fields.any("closed")  # Mistral marks complete thinking, which it always is in a complete response
         return Reasoning(raw=(text,) if text else (), path=path, extras=fields.rest())
     text_value = fields.text("text") if kind in ("text", "output_text", "") else None
     if text_value is not None:
@@ -209,7 +216,7 @@ def _part_block(part: Json, path: str) -> Block:
 
 
 def citation_of(entry: dict[str, Json], offset: int = 0) -> Citation:
-    """One annotation; `offset`: where the cited block begins in the whole content."""
+    """Return one annotation as a citation. `offset`: the start of the cited block in the whole content."""
     inner = LooseFields(entry.get("url_citation"))
     start, end = inner.integer("start_index"), inner.integer("end_index")
     return Citation(
@@ -223,8 +230,8 @@ def citation_of(entry: dict[str, Json], offset: int = 0) -> Citation:
     )
 
 
-def _add_logprobs(blocks: list[Block], logprobs: Json, beside: dict[str, Json]) -> None:
-    """Token entries belong to the first text; what does not fit stays beside the message."""
+def _add_logprobs(blocks: list[Block], logprobs: Json, choice_rest: dict[str, Json]) -> None:
+    """Add the token entries to the first text. What does not fit stays in the rest of the choice."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     rest = logprobs
     for position, block in enumerate(blocks):
@@ -233,4 +240,4 @@ def _add_logprobs(blocks: list[Block], logprobs: Json, beside: dict[str, Json]) 
             rest = {name: value for name, value in logprobs.items() if name != "content" and value is not None} or None
             break
     if rest is not None:
-        beside["logprobs"] = rest
+        choice_rest["logprobs"] = rest

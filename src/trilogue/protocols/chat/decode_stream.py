@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamTruncated
+from trilogue.jsontext.text import DECODE_ERRORS, parse_upstream
 from trilogue.model import (
     Delta,
     Finish,
@@ -36,8 +37,7 @@ from trilogue.protocols.chat.open_text import Flow, TextFlow
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk
-from trilogue.protocols.fields import Kinds, sort_fields
-from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
+from trilogue.protocols.fields.reader import Kinds, sort_fields
 from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"

@@ -1,7 +1,7 @@
-"""Tool definitions → `Tool`, wherever a request lists them.
+"""Tool definitions of a request, read into `Tool` structs.
 
-The deprecated `functions` are read as tools; `web_search_options` is the one hosted tool of this protocol.
-`encode_tools.py` is the way back.
+The deprecated `functions` are read as tools; `web_search_options` is the only hosted tool of this protocol.
+`encode_tools.py` writes them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from trilogue.errors import BadRequest
 from trilogue.model import CustomTool, Extras, FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.chat.decode_content import read_cache
 from trilogue.protocols.chat.wire import CALL_KINDS, WEB_SEARCH
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.location import read_location
+from trilogue.protocols.content.parts import read_location
+from trilogue.protocols.fields.reader import Fields, LooseFields
 
 TOOL_FIELDS = ("tools", "functions", WEB_SEARCH)
 
 
 def decode_tools(fields: Fields, _: object) -> tuple[Tool, ...]:
-    """All tools of a request, wherever it lists them."""
+    """Return all tools of a request, from the three fields that can have them."""
     tools = [_decode_tool(tool, f"tools[{index}]") for index, tool in enumerate(fields.items("tools") or ())]
     if "functions" in fields.left:
         for index, function in enumerate(fields.items("functions") or ()):
@@ -48,7 +48,7 @@ _PLAIN = {"name", "description", "parameters"}
 
 
 def _short_function(tool: Json, path: str) -> Tool | None:
-    """The short way for a function in its usual form; None if there is more to it."""
+    """Return a function tool in its usual form, as a fast path; None for any other."""
     function = tool.get("function") if type(tool) is dict and len(tool) == 2 else None
     if type(function) is not dict or function.keys() != _PLAIN or tool.get("type") != "function":
         return None
@@ -102,7 +102,7 @@ _OPENROUTER = {
     "openrouter:web_fetch": HostedKind.WEB_FETCH,
     "openrouter:advisor": HostedKind.ADVISOR,
 }
-"""tools that OpenRouter runs, whatever the model"""
+"""tools that OpenRouter runs for any model"""
 
 
 def _hosted(fields: Fields, kind: str, native: dict[str, Json]) -> HostedTool:

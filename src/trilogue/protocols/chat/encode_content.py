@@ -1,7 +1,7 @@
-"""Blocks → content parts of messages, in requests.
+"""Content parts of request messages, written from blocks.
 
-Blocks of this protocol go back as they were. What has no form is declared or refused. Which message a part belongs to
-is `conversation.py`.
+Blocks of this protocol are written back unchanged. Blocks without a form are declared or refused. `conversation.py`
+decides which message a part belongs to.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.decode_content import PLAIN_TEXT
 from trilogue.protocols.chat.wire import REASONING_PART
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.media import PDF, data_url
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.openai_cache import write_breakpoint
-from trilogue.protocols.outgoing import Outgoing
-from trilogue.protocols.wording import document_head, native_part, search_result_text
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.parts import PDF, data_url, document_head, native_part, search_result_text
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
+from trilogue.protocols.openai.cache import write_breakpoint
 
 
-def encode_content(blocks: Sequence[Block], plain: bool, out: Outgoing) -> str | list[Json]:
-    """The `content` of a message: a string where that says the same, else an array of parts."""
+def encode_content(blocks: Sequence[Block], plain: bool, out: EncodingContext) -> str | list[Json]:
+    """Return the `content` of a message: a string if that is equivalent, else an array of parts."""
     if len(blocks) == 1 and (plain or not out.native):
         only = blocks[0]
         if type(only) is Text and only.text and not (only.cache or only.citations):
@@ -46,14 +45,14 @@ def encode_content(blocks: Sequence[Block], plain: bool, out: Outgoing) -> str |
     texts = [part["text"] for part in parts if part.keys() == PLAIN_TEXT]
     if len(texts) < len(parts) or (len(texts) > 1 and out.profile.openai_fields):
         return parts
-    # Many compatible servers take no arrays here. A blank line between prompts says nearly the same.
+    # Many compatible servers accept no arrays here. A blank line between texts is nearly equivalent.
     if len(texts) > 1 and not out.native:
         out.ledger.add("text.blocks_joined", blocks[0].path)
     return "\n\n".join(texts)
 
 
-def encode_block(block: Block, out: Outgoing) -> list[dict[str, Json]]:
-    """The content parts for one block; none if it has no form here, which is then declared."""
+def encode_block(block: Block, out: EncodingContext) -> list[dict[str, Json]]:
+    """Return the content parts of one block; none, and a declared loss, if it has no form here."""
     writer = _WRITERS.get(type(block))
     if writer is None:
         out.ledger.add("native.dropped", block.path, type(block).__name__)
@@ -61,27 +60,27 @@ def encode_block(block: Block, out: Outgoing) -> list[dict[str, Json]]:
     return writer(block, out)
 
 
-def _write_text(block: Text, out: Outgoing) -> list[dict[str, Json]]:
+def _write_text(block: Text, out: EncodingContext) -> list[dict[str, Json]]:
     if block.citations:
         out.ledger.add("citation.dropped", block.path)
     if not block.text and not out.native:
-        lose_mark(block, out)
+        declare_mark(block, out)
         return []
     return [mark_part({"type": "text", "text": block.text}, block, out)]
 
 
-def _write_refusal(block: Refusal, out: Outgoing) -> list[dict[str, Json]]:
+def _write_refusal(block: Refusal, out: EncodingContext) -> list[dict[str, Json]]:
     return [mark_part({"type": "refusal", "refusal": block.text}, block, out)]
 
 
-def _write_image(block: Image, out: Outgoing) -> list[dict[str, Json]]:
+def _write_image(block: Image, out: EncodingContext) -> list[dict[str, Json]]:
     image: dict[str, Json] = {"url": _image_url(block.source, block.path)}
     if block.detail is not None:
         image["detail"] = block.detail
     return [mark_part({"type": "image_url", "image_url": image}, block, out)]
 
 
-def _write_audio(block: Audio, out: Outgoing) -> list[dict[str, Json]]:
+def _write_audio(block: Audio, out: EncodingContext) -> list[dict[str, Json]]:
     if block.source is None or block.source.kind is not SourceKind.DATA:
         raise Unsupported(block.path, "sound must be given as data")
     audio = {"data": block.source.value}
@@ -90,7 +89,7 @@ def _write_audio(block: Audio, out: Outgoing) -> list[dict[str, Json]]:
     return [mark_part({"type": "input_audio", "input_audio": audio}, block, out)]
 
 
-def _write_document(block: Document, out: Outgoing) -> list[dict[str, Json]]:
+def _write_document(block: Document, out: EncodingContext) -> list[dict[str, Json]]:
     if block.citations:
         out.ledger.add("param.dropped", f"{block.path}.citations")
     if block.source is None or block.source.kind is SourceKind.TEXT:
@@ -106,8 +105,8 @@ def _write_document(block: Document, out: Outgoing) -> list[dict[str, Json]]:
     return parts
 
 
-def _document_text(block: Document, out: Outgoing) -> list[dict[str, Json]]:
-    """A document of text, or of parts: said in words, its pictures kept as pictures."""
+def _document_text(block: Document, out: EncodingContext) -> list[dict[str, Json]]:
+    """Return the parts of a document that is text or blocks: text as text, images as images."""
     out.ledger.add("document.as_text", block.path)
     head = document_head(block)
     parts: list[dict[str, Json]] = [{"type": "text", "text": head}] if head else []
@@ -119,13 +118,16 @@ def _document_text(block: Document, out: Outgoing) -> list[dict[str, Json]]:
     return parts
 
 
-def _write_search_result(block: SearchResult, out: Outgoing) -> list[dict[str, Json]]:
+def _write_search_result(block: SearchResult, out: EncodingContext) -> list[dict[str, Json]]:
     out.ledger.add("search_result.as_text", block.path)
     return [mark_part({"type": "text", "text": search_result_text(block)}, block, out)]
 
 
-def _write_reasoning(block: Reasoning, out: Outgoing) -> list[dict[str, Json]]:
-    """Only a part of its own protocol is a part here; everything else goes beside the content."""
+def _write_reasoning(block: Reasoning, out: EncodingContext) -> list[dict[str, Json]]:
+    """Return the part of reasoning that was a content part of this protocol.
+
+    All other reasoning has its own field next to the content.
+    """
     part = (block.extras or {}).get(REASONING_PART)
     if out.native and part is not None:
         return [part]
@@ -133,10 +135,10 @@ def _write_reasoning(block: Reasoning, out: Outgoing) -> list[dict[str, Json]]:
     return []
 
 
-def _write_native(block: Native, out: Outgoing) -> list[dict[str, Json]]:
+def _write_native(block: Native, out: EncodingContext) -> list[dict[str, Json]]:
     if out.native:
         return [block.data]
-    # Only the results of tools still hold blocks of other protocols.
+    # At this point only tool results can still contain blocks of other protocols.
     out.ledger.add("tool_result.part", block.path, block.type)
     return [{"type": "text", "text": native_part(block)}]
 
@@ -161,7 +163,7 @@ def _image_url(source: Source, path: str) -> str:
     raise Unsupported(path, "an image must be a link or data")
 
 
-def _file(source: Source, path: str, out: Outgoing) -> dict[str, Json]:
+def _file(source: Source, path: str, out: EncodingContext) -> dict[str, Json]:
     if source.kind is SourceKind.FILE_ID:
         if out.source is Protocol.MESSAGES:
             raise Unsupported(path, "a file id belongs to the provider that gave it")
@@ -173,23 +175,23 @@ def _file(source: Source, path: str, out: Outgoing) -> dict[str, Json]:
     return {"file_data": source.value}
 
 
-def mark_part(part: dict[str, Json], block: Block, out: Outgoing) -> dict[str, Json]:
+def mark_part(part: dict[str, Json], block: Block, out: EncodingContext) -> dict[str, Json]:
     """Add what all parts share: the cache mark and, in its own protocol, the extras."""
     extras = (block.extras if out.native else None) or {}
     if block.cache is not None:
         if out.native and "cache_control" in extras:
-            # The mark was read from this field, which compatible servers took over from Messages.
+            # The mark was read from this field, which compatible servers adopted from Messages.
             pass
         elif out.native or out.profile.cache_marks:
             part[BREAKPOINT] = write_breakpoint(block.cache, block.path, out.ledger)
         else:
-            lose_mark(block, out)
+            declare_mark(block, out)
     if extras:
         restore_extras(part, extras)
     return part
 
 
-def lose_mark(block: Block, out: Outgoing) -> None:
-    """The block of a mark is not written, or the server takes no marks."""
+def declare_mark(block: Block, out: EncodingContext) -> None:
+    """Declare the cache mark of a block that is not written, or that goes to a server without marks."""
     if block.cache is not None:
         out.ledger.add("cache.mark", block.path)

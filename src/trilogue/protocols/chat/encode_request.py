@@ -1,8 +1,7 @@
-"""A Chat Completions request, written for one upstream.
+"""The encoder for Chat Completions requests to one upstream.
 
-In: `model.Request` and the target with its profile. Out: the body; what it cannot carry goes to the ledger or raises
-`Unsupported`. A Chat request is written back as it came. Turns of other protocols are regrouped: an assistant turn is
-one message with its calls last, tool results are messages of their own before the user's words.
+In: `model.Request` and the target with its profile. Out: the body. What it cannot express goes to the ledger or raises
+`Unsupported`. A Chat request is written back unchanged. Turns of other protocols are regrouped by `conversation.py`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,14 @@ from trilogue.protocols.chat.conversation import encode_turns
 from trilogue.protocols.chat.encode_tools import encode_tools
 from trilogue.protocols.chat.thinking import encode_thinking
 from trilogue.protocols.chat.wire import NESTED, PROTOCOL
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
-from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
-    """The body for the upstream."""
-    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    """Return the body for the upstream."""
+    out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     if not out.native:
         request = fit_request(request, out, PROTOCOL)
     body: dict[str, Json] = {"model": target.model, "messages": encode_turns(request, out)}
@@ -51,8 +49,8 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     return body
 
 
-def _stream(request: Request, out: Outgoing) -> dict[str, Json]:
-    """Usage is always asked for: the other protocols always give it."""
+def _stream(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for streaming. Usage is always requested: the other protocols always report it."""
     usage = request.include_usage if out.native else (out.profile.stream_usage and request.stream) or None
     obfuscation = request.obfuscation if out.native or out.profile.openai_fields else None
     options = {"include_usage": usage, "include_obfuscation": obfuscation}

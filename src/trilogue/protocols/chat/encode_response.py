@@ -1,7 +1,7 @@
-"""A whole answer, written: blocks → the message of a choice, as the official API would send it.
+"""The encoder for complete Chat responses: blocks become the message of a choice, as the official API sends it.
 
-Reasoning goes to `reasoning_content`. Streams use the small writers here too, so that a streamed answer adds up to the
-same message.
+Reasoning goes to `reasoning_content`. The stream encoder uses the small writers here as well, so that the chunks of a
+stream add up to the same message.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from trilogue.model import (
     Tier,
     ToolCall,
 )
-from trilogue.protocols import openai_moderation
 from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import encode_call
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import NEAREST_TIER, PROTOCOL
-from trilogue.protocols.ids import mint
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.openai import moderation as openai_moderation
+from trilogue.protocols.stream.reply import Reply
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
-    """The answer as the official API would send it; what Chat cannot say is declared in `reply.ledger`."""
+    """Return the response as the official API would send it; what Chat cannot express is declared in `reply.ledger`."""
     message = _MessageWriter(reply)
     for block in response.blocks:
         message.add(block)
@@ -66,9 +66,9 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
 
 
 def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response) -> dict[str, Json]:
-    """An answer of this protocol with what only it knows."""
+    """Return a response of this protocol with its extras."""
     extras = dict(response.extras or {})
-    if isinstance(extras.get("message"), dict):  # else it is not of the message, but a stray field of the answer
+    if isinstance(extras.get("message"), dict):  # else it is another field of that name
         choice["message"] = {**choice["message"], **extras.pop("message")}
     if response.stop.extras:
         choice = {**response.stop.extras, **{name: value for name, value in choice.items() if value is not None}}
@@ -77,26 +77,29 @@ def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response
 
 
 def answer_id(upstream_id: str, reply: Reply) -> str:
-    """The upstream's own id in its own protocol, else a minted one."""
+    """Return the upstream's own id in its own protocol, else one that is derived from it."""
     if reply.source is PROTOCOL and upstream_id:
         return upstream_id
     return mint("chatcmpl-", upstream_id or reply.seed)
 
 
 def encode_tier(tier: Tier, reply: Reply) -> dict[str, Json]:
-    """`service_tier`."""
+    """Return the service tier as a field of the response, or the nearest one that Chat has."""
     if tier in NEAREST_TIER:
         reply.ledger.add("tier", reply.tier_path)
     return {"service_tier": NEAREST_TIER.get(tier, tier).value}
 
 
 def refusal_text(stop: Stop, refused: bool) -> str | None:
-    """Why a classifier stopped the answer, where the model did not say it itself."""
+    """Return a classifier's explanation for stopping the response, unless the model refused itself."""
     return stop.explanation if stop.reason is StopReason.REFUSAL and not refused else None
 
 
 def annotation_of(citation: Citation, path: str, offset: int, length: int, reply: Reply) -> dict[str, Json] | None:
-    """A citation as an annotation of the whole content; path, offset and length are those of the cited text block."""
+    """Return a citation as an annotation of the whole content; None if it has no form here.
+
+    `path`, `offset` and `length` are those of the cited text block.
+    """
     if citation.kind is not CitationKind.WEB or citation.url is None:
         if reply.source is PROTOCOL:
             return citation.native
@@ -119,7 +122,7 @@ def annotation_of(citation: Citation, path: str, offset: int, length: int, reply
 
 
 def declare_dropped(block: Block, reply: Reply) -> None:
-    """A block that no Chat answer can hold."""
+    """Declare a block that has no form in a Chat response."""
     if isinstance(block, HostedCall | HostedResult):
         reply.ledger.add("hosted.result_dropped", block.path or block.tool.value, block.tool.value)
     else:
@@ -128,7 +131,7 @@ def declare_dropped(block: Block, reply: Reply) -> None:
 
 
 def declare_order(path: str, texts: int, calls: int, reply: Reply) -> None:
-    """The text block at a path comes after so many texts and calls: Chat has one text, and all calls after it."""
+    """Declare what is lost by moving a text block, after this many texts and calls, into Chat's single text."""
     if reply.source is not PROTOCOL:
         if calls:
             reply.ledger.add("order.flattened", path)
@@ -137,7 +140,7 @@ def declare_order(path: str, texts: int, calls: int, reply: Reply) -> None:
 
 
 class _MessageWriter:
-    """Collects the blocks of one answer into one message."""
+    """A builder that collects the blocks of one response into one message."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -153,7 +156,7 @@ class _MessageWriter:
         self.logprobs: list[Json] = []
 
     def add(self, block: Block) -> None:
-        """Take the next block."""
+        """Add the next block of the response."""
         if isinstance(block, Text):
             self._text(block)
         elif isinstance(block, ToolCall):
@@ -188,14 +191,14 @@ class _MessageWriter:
         self._length += len(block.text)
 
     def body(self, stop: Stop) -> dict[str, Json]:
-        """The message. Content is null only where something else is said."""
+        """Return the message. Content is null only if there is a call, a refusal or audio instead."""
         refused = "".join(self._refusals) if self._refusals else ""
         if stop.reason is StopReason.REFUSAL:
             refused = refused or refusal_text(stop, bool(self._refusals)) or ""
-        spoken = self._texts or not (self.calls or refused or self._audio)
+        has_content = self._texts or not (self.calls or refused or self._audio)
         message: dict[str, Json] = {
             "role": "assistant",
-            "content": "".join(self._texts) if spoken else None,
+            "content": "".join(self._texts) if has_content else None,
             "refusal": refused or None,
         }
         optional = (

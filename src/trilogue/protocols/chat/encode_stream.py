@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from trilogue.jsontext.text import dump, dumps
 from trilogue.model import (
     Audio,
     Block,
@@ -31,7 +32,6 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols import openai_moderation
 from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import call_id_of, takes_custom
 from trilogue.protocols.chat.encode_response import (
@@ -46,11 +46,11 @@ from trilogue.protocols.chat.errors import encode_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import PROTOCOL
-from trilogue.protocols.encoding import StreamEncoder
-from trilogue.protocols.extras import add_extras, restore_extras
-from trilogue.protocols.jsontext import dump, dumps
-from trilogue.protocols.reply import Reply
-from trilogue.protocols.signals import in_stream
+from trilogue.protocols.failure.codes import in_stream
+from trilogue.protocols.fields.extras import add_extras, restore_extras
+from trilogue.protocols.openai import moderation as openai_moderation
+from trilogue.protocols.stream.encoder import StreamEncoder
+from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import frame_data
 
 _ROLE = b'{"role":"assistant","content":"","refusal":null}'

@@ -1,4 +1,4 @@
-"""`Tool` → tool definitions and `web_search_options`. Tool choice is `choice.py`."""
+"""Tool definitions of a request, written from `Tool` structs. Tool choice is in `choice.py`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, CustomTool, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
 from trilogue.protocols.chat.choice import encode_choice
 from trilogue.protocols.chat.wire import WEB_SEARCH
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.location import write_location
-from trilogue.protocols.openai_schema import fits_strict, parameters_of
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.parts import write_location
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.openai.schema import fits_strict, parameters_of
 
 
-def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
-    """The fields that offer tools: `tools`, `web_search_options`, `tool_choice`, `parallel_tool_calls`."""
+def encode_tools(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for tools: `tools`, `web_search_options`, `tool_choice`, `parallel_tool_calls`."""
     offered = _filtered(request, out)
     searches = [tool for tool in offered if type(tool) is HostedTool and _is_search(tool, out)]
     body: dict[str, Json] = {}
@@ -28,19 +28,19 @@ def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
             out.ledger.add("tool.hosted_dropped", other.path, other.type)
     if request.tool_choice is not None:
         body |= encode_choice(request.tool_choice, bool(tools), out)
-    # OpenAI answers 400 to this field without tools.
+    # OpenAI refuses this field without tools.
     if request.parallel_tools is not None and (tools or out.native):
         body["parallel_tool_calls"] = request.parallel_tools
     return body
 
 
-def _is_search(tool: HostedTool, out: Outgoing) -> bool:
-    """Tell whether a tool is written as `web_search_options`; those of compatible servers stand among the tools."""
+def _is_search(tool: HostedTool, out: EncodingContext) -> bool:
+    """Return whether a tool is written as `web_search_options`; those of compatible servers are in `tools`."""
     return tool.kind is HostedKind.WEB_SEARCH and (not out.native or tool.type == WEB_SEARCH)
 
 
-def _filtered(request: Request, out: Outgoing) -> tuple[Tool, ...]:
-    """Servers that do not know `allowed_tools` are only told of the tools that are allowed."""
+def _filtered(request: Request, out: EncodingContext) -> tuple[Tool, ...]:
+    """Return the tools to offer: only the allowed ones if the server does not have `allowed_tools`."""
     choice = request.tool_choice
     if choice is None or choice.mode is not ChoiceMode.ALLOWED or out.native or out.profile.openai_fields:
         return request.tools
@@ -51,7 +51,7 @@ def _filtered(request: Request, out: Outgoing) -> tuple[Tool, ...]:
     )
 
 
-def _encode_tool(tool: Tool, out: Outgoing) -> dict[str, Json] | None:
+def _encode_tool(tool: Tool, out: EncodingContext) -> dict[str, Json] | None:
     if isinstance(tool, HostedTool):
         if _is_search(tool, out):
             return None
@@ -64,8 +64,8 @@ def _encode_tool(tool: Tool, out: Outgoing) -> dict[str, Json] | None:
     return _ENCODERS[type(tool)](tool, out)
 
 
-def _declare(tool: Tool, out: Outgoing) -> None:
-    """The marks on a tool that Chat has no name for."""
+def _declare(tool: Tool, out: EncodingContext) -> None:
+    """Declare the marks on a tool that Chat has no field for."""
     if tool.cache is not None:
         out.ledger.add("cache.tool_mark", tool.path)
     if getattr(tool, "deferred", None):
@@ -74,7 +74,7 @@ def _declare(tool: Tool, out: Outgoing) -> None:
         out.ledger.add("tool.timing", tool.path)
 
 
-def _encode_function(tool: FunctionTool, out: Outgoing) -> dict[str, Json]:
+def _encode_function(tool: FunctionTool, out: EncodingContext) -> dict[str, Json]:
     function: dict[str, Json] = {"name": tool.name}
     if tool.description is not None:
         function["description"] = tool.description
@@ -86,8 +86,11 @@ def _encode_function(tool: FunctionTool, out: Outgoing) -> dict[str, Json]:
     return _with_extras({"type": "function", "function": function}, tool, out)
 
 
-def _strict(tool: FunctionTool, out: Outgoing) -> bool | None:
-    """False is the default here and not written. Responses' default is to try, which Chat cannot say."""
+def _strict(tool: FunctionTool, out: EncodingContext) -> bool | None:
+    """Return `strict` for a tool from another protocol; None for false, which is the default.
+
+    Responses tries strict mode by default, which Chat cannot express.
+    """
     if tool.strict is None and out.source is Protocol.RESPONSES:
         out.ledger.add("tool.strict_default", tool.path)
     if not tool.strict:
@@ -98,7 +101,7 @@ def _strict(tool: FunctionTool, out: Outgoing) -> bool | None:
     return None
 
 
-def _encode_custom(tool: CustomTool, out: Outgoing) -> dict[str, Json]:
+def _encode_custom(tool: CustomTool, out: EncodingContext) -> dict[str, Json]:
     custom: dict[str, Json] = {"name": tool.name}
     if tool.description is not None:
         custom["description"] = tool.description
@@ -108,7 +111,7 @@ def _encode_custom(tool: CustomTool, out: Outgoing) -> dict[str, Json]:
     return _with_extras({"type": "custom", "custom": custom}, tool, out)
 
 
-def _with_extras(wire: dict[str, Json], tool: Tool, out: Outgoing) -> dict[str, Json]:
+def _with_extras(wire: dict[str, Json], tool: Tool, out: EncodingContext) -> dict[str, Json]:
     if out.native and tool.extras:
         restore_extras(wire, tool.extras)
     return wire
@@ -120,12 +123,12 @@ _ENCODERS: dict[type[Tool], Callable[..., dict[str, Json]]] = {
 }
 
 
-def _encode_search(tool: HostedTool, others: bool, out: Outgoing) -> dict[str, Json]:
+def _encode_search(tool: HostedTool, others: bool, out: EncodingContext) -> dict[str, Json]:
     if out.native:
         return {WEB_SEARCH: tool.native}
     if not out.profile.web_search:
         if not others:
-            # Nothing else is offered: the client relies on it.
+            # No other tool is offered, so the client relies on this one.
             raise Unsupported(tool.path, "the model has no web search")
         out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
         return {}

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
+from trilogue.jsontext.pieces import JsonProgress, is_cut
 from trilogue.model import CUT_SHORT, CallKind, Delta, Json, StopReason, ToolCall
 from trilogue.protocols.chat.calls import ARGUMENTS, CALL, SAID, arguments_text, dotted, kind_of
 from trilogue.protocols.chat.reasoning import signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import CallDelta
-from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import Kinds, sort_fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsonpieces import JsonProgress, is_cut
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.stream.decoder import StreamDecoder
 
 _PLACE = "choices[0].message.tool_calls"
 _FRAGMENT: Kinds = {**CALL, "index": int, "extra_content": object}
@@ -26,7 +26,7 @@ _NOTHING = frozenset({"{}", "null"})
 """how servers write that a call has no arguments; real ones may still follow"""
 
 
-class OpenCall:
+class OpenToolCall:
     """One call while its fragments come in. The block starts when the name is known."""
 
     __slots__ = (
@@ -119,10 +119,10 @@ class CallAssembler:
     def __init__(self, decoder: StreamDecoder, before: Callable[[], None], answer_id: str) -> None:
         self._decoder = decoder
         self._before = before
-        self._open: list[OpenCall] = []
-        self._last: OpenCall | None = None
-        self._by_id: dict[str, OpenCall] = {}
-        self._by_index: dict[int, OpenCall] = {}
+        self._open: list[OpenToolCall] = []
+        self._last: OpenToolCall | None = None
+        self._by_id: dict[str, OpenToolCall] = {}
+        self._by_index: dict[int, OpenToolCall] = {}
         self._shared: set[str] = set()
         """ids that more than one call has"""
         self._started = 0
@@ -164,7 +164,7 @@ class CallAssembler:
             return
         call = self._find(index, call_id, name, piece)
         if call is None:
-            call = OpenCall(kind, index)
+            call = OpenToolCall(kind, index)
             self._open.append(call)
         self._last = call
         if index is not None:
@@ -182,14 +182,14 @@ class CallAssembler:
             self._keep(call, {**rest, **dotted(kind, unsaid)})
         self._feed(call, piece)
 
-    def _keep(self, call: OpenCall, extras: dict[str, Json]) -> None:
+    def _keep(self, call: OpenToolCall, extras: dict[str, Json]) -> None:
         """Fields that nobody knows: the call's own as long as it has not begun."""
         if call.block is None:
             call.extras |= extras
         else:
             self._decoder.note(_PLACE, extras)
 
-    def _find(self, index: int | None, call_id: str, name: str, piece: str) -> OpenCall | None:
+    def _find(self, index: int | None, call_id: str, name: str, piece: str) -> OpenToolCall | None:
         """The call that a fragment belongs to; None if it begins a new one."""
         current = self._by_index.get(index) if index is not None else self._last
         known = self._by_id.get(call_id)
@@ -208,7 +208,7 @@ class CallAssembler:
             begins = bool(name) and current.complete and (bool(piece) or name != current.name)
         return None if begins else current
 
-    def _feed(self, call: OpenCall, piece: str) -> None:
+    def _feed(self, call: OpenToolCall, piece: str) -> None:
         if call.closed or (piece and call.repeats(piece)):
             # Its arguments were complete JSON: servers that repeat them at the end change nothing.
             return
@@ -219,7 +219,7 @@ class CallAssembler:
         for text in pieces:
             self._decoder.emit(Delta(call.block or 0, text))
 
-    def _start(self, call: OpenCall) -> None:
+    def _start(self, call: OpenToolCall) -> None:
         self._before()
         self.settle()
         call.id = call.id or mint("call_", self._answer_id, self._started)
@@ -248,7 +248,7 @@ class CallAssembler:
             elif call.begun:
                 raise UpstreamProtocolError("a tool call has no name")
 
-    def _close(self, call: OpenCall) -> None:
+    def _close(self, call: OpenToolCall) -> None:
         block = call.block or 0
         self._open.remove(call)
         for text in call.close():

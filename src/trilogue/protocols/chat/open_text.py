@@ -13,7 +13,7 @@ from trilogue.protocols.chat.audio import AudioAssembler
 from trilogue.protocols.chat.decode_response import MESSAGE, citation_of
 from trilogue.protocols.chat.open_calls import CallAssembler
 from trilogue.protocols.chat.reasoning import details_opaque
-from trilogue.protocols.decoding import StreamDecoder
+from trilogue.protocols.stream.decoder import StreamDecoder
 
 
 class Flow(IntEnum):

@@ -1,8 +1,8 @@
-"""Reasoning beside the content of an assistant message: its many spellings ↔ `Reasoning` blocks.
+"""Reasoning next to the content of an assistant message, in all its spellings, in both directions.
 
-The official schema has no reasoning. Servers invented `reasoning_content`, `reasoning`, `thinking`,
-`reasoning_details` and `thinking_blocks`; all are read. Written are `reasoning_content` for the words and
-`reasoning_details` for values that must come back. It does not know requests from answers.
+The official schema has no reasoning. Servers invented `reasoning_content`, `reasoning`, `thinking`, `reasoning_details`
+and `thinking_blocks`; all of them are read. `reasoning_content` is written for text, and `reasoning_details` for values
+that must come back. Nothing here depends on whether it is a request or a response.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
-from trilogue.model import PART_BREAK, SEAL_PREFIX, Extras, Json, Opaque, OpaqueKind, Reasoning
+from trilogue.jsontext.text import dump_text, parse
+from trilogue.model import PART_BREAK, SEAL_PREFIXES, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.jsontext import dump_text, parse
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.stream.reply import Reply
 
 REASONING_TEXTS = ("reasoning_content", "reasoning", "thinking")
 _SPELLINGS = (*REASONING_TEXTS, "reasoning_details", "thinking_blocks")
@@ -24,34 +24,35 @@ _SPELLED = frozenset(_SPELLINGS)
 
 
 _CALL_SIGNATURE = "google.thought_signature"
-"""our `type` for the value that Gemini puts on a tool call"""
+"""our own `type` for the signature that Gemini puts on a tool call"""
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""what Google says to send for a call that Gemini did not sign"""
+"""the value that Google documents for a call that Gemini did not sign"""
 
 
 def read_reasoning(message: dict[str, Json], path: str, keep: str | None = None) -> list[Reasoning]:
-    """Take the reasoning beside the content, in any of its spellings, out of what is left of the message at a path.
+    """Remove the reasoning, in any of its spellings, from the fields of a message, and return it as blocks.
 
-    `keep`: the extra to remember the spelling under, in requests. In answers a sealed value is as opaque as any other.
+    `keep`: the extra to record the spelling under, for requests. In responses, a sealed value is as opaque as any
+    other.
     """
     if _SPELLED.isdisjoint(message):
         return []
-    taken = {name: value for name in _SPELLINGS if (value := message.pop(name, None)) is not None}
-    blocks = _reasoning_blocks(taken, path, keep is not None) if taken else []
+    found = {name: value for name in _SPELLINGS if (value := message.pop(name, None)) is not None}
+    blocks = _reasoning_blocks(found, path, keep is not None) if found else []
     if not blocks:
-        message |= taken
+        message |= found
     elif keep is not None:
-        blocks[0] = replace(blocks[0], extras={keep: taken})
+        blocks[0] = replace(blocks[0], extras={keep: found})
     return blocks
 
 
-def _reasoning_blocks(taken: dict[str, Json], path: str, may_be_ours: bool) -> list[Reasoning]:
-    text = next((value for name in REASONING_TEXTS if isinstance(value := taken.get(name), str) and value), "")
-    details = entries(taken.get("reasoning_details"))
+def _reasoning_blocks(found: dict[str, Json], path: str, may_be_ours: bool) -> list[Reasoning]:
+    text = next((value for name in REASONING_TEXTS if isinstance(value := found.get(name), str) and value), "")
+    details = entries(found.get("reasoning_details"))
     sealed = [entry for entry in details if _is_sealed(entry.get("data"))]
     if sealed and may_be_ours:
         return list(_sealed_blocks(text, sealed, path))
-    thinking = list(_thinking_blocks(entries(taken.get("thinking_blocks")), path))
+    thinking = list(_thinking_blocks(entries(found.get("thinking_blocks")), path))
     if thinking:
         return thinking
     block = reasoning_of(text, details, path)
@@ -59,27 +60,27 @@ def _reasoning_blocks(taken: dict[str, Json], path: str, may_be_ours: bool) -> l
 
 
 def entries(value: Json) -> list[dict[str, Json]]:
-    """The objects of a list."""
+    """Return the objects of a list; none if it is not a list."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _is_sealed(value: Json) -> bool:
-    return isinstance(value, str) and value.startswith(SEAL_PREFIX)
+    return isinstance(value, str) and value.startswith(SEAL_PREFIXES)
 
 
 def _sealed_blocks(text: str, sealed: list[dict[str, Json]], path: str) -> Iterator[Reasoning]:
-    """What we wrote ourselves: each value with the piece of the text that it belongs to."""
+    """Yield the blocks that we wrote ourselves: each value with its part of the text."""
     position = 0
     for entry in sealed:
         start, end = _span(entry.get("span"), len(text)) or (position, position if len(sealed) > 1 else len(text))
         if text[position:start].strip():
             yield Reasoning(raw=(text[position:start],), path=path)
-        words = (text[start:end],) if start < end else ()
+        part = (text[start:end],) if start < end else ()
         opaque = Opaque(kind=OpaqueKind.ENCRYPTED, value=entry["data"])
         if entry.get("raw") is True:
-            yield Reasoning(raw=words, opaque=opaque, path=path)
+            yield Reasoning(raw=part, opaque=opaque, path=path)
         else:
-            yield Reasoning(summary=words, opaque=opaque, path=path)
+            yield Reasoning(summary=part, opaque=opaque, path=path)
         position = max(position, end)
     if text[position:].strip():
         yield Reasoning(raw=(text[position:],), path=path)
@@ -94,7 +95,7 @@ def _span(value: Json, limit: int) -> tuple[int, int] | None:
 
 
 def _thinking_blocks(blocks: list[dict[str, Json]], path: str) -> Iterator[Reasoning]:
-    """LiteLLM hands on the thinking blocks of Messages."""
+    """Yield reasoning for the thinking blocks of Messages, which LiteLLM passes on."""
     for block in blocks:
         fields = LooseFields(block)
         text, signature, data = fields.text("thinking"), fields.text("signature"), fields.text("data")
@@ -105,20 +106,23 @@ def _thinking_blocks(blocks: list[dict[str, Json]], path: str) -> Iterator[Reaso
 
 
 def reasoning_of(text: str, details: list[dict[str, Json]], path: str) -> Reasoning | None:
-    """One block of reasoning. Signed or encrypted details must go back whole, so they are the opaque value together."""
+    """Return one block of reasoning; None if there is none.
+
+    Signed or encrypted details must go back complete, so all of them together are the opaque value.
+    """
     texts = "".join(entry["text"] for entry in details if isinstance(entry.get("text"), str))
     summary = "".join(entry["summary"] for entry in details if isinstance(entry.get("summary"), str))
-    words = text or texts or summary
+    part = text or texts or summary
     opaque = details_opaque(details)
-    if not words and opaque is None:
+    if not part and opaque is None:
         return None
     if summary and not texts:
-        return Reasoning(summary=(words,), opaque=opaque, path=path)
-    return Reasoning(raw=(words,) if words else (), opaque=opaque, path=path)
+        return Reasoning(summary=(part,), opaque=opaque, path=path)
+    return Reasoning(raw=(part,) if part else (), opaque=opaque, path=path)
 
 
 def details_opaque(details: list[dict[str, Json]]) -> Opaque | None:
-    """The details as one opaque value, if any of them holds something that only its maker can read."""
+    """Return the details as one opaque value if any of them has something that only its provider can read."""
     if any(entry.get("signature") for entry in details):
         return Opaque(kind=OpaqueKind.SIGNATURE, value=dump_text(details))
     if any(entry.get("data") for entry in details):
@@ -127,7 +131,7 @@ def details_opaque(details: list[dict[str, Json]]) -> Opaque | None:
 
 
 def details_of(opaque: Opaque) -> list[Json]:
-    """The `reasoning_details` that an opaque value of this protocol stands for."""
+    """Return the `reasoning_details` that an opaque value of this protocol was made from."""
     if opaque.value.startswith("["):
         value = parse(opaque.value, UpstreamProtocolError)
         if isinstance(value, list):
@@ -136,19 +140,22 @@ def details_of(opaque: Opaque) -> list[Json]:
 
 
 def signature_of(call: Extras) -> str | None:
-    """What Gemini signed a tool call with; `call`: the fields of the call that only its server knows."""
+    """Return Gemini's signature of a tool call. `call`: the extras of the call."""
     google = LooseFields(LooseFields((call or {}).get("extra_content")).any("google"))
     return google.text("thought_signature")
 
 
 def signed(signature: str, path: str) -> Reasoning:
-    """The signature of a call as reasoning before it: clients of other protocols send that back, but no such field."""
+    """Return the signature of a call as a block of reasoning before it.
+
+    Clients of other protocols send reasoning back, but have no field for signatures of calls.
+    """
     value = dump_text([{"type": _CALL_SIGNATURE, "signature": signature}])
     return Reasoning(opaque=Opaque(kind=OpaqueKind.ENCRYPTED, value=value), path=path)
 
 
 def call_signature(block: Reasoning) -> str | None:
-    """The signature that the block brings for the call after it; None if it is reasoning."""
+    """Return the signature that a block has for the call after it; None if the block is reasoning."""
     for entry in entries(details_of(block.opaque)) if block.opaque is not None else ():
         if entry.get("type") == _CALL_SIGNATURE:
             return LooseFields(entry).text("signature")
@@ -156,12 +163,12 @@ def call_signature(block: Reasoning) -> str | None:
 
 
 def signature_field(signature: str) -> dict[str, Json]:
-    """The field of a tool call that holds its signature."""
+    """Return the field of a tool call that holds its signature."""
     return {"extra_content": {"google": {"thought_signature": signature}}}
 
 
 def merge_details(merged: list[dict[str, Json]], pieces: list[dict[str, Json]]) -> None:
-    """Add the details of one more chunk: pieces of the same entry follow each other and have its type and index."""
+    """Add the details of one more chunk. Pieces of one entry follow each other and have its type and index."""
     for piece in pieces:
         last = merged[-1] if merged else {}
         if not last or any(last.get(name) != piece.get(name) for name in ("type", "index")):
@@ -176,12 +183,12 @@ def merge_details(merged: list[dict[str, Json]], pieces: list[dict[str, Json]]) 
 
 
 class ReasoningWriter:
-    """Writes the reasoning of one answer: blocks one after the other into one text, values into a list of details."""
+    """A writer for the reasoning of one response: text of all blocks in one string, values in a list of details."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
         self._native = reply.source is PROTOCOL
-        # Chat has one text; other protocols have blocks and parts, which a blank line keeps apart.
+        # Chat has one text; other protocols have blocks and parts, which a blank line separates.
         self._separator = "" if self._native else PART_BREAK
         self._length = 0
         self._block_start = 0
@@ -192,7 +199,7 @@ class ReasoningWriter:
         self._declared = self._native
 
     def begin(self, block: Reasoning) -> None:
-        """A block begins."""
+        """Start the next block of reasoning."""
         self._path = block.path
         self._declared = self._native
         self._block_start = self._length
@@ -200,7 +207,7 @@ class ReasoningWriter:
         self._raw = False
 
     def text(self, text: str, part: int = 0, raw: bool = False) -> str:
-        """The words to write for these words, with what separates them from the words before."""
+        """Return the text to write for a piece of reasoning, with a separator before a new part."""
         if not text:
             return ""
         self._declare()
@@ -214,13 +221,13 @@ class ReasoningWriter:
         return separator + text
 
     def block(self, block: Reasoning) -> str:
-        """The words to write for a block that came whole."""
-        words = [self.text(text, part) for part, text in enumerate(block.summary)]
-        words += [self.text(text, part, True) for part, text in enumerate(block.raw)]
-        return "".join(words)
+        """Return the text to write for a complete block."""
+        part = [self.text(text, part) for part, text in enumerate(block.summary)]
+        part += [self.text(text, part, True) for part, text in enumerate(block.raw)]
+        return "".join(part)
 
     def details(self, opaque: Opaque | None) -> list[Json]:
-        """The entries to write for the value that closes a block. A value of another provider is never shown."""
+        """Return the entries for the value that closes a block. A value of another provider is never shown."""
         if opaque is None:
             return []
         if not opaque.sealed:
@@ -241,13 +248,13 @@ class ReasoningWriter:
         return [self._numbered(entry)]
 
     def _declare(self) -> None:
-        """Once per block that its reasoning goes where the official API has no place for it."""
+        """Declare, once per block, that its reasoning has no place in the official API."""
         if not self._declared:
             self._declared = True
             self._reply.ledger.add("reasoning.nonstandard", self._path)
 
     def _numbered(self, entry: dict[str, Json]) -> dict[str, Json]:
-        """Accumulators of clients merge entries of one index, so that each needs its own."""
+        """Return an entry with its own index: clients merge entries that have the same one."""
         numbered = {**entry, "index": self._details}
         self._details += 1
         return numbered

@@ -1,4 +1,4 @@
-"""How much to think, both ways: `reasoning_effort`, and the other spellings that compatible servers invented for it."""
+"""Settings for thinking, in both directions: `reasoning_effort`, and what compatible servers invented for it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from trilogue.model import (
 )
 from trilogue.protocols.chat.controls import Paths
 from trilogue.protocols.chat.wire import EFFORTS
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields, LooseFields
 
 _Read = tuple[Thinking | None, Fields | None]
-"""what a spelling means, and what is left of its object; None if it means nothing"""
+"""the settings of a spelling, or None if it has none, and its reader with the unread fields"""
 
 
 def decode_thinking(fields: Fields, paths: Paths) -> Thinking | None:
-    """Reasoning controls, in the first of their spellings that is there."""
+    """Return the settings for thinking, from the first of their spellings that is present."""
     for name, reader in _THINKING_READERS.items():
         value = fields.any(name) if name in fields.left else None
         if value is None:
@@ -44,7 +44,7 @@ def _read_effort(value: Json) -> _Read:
 
 
 def _read_reasoning(value: Json) -> _Read:
-    """OpenRouter: {effort, max_tokens, enabled, exclude}."""
+    """Read OpenRouter's {effort, max_tokens, enabled, exclude}."""
     if not isinstance(value, dict):
         return None, None
     fields = LooseFields(value)
@@ -64,7 +64,7 @@ def _read_reasoning(value: Json) -> _Read:
 
 
 def _read_thinking(value: Json) -> _Read:
-    """Moonshot, Z.ai, Anthropic's own layer: {type: enabled | disabled, budget_tokens}."""
+    """Read {type: enabled | disabled, budget_tokens} of Moonshot, Z.ai and Anthropic's own OpenAI layer."""
     if not isinstance(value, dict):
         return None, None
     fields = LooseFields(value)
@@ -78,7 +78,7 @@ def _read_thinking(value: Json) -> _Read:
 
 
 def _read_switch(value: Json) -> _Read:
-    """Qwen: enable_thinking."""
+    """Read Qwen's `enable_thinking`, which is true or false."""
     return (Thinking(mode=_MODES[value]), None) if isinstance(value, bool) else (None, None)
 
 
@@ -100,10 +100,10 @@ _THINKING_READERS: dict[str, Callable[[Json], _Read]] = {
 THINKING_FIELDS = tuple(_THINKING_READERS)
 
 
-def encode_thinking(thinking: Thinking, request: Request, out: Outgoing) -> dict[str, Json]:
-    """Reasoning controls: in their own spelling, or as `reasoning_effort` and the switch that some servers have."""
+def encode_thinking(thinking: Thinking, request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the settings in their own spelling, or as `reasoning_effort` and the on/off switch of some servers."""
     if out.native:
-        # Settings that a request did not have itself have no name of their own in it.
+        # Settings that the gateway added have no name in the client's request.
         name = (request.paths or {}).get("thinking")
         if name is None:
             name = "reasoning_effort" if thinking.effort else out.profile.thinking_switch or "reasoning_effort"

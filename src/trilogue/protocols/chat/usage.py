@@ -1,6 +1,6 @@
-"""Usage and stop reasons, both ways.
+"""Usage and stop reasons, in both directions.
 
-In: the `usage` object of any server that calls itself compatible, and its `finish_reason`. Out: `model.Usage`, whose
+In: the `usage` object and the `finish_reason` of any server that calls itself compatible. Out: `model.Usage`, whose
 figures never count a token twice, and `model.Stop`; and back, as the official API would write them.
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from trilogue.errors import UpstreamFailure
 from trilogue.model import Failure, FailureKind, Json, Stop, StopReason, Usage
 from trilogue.protocols.chat.wire import PROTOCOL
-from trilogue.protocols.extras import add_extras
-from trilogue.protocols.reply import Reply, declare_doubts
+from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens")
-"""where servers put cached tokens, besides prompt_tokens_details.cached_tokens"""
+"""other fields for cached tokens than prompt_tokens_details.cached_tokens: DeepSeek, vLLM, LiteLLM, …"""
 _CACHE_WRITE = ("cache_creation_input_tokens", "created_cache_tokens")
 _REASONING = ("reasoning_tokens",)
 _REPEATED = ("prompt_cache_miss_tokens", "total_tokens")
-"""figures that follow from the others"""
+"""figures that can be computed from the others"""
 _PLAIN = {"prompt_tokens", "completion_tokens", "total_tokens"}
 _COUNTS = (*_PLAIN, *_CACHE_READ, *_CACHE_WRITE, *_REASONING)
 _OTHER_COUNTS = ("input_tokens", "output_tokens")
@@ -59,7 +59,7 @@ BROKEN: dict[str, FailureKind] = {
     "network_error": FailureKind.SERVER,
     "insufficient_system_resource": FailureKind.OVERLOADED,
 }
-"""finish reasons that say the answer is not complete"""
+"""finish reasons of an incomplete response"""
 
 _OFFICIAL = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 
@@ -76,16 +76,16 @@ _FINISH: dict[StopReason, tuple[str, str | None]] = {
 
 
 def decode_usage(value: Json) -> Usage | None:
-    """The figures of a usage object; None if there is none."""
+    """Return the figures of a usage object; None if there is none."""
     if not isinstance(value, dict) or not value:
         return None
     known, rest = _figures(value, _COUNTS)
     prompt, completion, total = known["prompt_tokens"], known["completion_tokens"], known["total_tokens"]
     if prompt is None and completion is None:
-        # Some servers use the names of the other protocols.
+        # Some servers use the names of the other two protocols.
         other, rest = _figures(rest, _OTHER_COUNTS)
         prompt, completion = other["input_tokens"], other["output_tokens"]
-    # Of three figures two are enough.
+    # Any two of the three figures are enough.
     if prompt is None:
         prompt = max(0, (total or 0) - (completion or 0))
     if completion is None:
@@ -103,16 +103,16 @@ def _detailed(known: Figures, rest: dict[str, Json], prompt: int, completion: in
     write = _first(details["cache_write_tokens"], known, _CACHE_WRITE)
     reasoning = _first(details["reasoning_tokens"], known, _REASONING)
     if reasoning and known["total_tokens"] == prompt + completion + reasoning:
-        # xAI counts reasoning beside the completion.
+        # xAI does not include reasoning in completion_tokens.
         completion += reasoning
     cached = (read or 0) + (write or 0)
-    # Under the name that Messages has for it, what is more than the prompt is counted beside it, as there.
-    named = known["cache_read_input_tokens"] is not None or "cache_read_input_tokens" in rest
-    beside = cached > prompt and named and known["total_tokens"] != prompt + completion
+    # With the field name of Messages, cached tokens above the prompt are counted in addition to it, as in Messages.
+    has_messages_name = known["cache_read_input_tokens"] is not None or "cache_read_input_tokens" in rest
+    in_addition = cached > prompt and has_messages_name and known["total_tokens"] != prompt + completion
     for name in _REPEATED:
         rest.pop(name, None)
     usage = Usage(
-        fresh=prompt - (0 if beside else cached),
+        fresh=prompt - (0 if in_addition else cached),
         cache_read=read,
         cache_write=write,
         output=completion,
@@ -123,7 +123,7 @@ def _detailed(known: Figures, rest: dict[str, Json], prompt: int, completion: in
 
 
 def _figures(value: dict[str, Json], names: Iterable[str]) -> tuple[Figures, dict[str, Json]]:
-    """The counts of these names, None where there is none; and the rest, in which what is no count has its place."""
+    """Return the counts with these names, None for absent ones, and the rest, including those that are not counts."""
     known: Figures = dict.fromkeys(names)
     rest: dict[str, Json] = {}
     for name, item in value.items():
@@ -137,7 +137,7 @@ def _figures(value: dict[str, Json], names: Iterable[str]) -> tuple[Figures, dic
 
 
 def _inner(rest: dict[str, Json], name: str, names: tuple[str, ...]) -> Figures:
-    """The counts of an object among the rest, where what is left of it stays."""
+    """Return the counts of an object among the rest, and leave its other fields there."""
     value = rest.get(name)
     if not isinstance(value, dict):
         return dict.fromkeys(names)
@@ -149,7 +149,7 @@ def _inner(rest: dict[str, Json], name: str, names: tuple[str, ...]) -> Figures:
 
 
 def _first(own: int | None, known: Figures, others: tuple[str, ...]) -> int | None:
-    """The first figure that is there, of all its spellings."""
+    """Return the first figure that is present, of all its spellings."""
     for name in others:
         if own is None:
             own = known[name]
@@ -157,7 +157,7 @@ def _first(own: int | None, known: Figures, others: tuple[str, ...]) -> int | No
 
 
 def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
-    """The official form. Figures of the same protocol that it has no neutral name for are written back."""
+    """Return usage in the official form. Figures of Chat upstreams without a neutral name are written back."""
     prompt, output = usage.input, usage.output
     input_details: dict[str, Json] = {"cached_tokens": usage.cache_read or 0}
     if usage.cache_write is not None:
@@ -181,12 +181,16 @@ def encode_usage(usage: Usage, reply: Reply) -> dict[str, Json]:
 
 
 def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None = None) -> Stop:
-    """Why an answer ended. An unknown name is an end with that name as its detail; raises for a failure."""
+    """Return why a response ended. An unknown name is a normal end with that name as its detail.
+
+    Raises `UpstreamFailure` for a finish reason that means failure.
+    """
     name = reason or "stop"
     if name in BROKEN:
         message = f"the upstream ended the answer with finish_reason {name}"
         raise UpstreamFailure(Failure(kind=BROKEN[name], message=message, status=502, code=name, protocol=PROTOCOL))
     known = STOPS.get(name) or STOPS.get(name.lower(), StopReason.END)
+    # Gemini, Ollama and SGLang report `stop` for responses with tool calls.
     if calls and known in (StopReason.END, StopReason.STOP_SEQUENCE):
         known = StopReason.TOOL_CALLS
     elif known is StopReason.TOOL_CALLS and not calls:
@@ -198,9 +202,9 @@ def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None 
 
 
 def _matched(extras: dict[str, Json]) -> str | None:
-    """What vLLM and SGLang say ended the text: a stop sequence; the number of a token is none.
+    """Return the stop sequence that vLLM and SGLang report; the number of a token does not count.
 
-    Others may use these names for anything, so that it counts only where the client has asked for that sequence.
+    Others may use these names for anything, so it is only used if the client asked for that sequence.
     """
     for name in ("stop_reason", "matched_stop"):
         given = extras.get(name)
@@ -210,7 +214,10 @@ def _matched(extras: dict[str, Json]) -> str | None:
 
 
 def encode_stop(stop: Stop, calls: bool, reply: Reply) -> str:
-    """The finish_reason, with what it cannot say declared. Calls turn a bare stop into tool_calls, and only they do."""
+    """Return the finish_reason and declare what it cannot express.
+
+    Calls, and nothing else, turn a stop into tool_calls.
+    """
     name, loss = _FINISH[stop.reason]
     if name in ("stop", "tool_calls"):
         name = "tool_calls" if calls else "stop"

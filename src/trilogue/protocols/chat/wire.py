@@ -1,6 +1,6 @@
-"""The names of Chat Completions: request fields and their fates, enum tables, structs for the fast path of streams.
+"""The names of Chat Completions: request fields, policies for extras, enum tables, structs for fast stream decoding.
 
-It holds data only. Tables go from wire names to neutral ones; the reverse is made from them where it is needed.
+It has data only. Tables map wire names to neutral ones; the reverse is computed from them where it is needed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from trilogue.model import CallKind, Effort, Json, Protocol, Role, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, refuse
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicy, refuse
 
 PROTOCOL = Protocol.CHAT
 
@@ -62,10 +62,10 @@ REQUEST_FIELDS = frozenset(
 )
 
 NESTED = frozenset({"reasoning", "response_format", "response_format.json_schema", "stream_options", "thinking"})
-"""objects that are read field by field: what is left of them stays in the extras under its dotted name"""
+"""objects that are read field by field; their unread fields stay in the extras under dotted names"""
 
 REASONING_FIELDS = "reasoning_fields"
-"""extra of a reasoning block: the fields of the message that it was read from, as they came"""
+"""extra of a reasoning block: the unchanged fields of the message that it was read from"""
 
 REASONING_PART = "reasoning_part"
 """extra of a reasoning block: the content part that it was read from"""
@@ -81,38 +81,40 @@ FATES = {
     # Messages, parts, calls and tools. Marks, reasoning and file formats are carried by the block itself.
     REASONING_FIELDS: SILENT,
     REASONING_PART: SILENT,
-    "reasoning_content": Fate(harmless=("", " ")),
+    "reasoning_content": FieldPolicy(harmless=("", " ")),
     "video_url": refuse("only some Chat Completions servers take video"),
     "input_audio": refuse("only Chat Completions takes sound"),
     "cache_control": SILENT,
-    "user_location": Fate(loss="web_search.params"),
+    "user_location": FieldPolicy(loss="web_search.params"),
     "index": SILENT,
-    "annotations": Fate(loss="citation.dropped", harmless=([],)),
+    "annotations": FieldPolicy(loss="citation.dropped", harmless=([],)),
     "prefix": refuse("the target does not continue an assistant message", False),
 }
 
 RESPONSE_FATES = {
-    "choices": Fate(loss="choices.dropped"),
-    "message": Fate(loss="resp.meta", place="choices[0].message"),
+    "choices": FieldPolicy(loss="choices.dropped"),
+    "message": FieldPolicy(loss="resp.meta", place="choices[0].message"),
     # Encoders write it, or declare it.
     "moderation": SILENT,
     # Gemini's signature of a call, which goes to other protocols as reasoning before it.
     "extra_content": SILENT,
-    # Figures and echoes of the server that say nothing about the answer.
+    # Figures and echoes of the server that are not about the response.
     "x_groq": SILENT,
     "timings": SILENT,
     "time_info": SILENT,
     "prompt_filter_results": SILENT,
-    # The same of a choice, and its finish_reason in other words.
+    # The same for a choice, and other names for its finish_reason.
     "content_filter_results": SILENT,
     "token_ids": SILENT,
     "matched_stop": SILENT,
     "stop_reason": SILENT,
     "native_finish_reason": SILENT,
     "finish_details": SILENT,
-    "role": Fate(loss="resp.meta", harmless=("assistant",)),
-    "logprobs": Fate(loss="logprobs.dropped", harmless=({}, {"content": None}, {"content": None, "refusal": None})),
-    # Figures of usage. Text is what the others leave of the sum.
+    "role": FieldPolicy(loss="resp.meta", harmless=("assistant",)),
+    "logprobs": FieldPolicy(
+        loss="logprobs.dropped", harmless=({}, {"content": None}, {"content": None, "refusal": None})
+    ),
+    # Figures of usage. Text tokens are the total minus these.
     **dict.fromkeys(
         (
             "prompt_tokens_details.audio_tokens",
@@ -121,7 +123,7 @@ RESPONSE_FATES = {
             "completion_tokens_details.accepted_prediction_tokens",
             "completion_tokens_details.rejected_prediction_tokens",
         ),
-        Fate(loss="usage.detail", harmless=(0,)),
+        FieldPolicy(loss="usage.detail", harmless=(0,)),
     ),
 }
 
@@ -144,28 +146,28 @@ TIERS = {tier.value: tier for tier in (Tier.AUTO, Tier.DEFAULT, Tier.FLEX, Tier.
 NEAREST_TIER = {Tier.ULTRAFAST: Tier.FAST, Tier.BATCH: Tier.DEFAULT}
 
 CACHE_CONTROL_TTLS = {"5m": 300, "1h": 3600}
-"""lifetimes of `cache_control`, which compatible servers take over from Messages"""
+"""the lifetimes of `cache_control`, which compatible servers adopted from Messages"""
 
 MAX_USER_LENGTH = 128
 MAX_CALL_ID = 64
 MAX_NAME = 64
 
 DETAILS_FORMAT = "trilogue"
-"""`format` of the reasoning_details entries that we write ourselves"""
+"""the `format` of reasoning_details entries that this gateway writes"""
 
 NOISE = frozenset({"obfuscation", "p", "object", "stream_options"})
-"""fields of chunks that say nothing: padding, the type, an echo of the request"""
+"""fields of chunks without content: padding, the type, an echo of the request"""
 
 
 class FunctionDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """More of a function call."""
+    """More arguments, or the name, of a function call."""
 
     name: str | None = None
     arguments: str | None = None
 
 
 class CallDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """More of a tool call, as far as the fast path looks."""
+    """More of a tool call, with the fields that the fast path reads."""
 
     index: int | None = None
     id: str | None = None
@@ -173,8 +175,8 @@ class CallDelta(Struct, gc=False, forbid_unknown_fields=True):
     function: FunctionDelta | None = None
 
 
-class Delta(Struct, gc=False, forbid_unknown_fields=True):
-    """What a chunk adds that has text or arguments and nothing else; any other is read as a dict."""
+class WireDelta(Struct, gc=False, forbid_unknown_fields=True):
+    """The delta of a chunk that only has text or arguments; any other chunk is read as a dict."""
 
     content: str | None = None
     reasoning_content: str | None = None
@@ -189,10 +191,10 @@ class Delta(Struct, gc=False, forbid_unknown_fields=True):
     annotations: None = None
 
 
-class Choice(Struct, gc=False, forbid_unknown_fields=True):
-    """A choice that goes on."""
+class WireChoice(Struct, gc=False, forbid_unknown_fields=True):
+    """A choice that is not finished yet."""
 
-    delta: Delta
+    delta: WireDelta
     index: int = 0
     finish_reason: None = None
     native_finish_reason: None = None
@@ -202,9 +204,9 @@ class Choice(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class Chunk(Struct, gc=False, forbid_unknown_fields=True):
-    """A chunk that says nothing beside its choices, or only what servers say in every chunk alike."""
+    """A chunk that has nothing besides its choices, or only what servers repeat in every chunk."""
 
-    choices: list[Choice]
+    choices: list[WireChoice]
     id: Json = None
     object: Literal["chat.completion.chunk"] | None = None
     created: Json = None

@@ -1,7 +1,7 @@
-"""Makes a neutral request fit what the target's model takes, as its profile says.
+"""Fit a neutral request to what the target's model accepts, by its profile.
 
-Each module takes a request and gives one that fits, with a loss for every change, or raises `Unsupported` where
-nothing sensible is left. Nothing here knows wire formats: encoders write what comes out.
+Each module takes a request and returns one that fits, with a loss for every change, or raises `Unsupported` if no
+sensible request is left. Nothing here knows wire formats: encoders write the result.
 """
 
 from trilogue.protocols.fit.request import FITTED, emulated_stops, fit_request

@@ -1,4 +1,4 @@
-"""Prompt caching, service tier and end user, as the model takes them."""
+"""Fit prompt caching, service tier, end user and provider-specific settings to the model."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from typing import Any
 from msgspec.structs import replace
 
 from trilogue.model import Caching, Protocol, Request, Tier
-from trilogue.protocols.ids import digest
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import digest
 
+# OpenAI's APIs refuse a longer prompt_cache_key.
 MAX_KEY = 64
 
 
-def fit_caching(request: Request, out: Outgoing, target: Protocol) -> Request:
-    """Return the request with the cache settings and the tier that the model takes. Marks are part of the content."""
+def fit_caching(request: Request, out: EncodingContext, target: Protocol) -> Request:
+    """Return the request with the cache settings and the tier that the model accepts.
+
+    Cache marks are part of the content; see `fit_content`.
+    """
     changes: dict[str, Any] = {}
     if request.caching is not None:
+        # Only OpenAI's protocols have a cache key with a maximum length.
         keyed = out.profile.openai_fields and target is not Protocol.MESSAGES
         caching = _with_short_key(request.caching, request, out) if keyed else request.caching
-        caching = _fitted(caching, request, out)
+        caching = _without_refused_options(caching, request, out)
         if caching is not request.caching:
             changes["caching"] = None if caching == Caching() else caching
     if request.tier is not None and request.tier not in out.profile.tiers:
@@ -29,16 +34,17 @@ def fit_caching(request: Request, out: Outgoing, target: Protocol) -> Request:
     return replace(request, **changes) if changes else request
 
 
-def _with_short_key(caching: Caching, request: Request, out: Outgoing) -> Caching:
+def _with_short_key(caching: Caching, request: Request, out: EncodingContext) -> Caching:
     if caching.key is None or len(caching.key) <= MAX_KEY:
         return caching
     out.ledger.add("cache.key_hashed", request.where("cache_key"))
     return replace(caching, key=digest(caching.key, MAX_KEY // 2))
 
 
-def _fitted(caching: Caching, request: Request, out: Outgoing) -> Caching:
+def _without_refused_options(caching: Caching, request: Request, out: EncodingContext) -> Caching:
     if caching.retention is not None and not out.profile.cache_retention:
         out.ledger.add("cache.options", request.where("cache_retention"))
+        # gpt-5.6 removed prompt_cache_retention, and Azure never had it; both answer 400.
         caching = replace(caching, retention=None)
     if caching.options is not None and not out.profile.cache_marks:
         out.ledger.add("cache.options", request.where("cache_options"))
@@ -49,8 +55,8 @@ def _fitted(caching: Caching, request: Request, out: Outgoing) -> Caching:
     return caching
 
 
-def fit_identity(request: Request, out: Outgoing) -> Request:
-    """Return the request without an end user where the model takes none."""
+def fit_identity(request: Request, out: EncodingContext) -> Request:
+    """Return the request without an end user if the model accepts none."""
     if out.profile.user:
         return request
     out.ledger.add("param.dropped", request.where("user"))
@@ -60,9 +66,10 @@ def fit_identity(request: Request, out: Outgoing) -> Request:
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
-def fit_include(request: Request, out: Outgoing) -> Request:
-    """Return a Responses request that is passed through, without asking for reasoning that the model does not give."""
+def fit_include(request: Request, out: EncodingContext) -> Request:
+    """Return a Responses request that is passed through, without `include` values that the model refuses."""
     profile = out.profile
+    # OpenAI refuses to include encrypted reasoning for models that do not reason.
     if _ENCRYPTED not in request.include or (profile.encrypted_reasoning and profile.reasons != "never"):
         return request
     out.ledger.add("param.dropped", "include", _ENCRYPTED)
@@ -78,11 +85,11 @@ _ONLY_OPENAI = {
     "caching": "cache.options",
     "obfuscation": "param.dropped",
 }
-"""settings that compatible servers do not know, and what leaving them out is called"""
+"""settings that only OpenAI's servers accept, and the loss code for leaving each out"""
 
 
-def fit_compatible(request: Request, out: Outgoing) -> Request:
-    """Return a Chat request that is passed through, without what only OpenAI's servers and some others know."""
+def fit_compatible(request: Request, out: EncodingContext) -> Request:
+    """Return a Chat request that is passed through, without settings that the server does not accept."""
     changes: dict[str, Any] = {}
     if not out.profile.openai_fields:
         changes = dict.fromkeys(name for name in _ONLY_OPENAI if getattr(request, name) is not None)

@@ -1,4 +1,4 @@
-"""The conversation as the model takes it: pictures and sound, ids of tool calls, names of speakers, who speaks last."""
+"""Fit the conversation to the model: images and audio, tool call ids, participant names, and the last turn."""
 
 from __future__ import annotations
 
@@ -28,85 +28,93 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.profiles import Profile
-from trilogue.protocols.ids import digest
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import digest
 
+# Mistral refuses tool call ids that are not nine letters and digits.
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
-_Change = Callable[[Turn, bool, Outgoing], Turn]
-"""a turn, and whether it is what the user says now"""
+_Change = Callable[[Turn, bool, EncodingContext], Turn]
+"""a change of one turn; the flag is whether the turn is after the last assistant turn"""
 
 
-def fit_content(request: Request, out: Outgoing) -> Request:
-    """Return the request with turns that the model takes."""
+def fit_content(request: Request, out: EncodingContext) -> Request:
+    """Return the request with turns that the model accepts.
+
+    Raises `Unsupported` for an assistant turn at the end that the model would have to continue, and for media in the
+    current user turn that the model does not accept.
+    """
     turns = request.turns
     if not out.profile.prefill and turns and turns[-1].role is Role.ASSISTANT:
         raise Unsupported(turns[-1].path, "the model does not continue an assistant turn at the end", code="prefill")
     if out.profile.user_speaks_last:
-        request = _ended_by_user(request, out)
+        request = _with_user_at_end(request, out)
     changes = _changes(out.profile, out.native)
-    if not changes or (changes[-1] in _OF_OTHER_BLOCKS and _is_text(request.turns)):
+    # Changes that leave text alone come first, so the last one decides whether a text-only conversation can be skipped.
+    if not changes or (changes[-1] in _LEAVE_TEXT_ALONE and _is_text(request.turns)):
         return request
     return _changed(request, changes, out)
 
 
-def _changed(request: Request, changes: tuple[_Change, ...], out: Outgoing) -> Request:
+def _changed(request: Request, changes: tuple[_Change, ...], out: EncodingContext) -> Request:
+    """Return the request with the changes made to all turns, and to the tools where they have cache marks."""
     turns = request.turns
     last = max((place for place, turn in enumerate(turns) if turn.role is Role.ASSISTANT), default=-1)
     fitted = list(turns)
     for change in changes:
         for place, turn in enumerate(fitted):
             fitted[place] = change(turn, place > last, out)
-    if _unmarked in changes:
-        tools = tuple(_unmarked_tool(tool, out) for tool in request.tools)
+    if _without_marks in changes:
+        tools = tuple(_without_tool_mark(tool, out) for tool in request.tools)
         request = request if all(map(is_, tools, request.tools)) else replace(request, tools=tools)
     return request if all(map(is_, fitted, turns)) else replace(request, turns=tuple(fitted))
 
 
 def _is_text(turns: tuple[Turn, ...]) -> bool:
-    """Tell whether a conversation is text and nothing else, as most are."""
+    """Return whether a conversation has only text, as most have."""
     return all(type(block) is Text for turn in turns for block in turn.blocks)
 
 
-def _ended_by_user(request: Request, out: Outgoing) -> Request:
-    """Return a request in which the user, or a tool, has the last word. Prompts at the end are said by the user."""
+def _with_user_at_end(request: Request, out: EncodingContext) -> Request:
+    """Return a request that ends with a user turn or a tool result: system messages at the end become user turns."""
     turns = request.turns
     end = len(turns)
+    # Mistral and DeepSeek's reasoner refuse a request whose last message is not from the user or a tool.
     while end and turns[end - 1].role in (Role.SYSTEM, Role.DEVELOPER) and not turns[end - 1].leading:
         end -= 1
     if end in (0, len(turns)):
         return request
     out.ledger.add("system.as_user", turns[end].path)
-    said = tuple(replace(turn, role=Role.USER) for turn in turns[end:])
-    return replace(request, turns=turns[:end] + said)
+    as_user = tuple(replace(turn, role=Role.USER) for turn in turns[end:])
+    return replace(request, turns=turns[:end] + as_user)
 
 
 @lru_cache(256)
 def _changes(profile: Profile, native: bool) -> tuple[_Change, ...]:
-    """Return what has to be done to every turn, first what leaves text alone."""
+    """Return the changes for every turn, those that leave text alone first."""
     changes: list[_Change] = []
     if not (profile.images and profile.audio) or profile.image_types:
-        changes.append(_media)
+        changes.append(_fit_media)
     if profile.call_ids != "standard":
         changes.append(_call_ids)
     if not profile.message_names:
-        changes.append(_unnamed)
+        changes.append(_without_names)
     if native:
-        changes += _own_changes(profile)
+        changes += _same_protocol_changes(profile)
     return tuple(changes)
 
 
-def _own_changes(profile: Profile) -> list[_Change]:
-    """Return what encoders do themselves to requests of another protocol."""
+def _same_protocol_changes(profile: Profile) -> list[_Change]:
+    """Return the changes that encoders make themselves for requests of another protocol."""
     changes: list[_Change] = []
     if not profile.cache_marks:
-        changes.append(_unmarked)
+        changes.append(_without_marks)
     if not profile.developer_role:
-        changes.append(_by_system)
+        changes.append(_developer_as_system)
     if not profile.mid_system:
-        changes.append(_by_user)
+        changes.append(_system_as_user)
     if profile.reasoning_field is None:
-        changes.append(_without_words)
+        changes.append(_without_reasoning)
     return changes
 
 
@@ -114,16 +122,17 @@ def _with_blocks(turn: Turn, blocks: list[Block]) -> Turn:
     return turn if all(map(is_, blocks, turn.blocks)) else replace(turn, blocks=tuple(blocks))
 
 
-def _media(turn: Turn, now: bool, out: Outgoing) -> Turn:
-    """What the user shows now must be seen; what was shown earlier, or came from a tool, becomes a note."""
-    # Agents put what their tools have read beside the results.
-    asks = now and turn.role is Role.USER and not any(type(block) is ToolResult for block in turn.blocks)
-    return _with_blocks(turn, [_seen(block, asks, out) for block in turn.blocks])
+def _fit_media(turn: Turn, now: bool, out: EncodingContext) -> Turn:
+    """Replace media that the model refuses by a note. Raises `Unsupported` for media of the current question."""
+    # Agents put images that their tools have read next to the tool results; those are not the question.
+    is_question = now and turn.role is Role.USER and not any(type(block) is ToolResult for block in turn.blocks)
+    return _with_blocks(turn, [_with_note(block, is_question, out) for block in turn.blocks])
 
 
-def _seen(block: Block, now: bool, out: Outgoing) -> Block:
+def _with_note(block: Block, now: bool, out: EncodingContext) -> Block:
+    """Return the block, or a note if the model does not accept it. Raises `Unsupported` if `now` is set."""
     if type(block) is ToolResult:
-        content = tuple(_seen(part, False, out) for part in block.content)
+        content = tuple(_with_note(part, False, out) for part in block.content)
         return block if all(map(is_, content, block.content)) else replace(block, content=content)
     fault = _fault(block, out.profile)
     if fault is None:
@@ -135,7 +144,7 @@ def _seen(block: Block, now: bool, out: Outgoing) -> Block:
 
 
 def _fault(block: Block, profile: Profile) -> str | None:
-    """Return why the model does not take a block; None if it does."""
+    """Return why the model does not accept a block, or None if it does."""
     if type(block) is Audio:
         return None if profile.audio else "the model takes no sound"
     if type(block) is Image:
@@ -150,20 +159,21 @@ def _fault(block: Block, profile: Profile) -> str | None:
     return None
 
 
-def _call_ids(turn: Turn, _: bool, __: Outgoing) -> Turn:
+def _call_ids(turn: Turn, _: bool, __: EncodingContext) -> Turn:
     return _with_blocks(turn, [_with_short_id(block) for block in turn.blocks])
 
 
 def _with_short_id(block: Block) -> Block:
-    """Return a block whose call id is nine letters and digits: the same for a call and its result."""
+    """Return a block whose call id has nine letters and digits: the same for a call and its result."""
     if type(block) is ToolCall and not _NINE.fullmatch(block.id):
+        # A digest, so that the result gets the same id without any state.
         return replace(block, id=digest(block.id, 5)[:9])
     if type(block) is ToolResult and not _NINE.fullmatch(block.call_id):
         return replace(block, call_id=digest(block.call_id, 5)[:9])
     return block
 
 
-def _unnamed(turn: Turn, _: bool, out: Outgoing) -> Turn:
+def _without_names(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     if turn.name is not None:
         out.ledger.add("message.name", turn.path)
         turn = replace(turn, name=None)
@@ -174,55 +184,60 @@ def _unnamed(turn: Turn, _: bool, out: Outgoing) -> Turn:
     return _with_blocks(turn, blocks)
 
 
-def _unmarked(turn: Turn, _: bool, out: Outgoing) -> Turn:
-    return _with_blocks(turn, [_unmarked_block(block, out) for block in turn.blocks])
+def _without_marks(turn: Turn, _: bool, out: EncodingContext) -> Turn:
+    return _with_blocks(turn, [_without_block_marks(block, out) for block in turn.blocks])
 
 
-def _unmarked_block(block: Block, out: Outgoing) -> Block:
+def _without_block_marks(block: Block, out: EncodingContext) -> Block:
     if type(block) is ToolResult:
-        content = tuple(_unmarked_block(part, out) for part in block.content)
+        content = tuple(_without_block_marks(part, out) for part in block.content)
         block = block if all(map(is_, content, block.content)) else replace(block, content=content)
     unmarked: Block = _without_mark(block, block.path, out)
     return unmarked
 
 
-def _unmarked_tool(tool: Any, out: Outgoing) -> Any:
+def _without_tool_mark(tool: Any, out: EncodingContext) -> Any:
     return _without_mark(tool, tool.path, out) if isinstance(tool, FunctionTool) else tool
 
 
-def _without_mark(marked: Any, path: str, out: Outgoing) -> Any:
+def _without_mark(marked: Any, path: str, out: EncodingContext) -> Any:
     if getattr(marked, "cache", None) is None:
         return marked
     out.ledger.add("cache.mark", path)
+    # Compatible servers have the mark in this field, under the extras of the part.
     extras = {name: value for name, value in (marked.extras or {}).items() if not name.startswith("cache_control")}
     return replace(marked, cache=None, extras=extras or None)
 
 
-def _by_user(turn: Turn, _: bool, out: Outgoing) -> Turn:
-    """Messages: a prompt in mid-conversation is said by the user, as Claude Code does for older models."""
+def _system_as_user(turn: Turn, _: bool, out: EncodingContext) -> Turn:
+    """Turn a system message in the middle of a Messages conversation into a user turn.
+
+    Claude Code does the same for older models.
+    """
     if turn.role is not Role.SYSTEM or turn.leading or out.source is not Protocol.MESSAGES:
         return turn
     out.ledger.add("system.as_user", turn.path)
     return replace(turn, role=Role.USER)
 
 
-def _without_words(turn: Turn, _: bool, out: Outgoing) -> Turn:
-    """Chat: reasoning in its own field is what most vendors refuse."""
+def _without_reasoning(turn: Turn, _: bool, out: EncodingContext) -> Turn:
+    """Remove reasoning from a Chat turn: most vendors refuse it in messages."""
     if out.source is not Protocol.CHAT:
         return turn
-    kept = [block for block in turn.blocks if type(block) is not Reasoning]
+    others = [block for block in turn.blocks if type(block) is not Reasoning]
     for block in turn.blocks:
         if type(block) is Reasoning:
             out.ledger.add("reasoning.foreign_dropped", block.path)
-    return turn if len(kept) == len(turn.blocks) else replace(turn, blocks=tuple(kept))
+    return turn if len(others) == len(turn.blocks) else replace(turn, blocks=tuple(others))
 
 
-def _by_system(turn: Turn, _: bool, out: Outgoing) -> Turn:
+def _developer_as_system(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     if turn.role is not Role.DEVELOPER:
         return turn
+    # Most compatible servers answer 400 to the developer role.
     out.ledger.add("role.developer_merged", turn.path)
     return replace(turn, role=Role.SYSTEM)
 
 
-_OF_OTHER_BLOCKS = (_media, _call_ids)
-"""changes that leave text alone; they are made first"""
+_LEAVE_TEXT_ALONE = (_fit_media, _call_ids)
+"""changes that do nothing to text blocks; they are made first"""

@@ -1,35 +1,40 @@
-"""How long the response may be, and its form, as the model takes them."""
+"""Fit the output limit, the verbosity and the output format to the model."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from trilogue.errors import Unsupported
+from trilogue.jsontext.text import dump_text
 from trilogue.model import FormatKind, OutputFormat, Protocol, Request, Role, Text, Turn
-from trilogue.protocols.fit.schemas import close_objects, strict_form
-from trilogue.protocols.jsontext import dump_text
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fit.tools import close_objects, strict_form
 
 _LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
-"""what servers of Chat Completions call the output limit"""
+"""the names of the output limit in Chat Completions; servers accept one or both of them"""
 _PROMPTS = (Role.SYSTEM, Role.DEVELOPER)
 _JSON = "Answer with one JSON object and nothing else."
 _BY_SCHEMA = "Answer with JSON that follows this JSON Schema, and nothing else:\n"
 
 
-def fit_limit(request: Request, out: Outgoing) -> Request:
-    """Return the request with an output limit that the model can be given."""
+def fit_limit(request: Request, out: EncodingContext) -> Request:
+    """Return the request with an output limit in the model's range.
+
+    Raises `Unsupported` for a limit of 0, which only warms the cache, if the model cannot do that.
+    """
     limit, profile = request.sampling.max_tokens, out.profile
     if limit is None:
         return request
     path = request.where("max_tokens")
     if out.native and path in _LIMIT_NAMES and profile.max_tokens_field not in ("", path):
-        # The encoder writes a request of its own protocol under the names that it came with.
+        # The encoder writes a request of its own protocol with the field names of the client.
         request = replace(request, paths={**(request.paths or {}), "max_tokens": profile.max_tokens_field})
+    # In Messages, 0 only warms the prompt cache; Responses has `prewarm` for it since gpt-5.6.
     if limit == 0 and request.protocol is Protocol.MESSAGES:
         if not profile.prewarm:
             raise Unsupported(path, "the model cannot only warm its cache")
         return request
+    # Responses refuses fewer than 16 output tokens.
     fitted = max(limit, profile.least_output)
     if profile.output_limit is not None:
         fitted = min(fitted, profile.output_limit)
@@ -39,8 +44,8 @@ def fit_limit(request: Request, out: Outgoing) -> Request:
     return replace(request, sampling=replace(request.sampling, max_tokens=fitted))
 
 
-def fit_verbosity(request: Request, out: Outgoing) -> Request:
-    """Return the request without a verbosity that the model does not take."""
+def fit_verbosity(request: Request, out: EncodingContext) -> Request:
+    """Return the request without a verbosity that the model does not accept."""
     if out.profile.verbosity:
         return request
     if request.verbosity != "medium":
@@ -48,8 +53,8 @@ def fit_verbosity(request: Request, out: Outgoing) -> Request:
     return replace(request, verbosity=None)
 
 
-def fit_format(request: Request, out: Outgoing, target: Protocol) -> Request:
-    """Return the request with an output format that the model takes; what it does not take is asked for in words."""
+def fit_format(request: Request, out: EncodingContext, target: Protocol) -> Request:
+    """Return the request with an output format that the model accepts; others are requested in the prompt."""
     form, profile = request.format, out.profile
     if form is None or form.kind is FormatKind.TEXT:
         return request
@@ -58,21 +63,23 @@ def fit_format(request: Request, out: Outgoing, target: Protocol) -> Request:
             fitted = _fit_schema(form, request, out)
             return request if fitted is form else replace(request, format=fitted)
         out.ledger.add("format.schema_in_words", form.path or request.where("format"))
-        kept = replace(form, kind=FormatKind.JSON, schema=None, strict=None) if profile.json_mode else None
-        # Messages has no mode for any JSON: its encoder would ask for it in words once more.
-        kept = None if target is Protocol.MESSAGES else kept
-        return _with_prompt(replace(request, format=kept), _BY_SCHEMA + dump_text(form.schema))
+        fallback = replace(form, kind=FormatKind.JSON, schema=None, strict=None) if profile.json_mode else None
+        # Messages has no JSON mode: its encoder would add a second prompt.
+        fallback = None if target is Protocol.MESSAGES else fallback
+        return _with_prompt(replace(request, format=fallback), _BY_SCHEMA + dump_text(form.schema))
     if not profile.json_mode:
         out.ledger.add("format.json_object", form.path or request.where("format"))
         return _with_prompt(replace(request, format=None), _JSON)
+    # OpenAI and DeepSeek refuse json_object if the messages do not mention JSON.
     if profile.json_word and not _says_json(request, target):
         out.ledger.add("format.json_word", form.path or request.where("format"))
         return _with_prompt(request, _JSON)
     return request
 
 
-def _fit_schema(form: OutputFormat, request: Request, out: Outgoing) -> OutputFormat:
+def _fit_schema(form: OutputFormat, request: Request, out: EncodingContext) -> OutputFormat:
     path = form.path or request.where("format")
+    # Anthropic refuses open objects and limits of numbers, lengths and counts in schemas.
     if out.profile.closed_schemas and form.schema is not None:
         closed = close_objects(form.schema)
         if closed is not form.schema:
@@ -90,11 +97,12 @@ def _fit_schema(form: OutputFormat, request: Request, out: Outgoing) -> OutputFo
 
 
 def _says_json(request: Request, target: Protocol) -> bool:
-    """Tell whether the beginning of the conversation has the word. `instructions` do not count.
+    """Return whether the beginning of the conversation has the word JSON. `instructions` do not count.
 
-    Later turns are not looked at: a prompt that came and went with them would defeat prefix caching.
+    Later turns are not searched: a prompt that appears and disappears with them would defeat prefix caching.
     """
     for turn in request.turns:
+        # Codex's backend refuses json_object if only the instructions have the word, not the input.
         counts = not (turn.leading and target is Protocol.RESPONSES)
         if counts and any(type(block) is Text and "json" in block.text.lower() for block in turn.blocks):
             return True
@@ -104,7 +112,7 @@ def _says_json(request: Request, target: Protocol) -> bool:
 
 
 def _with_prompt(request: Request, text: str) -> Request:
-    """Put a prompt behind those at the beginning, where it stays from turn to turn."""
+    """Return the request with one more system message after those at the beginning, where it stays in every turn."""
     turns = request.turns
     place = next((place for place, turn in enumerate(turns) if turn.role not in _PROMPTS), len(turns))
     path = request.where("format")

@@ -1,20 +1,20 @@
-"""The steps that make a request fit, in order: later steps see what earlier ones decided.
+"""The steps that fit a request to its model, in order: later steps depend on what earlier ones decided.
 
-Whether the model will reason decides about sampling, so thinking comes first; a schema that goes into the prompt adds
-a turn, so the conversation comes last.
+Whether the model will reason decides which sampling parameters it accepts, so thinking comes first. A schema that goes
+into the prompt adds a turn, so the conversation comes last.
 """
 
 from __future__ import annotations
 
 from trilogue.model import NO_SAMPLING, Protocol, Request
 from trilogue.profiles import Profile
+from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.fit.caching import fit_caching, fit_compatible, fit_identity, fit_include
 from trilogue.protocols.fit.content import fit_content
 from trilogue.protocols.fit.output import fit_format, fit_limit, fit_verbosity
 from trilogue.protocols.fit.sampling import emulated_stops, fit_sampling, fit_stops
 from trilogue.protocols.fit.thinking import fit_thinking
 from trilogue.protocols.fit.tools import fit_tools
-from trilogue.protocols.outgoing import Outgoing
 
 __all__ = ["FITTED", "emulated_stops", "fit_request"]
 
@@ -33,16 +33,17 @@ _ONLY_TRANSLATED = frozenset(
         "web_search",
     }
 )
-"""fields of a profile that say how something is translated, or that other steps look at"""
+"""fields of a profile that say how something is translated, or that other steps use"""
 FITTED = frozenset(Profile.__struct_fields__) - _ONLY_TRANSLATED
-"""fields of a profile that requests are made to fit, also those that stay in their protocol"""
+"""fields of a profile that requests are fitted to, also requests that stay in their protocol"""
 
 
-def fit_request(request: Request, out: Outgoing, target: Protocol) -> Request:
-    """Return the request as the model takes it."""
+def fit_request(request: Request, out: EncodingContext, target: Protocol) -> Request:
+    """Return the request as the model accepts it, with all changes declared."""
     if request.tools or request.tool_choice is not None or request.parallel_tools is not None:
         request = fit_tools(request, out)
-    # A model may have to be told not to reason although the client said nothing about it.
+    # Reasoning may have to be switched off even if the client did not mention it: gpt-5.4 and later refuse
+    # function tools in Chat while they reason.
     if request.thinking is not None or (request.tools and not out.profile.tools_with_reasoning) or request.tool_choice:
         request = fit_thinking(request, out, target)
     if request.sampling is not NO_SAMPLING:

@@ -1,7 +1,8 @@
-"""How much to think, as the model can be told it, and whether it may think beside its tools.
+"""Fit the settings for thinking to the model, and switch it off where it rules out tools.
 
-Chat Completions and Responses know levels of effort, some Chat servers a switch beside them. What Messages knows is
-`modes.py`. What comes out says no more than the target's protocol can write.
+Chat Completions and Responses have levels of effort, and some Chat servers an on/off switch as well. Messages has
+modes, token budgets and levels: newer models take an effort and decide for themselves, older ones take a budget below
+the output limit. The result has only settings that the target's protocol can write.
 """
 
 from __future__ import annotations
@@ -11,15 +12,135 @@ from msgspec.structs import replace
 from trilogue.errors import Unsupported
 from trilogue.model import ChoiceMode, Effort, Protocol, Request, Thinking, ThinkingMode, ToolChoice
 from trilogue.profiles import Profile
-from trilogue.protocols.effort import effort_of_budget, lose_beside_effort, nearest_effort
-from trilogue.protocols.fit.modes import OFF, fit_mode, fit_own_mode
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.effort import (
+    BUDGETS,
+    declare_settings_overridden_by_effort,
+    effort_of_budget,
+    nearest_effort,
+)
+
+OFF = Thinking(mode=ThinkingMode.DISABLED)
+# Anthropic's minimum; a smaller budget is a 400.
+_LEAST_BUDGET = 1024
+_RESPONSE_TOKENS = 4096
+"""tokens that thinking leaves for the response if the output limit is our default; half of a small limit"""
+
+
+def fit_messages_mode(request: Request, out: EncodingContext) -> Thinking | None:
+    """Return the settings of a Messages request, changed only where the model does not accept them."""
+    wanted, profile = request.thinking, out.profile
+    if wanted is None:
+        return None
+    effort = wanted.effort
+    levels = profile.efforts
+    if wanted.mode is ThinkingMode.DISABLED:
+        # Opus 4.8 and Opus 5 accept no effort above high with disabled thinking.
+        levels = tuple(level for level in levels if level in profile.efforts_without_thinking)
+    if effort is not None and effort not in levels:
+        effort = _nearest(effort, levels, request, out)
+    if wanted.mode is ThinkingMode.DISABLED and not profile.disable_thinking:
+        out.ledger.add("effort.none", request.where("thinking"))
+        return Thinking(effort=effort)
+    # Adaptive thinking exists from Claude 4.6 on; older models need a budget.
+    if wanted.mode is ThinkingMode.ADAPTIVE and not profile.adaptive_thinking:
+        return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
+    # Claude from 4.7 on refuses budgets.
+    if wanted.mode is ThinkingMode.BUDGET and not profile.budget_thinking:
+        if effort is None and wanted.budget is not None:
+            effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
+        return Thinking(effort=effort, mode=ThinkingMode.ADAPTIVE, visibility=wanted.visibility)
+    most = profile.output_limit
+    if wanted.budget is not None and most is not None and not _LEAST_BUDGET <= wanted.budget < most:
+        return replace(_budget(request, wanted, out) or Thinking(), effort=effort)
+    return replace(wanted, effort=effort)
+
+
+def fit_mode(request: Request, out: EncodingContext) -> Thinking | None:
+    """Return the settings of another protocol as modes, budgets and levels that a Messages model accepts.
+
+    The response shows no more thinking than the client asked for: Responses shows a summary only if one is requested,
+    many Messages models show it unless told not to.
+    """
+    fitted = _mode(request, out)
+    thinks = fitted is not None and fitted.mode in (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
+    if fitted is not None and thinks and out.source is Protocol.RESPONSES and fitted.visibility is None:
+        return replace(fitted, visibility="omitted")
+    return fitted
+
+
+def _mode(request: Request, out: EncodingContext) -> Thinking | None:
+    """Return the settings for `fit_mode`, before visibility is considered."""
+    wanted, profile = request.thinking, out.profile
+    if wanted is None:
+        return None
+    if wanted.effort is Effort.NONE or wanted.mode is ThinkingMode.DISABLED:
+        if profile.disable_thinking:
+            return OFF
+        out.ledger.add("effort.none", request.where("effort"))
+        # Fable and Mythos always think and refuse `disabled`.
+        return Thinking(effort=profile.efforts[0]) if profile.efforts else None
+    if profile.adaptive_thinking:
+        effort = _nearest(_effort_of(wanted, request, out), profile.efforts, request, out)
+        return Thinking(effort=effort, mode=ThinkingMode.ADAPTIVE, visibility=wanted.visibility)
+    if profile.budget_thinking:
+        # Opus 4.5 accepts an effort and a budget, so both are sent.
+        effort = _nearest(wanted.effort, profile.efforts, request, out) if profile.efforts else None
+        fitted = _budget(request, wanted, out)
+        return replace(fitted or Thinking(), effort=effort) if fitted or effort else None
+    out.ledger.add("thinking.mode", request.where("thinking"))
+    return None
+
+
+def _effort_of(wanted: Thinking, request: Request, out: EncodingContext) -> Effort | None:
+    """Return the effort of the settings, or the one that is nearest to their budget."""
+    if wanted.effort is not None or wanted.budget is None:
+        return wanted.effort
+    return effort_of_budget(wanted.budget, request.where("thinking"), out.ledger)
+
+
+def _nearest(
+    effort: Effort | None, accepted: tuple[Effort, ...], request: Request, out: EncodingContext
+) -> Effort | None:
+    if effort is None:
+        return None
+    return nearest_effort(effort, accepted, request.where("effort"), out.ledger)
+
+
+def _budget(request: Request, wanted: Thinking, out: EncodingContext) -> Thinking | None:
+    """Return a token budget for thinking.
+
+    None if the output limit leaves no room, or if the client only set the visibility of thinking.
+    """
+    if wanted == Thinking(visibility=wanted.visibility):
+        out.ledger.add("reasoning.visibility", request.where("visibility"))
+        return None
+    client_limit = request.sampling.max_tokens
+    limit = _output_limit(client_limit, out)
+    if limit <= _LEAST_BUDGET:
+        out.ledger.add("thinking.no_room", request.where("thinking"))
+        return None
+    budget = wanted.budget
+    if budget is None:
+        budget = limit if wanted.effort is Effort.MAX else BUDGETS[wanted.effort or Effort.MEDIUM]
+    # The client's own limit already includes thinking in its protocol, so nothing is reserved for the response.
+    most = limit - 1 if client_limit is not None else max(limit - min(_RESPONSE_TOKENS, limit // 2), _LEAST_BUDGET)
+    return Thinking(
+        mode=ThinkingMode.BUDGET, budget=min(max(budget, _LEAST_BUDGET), most), visibility=wanted.visibility
+    )
+
+
+def _output_limit(client_limit: int | None, out: EncodingContext) -> int:
+    """Return the output limit that will be sent."""
+    limit = out.profile.max_output if client_limit is None else client_limit
+    return limit if out.profile.output_limit is None else min(limit, out.profile.output_limit)
+
 
 _THINKS = (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
 
 
 def is_forced(choice: ToolChoice | None) -> bool:
-    """Tell whether the model must call a tool."""
+    """Return whether the model must call a tool."""
     if choice is None:
         return False
     mode = choice.allowed_mode if choice.mode is ChoiceMode.ALLOWED else choice.mode
@@ -27,49 +148,50 @@ def is_forced(choice: ToolChoice | None) -> bool:
 
 
 def will_reason(thinking: Thinking | None, profile: Profile, target: Protocol) -> bool:
-    """Tell whether a model will reason that gets a request which fits."""
+    """Return whether the model will reason with these settings, which must fit it already."""
     if profile.reasons in ("never", "always"):
         return profile.reasons == "always"
     if thinking is not None:
         if thinking.effort is Effort.NONE or thinking.mode is ThinkingMode.DISABLED:
             return False
-        # On Messages an effort alone does not make a model think.
-        asked = thinking.mode in _THINKS or (thinking.effort is not None and target is not Protocol.MESSAGES)
-        if asked:
+        # In Messages, an effort without a mode does not make a model think.
+        client_limit = thinking.mode in _THINKS or (thinking.effort is not None and target is not Protocol.MESSAGES)
+        if client_limit:
             return True
     return profile.reasons == "default"
 
 
-def fit_thinking(request: Request, out: Outgoing, target: Protocol) -> Request:
-    """Return the request with thinking settings that the model takes, beside its tools."""
+def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Request:
+    """Return the request with settings for thinking that the model accepts together with its tools."""
     if out.profile.reasons == "never":
-        return _never(request, out)
+        return _without_thinking(request, out)
     if target is Protocol.MESSAGES:
-        thinking = fit_own_mode(request, out) if out.native else fit_mode(request, out)
-        if thinking is not None and thinking.mode is ThinkingMode.BUDGET and _rules_out(request, out):
+        thinking = fit_messages_mode(request, out) if out.native else fit_mode(request, out)
+        if thinking is not None and thinking.mode is ThinkingMode.BUDGET and _is_forced_without_thinking(request, out):
             out.ledger.add("thinking.dropped_forced_tool", _path(request))
             thinking = None
         return request if thinking == request.thinking else replace(request, thinking=thinking)
     thinking = request.thinking
     if thinking is not None:
         if target is Protocol.RESPONSES:
-            thinking = _shown(thinking, request, out)
+            thinking = _with_summary(thinking, request, out)
         thinking = _effort(thinking, request, out)
     if thinking != request.thinking:
         request = replace(request, thinking=thinking)
-    return _beside_tools(request, out, target)
+    return _without_conflict(request, out, target)
 
 
-def _rules_out(request: Request, out: Outgoing) -> bool:
+def _is_forced_without_thinking(request: Request, out: EncodingContext) -> bool:
     return is_forced(request.tool_choice) and not out.profile.forced_tool_thinking
 
 
-def _never(request: Request, out: Outgoing) -> Request:
+def _without_thinking(request: Request, out: EncodingContext) -> Request:
+    """Return the request without settings for thinking, for a model that never thinks. Declares what is lost."""
     wanted = request.thinking
     if wanted is None:
         return request
-    wishes = wanted.effort not in (None, Effort.NONE) or wanted.mode not in (None, ThinkingMode.DISABLED)
-    if wishes:
+    asks_for_thinking = wanted.effort not in (None, Effort.NONE) or wanted.mode not in (None, ThinkingMode.DISABLED)
+    if asks_for_thinking:
         out.ledger.add("thinking.unavailable", _path(request))
     elif wanted.visibility not in (None, "omitted"):
         out.ledger.add("reasoning.visibility", request.where("visibility"))
@@ -77,7 +199,7 @@ def _never(request: Request, out: Outgoing) -> Request:
 
 
 def _path(request: Request) -> str:
-    """Return where a request says how much to think; where it says nothing, what it is about instead."""
+    """Return the path of the settings for thinking; without any, the path of the tool choice or the tools."""
     thinking = request.thinking
     if thinking is None:
         choice = request.tool_choice
@@ -87,29 +209,32 @@ def _path(request: Request) -> str:
     return request.where("thinking")
 
 
-def _effort(wanted: Thinking, request: Request, out: Outgoing) -> Thinking | None:
+def _effort(wanted: Thinking, request: Request, out: EncodingContext) -> Thinking | None:
+    """Return the settings with an effort that the model accepts, or switched off; None if nothing is left to send."""
     path = _path(request)
     if out.native and wanted.effort is None:
         return wanted
     level = wanted.effort if out.native else _level(wanted, path, out)
-    taken, switch = out.profile.efforts, out.profile.thinking_switch
-    if level is Effort.NONE and level not in taken and switch:
+    accepted, switch = out.profile.efforts, out.profile.thinking_switch
+    # Kimi refuses effort none but has a field that switches thinking off.
+    if level is Effort.NONE and level not in accepted and switch:
         return replace(OFF, visibility=wanted.visibility)
     effort = level
-    if level is Effort.NONE and level not in taken:
-        effort = _least(path, out)
+    if level is Effort.NONE and level not in accepted:
+        effort = _lowest_effort(path, out)
     elif level is not None:
-        effort = nearest_effort(level, taken, path, out.ledger)
-    asks = level is not Effort.NONE and (level is not None or wanted.mode in _THINKS)
-    mode = ThinkingMode.ADAPTIVE if asks and switch and out.profile.reasons == "asked" else None
+        effort = nearest_effort(level, accepted, path, out.ledger)
+    asks_for_thinking = level is not Effort.NONE and (level is not None or wanted.mode in _THINKS)
+    # Models that reason only on request need the switch in addition to an effort.
+    mode = ThinkingMode.ADAPTIVE if asks_for_thinking and switch and out.profile.reasons == "asked" else None
     fitted = Thinking(effort=effort, mode=wanted.mode if out.native else mode, visibility=wanted.visibility)
     return None if fitted == Thinking() else fitted
 
 
-def _least(path: str, out: Outgoing) -> Effort | None:
-    """Return the least effort of a model that cannot be told not to reason.
+def _lowest_effort(path: str, out: EncodingContext) -> Effort | None:
+    """Return the lowest effort, for a model whose reasoning cannot be switched off.
 
-    Only for models that are known to reason anyway: any other would begin to, or refuse a field that nobody asked for.
+    None for models that do not always reason: an effort would make them begin to, or they would refuse the field.
     """
     if out.profile.reasons == "asked":
         return None
@@ -117,10 +242,10 @@ def _least(path: str, out: Outgoing) -> Effort | None:
     return out.profile.efforts[0] if out.profile.reasons == "always" and out.profile.efforts else None
 
 
-def _shown(wanted: Thinking, request: Request, out: Outgoing) -> Thinking:
-    """Return settings of Responses with a summary that the model gives.
+def _with_summary(wanted: Thinking, request: Request, out: EncodingContext) -> Thinking:
+    """Return settings of Responses with a summary that the model offers.
 
-    A Messages client that lets a model think wants to see what it thinks.
+    A Messages client that lets a model think expects to see the thinking, so `auto` is set for it.
     """
     visibility, offered = wanted.visibility, out.profile.summaries
     if visibility is None:
@@ -132,10 +257,10 @@ def _shown(wanted: Thinking, request: Request, out: Outgoing) -> Thinking:
     return replace(wanted, visibility="auto" if "auto" in offered else None)
 
 
-def _level(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
+def _level(thinking: Thinking, path: str, out: EncodingContext) -> Effort | None:
     """Return the effort that these settings mean; None for the model's default."""
     if thinking.effort is not None:
-        lose_beside_effort(thinking, path, out.ledger)
+        declare_settings_overridden_by_effort(thinking, path, out.ledger)
         return thinking.effort
     if thinking.mode is ThinkingMode.BUDGET and thinking.budget is not None:
         return effort_of_budget(thinking.budget, path, out.ledger)
@@ -144,14 +269,18 @@ def _level(thinking: Thinking, path: str, out: Outgoing) -> Effort | None:
     return Effort.NONE if thinking.mode in (ThinkingMode.BETWEEN_TOOLS, ThinkingMode.DISABLED) else None
 
 
-def _beside_tools(request: Request, out: Outgoing, target: Protocol) -> Request:
-    """Switch reasoning off where it rules out tools, or a forced choice of one."""
+def _without_conflict(request: Request, out: EncodingContext, target: Protocol) -> Request:
+    """Switch reasoning off if the model does not accept it together with tools, or with a forced choice.
+
+    Raises `Unsupported` if the model always reasons and needs the tools.
+    """
     profile = out.profile
     if not will_reason(request.thinking, profile, target):
         return request
-    forced = request.tools and _rules_out(request, out)
+    forced = request.tools and _is_forced_without_thinking(request, out)
     if not forced and (profile.tools_with_reasoning or not request.tools):
         return request
+    # Kimi, DeepSeek and older Claude models refuse a forced tool choice while they think.
     off = _switched_off(profile)
     if off is not None:
         out.ledger.add("thinking.dropped_forced_tool" if forced else "thinking.dropped_tools", _path(request))
@@ -163,6 +292,7 @@ def _beside_tools(request: Request, out: Outgoing, target: Protocol) -> Request:
 
 
 def _switched_off(profile: Profile) -> Thinking | None:
+    """Return the settings that switch reasoning off; None if the model always reasons or has no such setting."""
     if profile.reasons == "always":
         return None
     if Effort.NONE in profile.efforts:

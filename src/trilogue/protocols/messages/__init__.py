@@ -1,4 +1,4 @@
-"""Anthropic Messages: `POST /v1/messages`."""
+"""The codec of Anthropic Messages: `POST /v1/messages`."""
 
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.messages.conversation import HISTORY
@@ -10,7 +10,7 @@ from trilogue.protocols.messages.encode_response import encode_response
 from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.errors import decode_error, encode_error
-from trilogue.protocols.messages.glance import glance
+from trilogue.protocols.messages.summary import summarize
 from trilogue.protocols.messages.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 
 CODEC = Codec(
@@ -19,7 +19,7 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
-    glance=glance,
+    summarize=summarize,
     decoder=MessagesStreamDecoder,
     encoder=MessagesStreamEncoder,
     decode_error=decode_error,

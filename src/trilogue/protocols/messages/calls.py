@@ -1,15 +1,18 @@
-"""Tool calls: their input is an object on the wire, and the string that the model wrote in the model."""
+"""The input of tool calls: an object on the wire, and in the neutral model the string that the model wrote."""
 
 from __future__ import annotations
 
 from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import Json
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.fields.reader import Fields, LooseFields
 
 
 def arguments_of(value: Json, fields: Fields) -> str:
-    """Tool input as the string that the model wrote, as far as it can be known."""
+    """Return tool input as the string that the model wrote, as far as it is known.
+
+    Raises `BadRequest` for a request, or `UpstreamProtocolError` for a response, if it cannot be written as JSON.
+    """
     if value is None or type(value) is str:
         return value or ""
     try:

@@ -1,4 +1,4 @@
-"""`tool_choice` ↔ `ToolChoice`. Here it also says whether tools may be called in parallel."""
+"""`tool_choice` in both directions. In this protocol it also says whether tools may be called in parallel."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trilogue.model import (
     ToolChoice,
     ToolRef,
 )
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.fit.thinking import is_forced
 from trilogue.protocols.messages.wire import TOOL_TYPES, TOOL_VERSION
-from trilogue.protocols.outgoing import Outgoing
 
 _CHOICES = {"auto": ChoiceMode.AUTO, "any": ChoiceMode.REQUIRED, "none": ChoiceMode.NONE, "tool": ChoiceMode.NAMED}
 
@@ -24,7 +24,7 @@ _CHOICE_NAMES = {mode: name for name, mode in _CHOICES.items()}
 
 
 def decode_choice(fields: Fields, tools: tuple[Tool, ...]) -> tuple[ToolChoice | None, bool | None]:
-    """`tool_choice`: the choice, and whether tools may be called in parallel."""
+    """Return the tool choice, and whether tools may be called in parallel; None for what is not set."""
     native = fields.mapping("tool_choice")
     if native is None:
         return None, None
@@ -45,14 +45,15 @@ def decode_choice(fields: Fields, tools: tuple[Tool, ...]) -> tuple[ToolChoice |
 
 
 def _is_hosted(tool: HostedTool, name: str) -> bool:
-    """A tool that the client runs is chosen by name like a function."""
+    """Return whether a name means a hosted tool. A tool that the client runs is chosen like a function."""
     return tool.name == name and not tool.runs_on_client
 
 
-def encode_choice(request: Request, tools: list[Json], out: Outgoing) -> dict[str, Json] | None:
-    """`tool_choice`; it may only be sent together with tools."""
+def encode_choice(request: Request, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
+    """Return `tool_choice`; None if there is none to send."""
     choice, native = request.tool_choice, out.native
     wire = _choice(choice, tools, out) if choice is not None else None
+    # Anthropic refuses a tool choice without tools.
     if not tools and not native:
         if choice is not None and is_forced(choice):
             out.ledger.add("tool_choice.dropped", choice.path or "tool_choice")
@@ -66,7 +67,7 @@ def encode_choice(request: Request, tools: list[Json], out: Outgoing) -> dict[st
     return wire
 
 
-def _choice(choice: ToolChoice, tools: list[Json], out: Outgoing) -> dict[str, Json] | None:
+def _choice(choice: ToolChoice, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
     mode = choice.allowed_mode if choice.mode is ChoiceMode.ALLOWED else choice.mode
     if mode is ChoiceMode.HOSTED:
         return _hosted_choice(choice, tools, out)
@@ -76,7 +77,7 @@ def _choice(choice: ToolChoice, tools: list[Json], out: Outgoing) -> dict[str, J
     return wire
 
 
-def _hosted_choice(choice: ToolChoice, tools: list[Json], out: Outgoing) -> dict[str, Json] | None:
+def _hosted_choice(choice: ToolChoice, tools: list[Json], out: EncodingContext) -> dict[str, Json] | None:
     kind = choice.tool.hosted if choice.tool else None
     for tool in tools:
         name = tool.get("name")

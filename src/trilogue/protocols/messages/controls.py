@@ -1,7 +1,7 @@
-"""How to answer: sampling, output format, caching, tier, identity, both ways. How much to think is in `thinking.py`.
+"""Settings for the response, in both directions: sampling, output format, caching, tier, identity.
 
-The encoding half writes what the target's profile takes and declares the rest. It does not know turns or tools;
-what it needs to know about them comes as arguments.
+The encoding functions write what the target's profile accepts and declare the rest. They do not know turns or tools;
+what they need of them comes as arguments. Settings for thinking are in `thinking.py`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from trilogue.model import (
     Sampling,
     Tier,
 )
-from trilogue.protocols.extras import restore_extras
-from trilogue.protocols.fields import Fields, Readers
-from trilogue.protocols.ids import short_user
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import short_user
+from trilogue.protocols.fields.extras import restore_extras
+from trilogue.protocols.fields.reader import Fields, Readers
 from trilogue.protocols.messages.wire import (
     CACHE_TTLS,
     MAX_CACHE_MARKS,
@@ -31,13 +32,12 @@ from trilogue.protocols.messages.wire import (
     REQUEST_TIERS,
     Wire,
 )
-from trilogue.protocols.outgoing import Outgoing
 
 V = TypeVar("V")
 
 
 def take_cache(fields: Fields) -> CacheMark | None:
-    """The cache mark of a block, tool or request. What it says beyond the lifetime goes back to the rest."""
+    """Return the cache mark of a block, tool or request. Its fields other than the lifetime go back to the rest."""
     control = fields.fields("cache_control")
     if control is None:
         return None
@@ -52,7 +52,7 @@ def take_cache(fields: Fields) -> CacheMark | None:
 
 
 def take_enum(fields: Fields, name: str, table: dict[str, V]) -> V | None:
-    """A field with an enumerated value; a value that has no row stays in the rest."""
+    """Return the meaning of a field with enumerated values; a value without a row in the table stays in the rest."""
     value = fields.text(name)
     if value is not None and value not in table:
         fields.put_back(name, value)
@@ -60,7 +60,7 @@ def take_enum(fields: Fields, name: str, table: dict[str, V]) -> V | None:
 
 
 def decode_sampling(fields: Fields, _: object) -> Sampling:
-    """Limits and randomness."""
+    """Return limits and randomness of a request."""
     return Sampling(**fields.given(_SAMPLING))
 
 
@@ -82,7 +82,7 @@ SAMPLING_FIELDS = tuple(_SAMPLING)
 
 
 def decode_format(fields: Fields, config: Fields | None) -> OutputFormat | None:
-    """`output_config.format`, or `output_format`, its name before it moved there."""
+    """Return the output format of `output_config.format`, or of its older name `output_format`."""
     for owner, name in ((config, "format"), (fields, "output_format")):
         given = owner.fields(name) if owner else None
         if owner is None or given is None:
@@ -96,7 +96,7 @@ def decode_format(fields: Fields, config: Fields | None) -> OutputFormat | None:
 
 
 def decode_tier(fields: Fields) -> Tier | None:
-    """`speed` and `service_tier`. There is one neutral field: what it cannot say stays in the extras."""
+    """Return the tier of `speed` or `service_tier`. There is one neutral field: the other stays an extra."""
     speed = fields.text("speed")
     if speed == "fast":
         return Tier.FAST
@@ -105,14 +105,14 @@ def decode_tier(fields: Fields) -> Tier | None:
 
 
 class Marks(Struct):
-    """Writes cache marks and keeps them within what the protocol allows for one request."""
+    """A writer for the cache marks of one request, which keeps them within the limit of the protocol."""
 
-    out: Outgoing
+    out: EncodingContext
     written: list[tuple[Wire, str]] = field(default_factory=list)
-    """what bears a mark, and its path"""
+    """the wire objects with a mark, and their paths"""
 
     def put(self, wire: Wire, cache: CacheMark | None, path: str, extras: Extras = None) -> None:
-        """Mark a block or tool, and give it back its extras."""
+        """Put a cache mark on a block or tool, and restore its extras."""
         if cache is not None and (self.out.profile.cache_marks or self.out.native):
             wire["cache_control"] = self.control(cache, path)
             self.written.append((wire, path))
@@ -122,12 +122,12 @@ class Marks(Struct):
             restore_extras(wire, extras)
 
     def lost(self, cache: CacheMark | None, path: str) -> None:
-        """The block of a mark is not written."""
+        """Declare the cache mark of a block that is not written."""
         if cache is not None:
             self.out.ledger.add("cache.mark", path)
 
     def control(self, cache: CacheMark, path: str) -> Wire:
-        """A mark as wire object, with the nearest of the two lifetimes."""
+        """Return a mark as a wire object, with the nearer of the two lifetimes."""
         if cache.ttl is None:
             return {"type": "ephemeral"}
         name = "5m" if cache.ttl <= 1800 else "1h"
@@ -136,14 +136,14 @@ class Marks(Struct):
         return {"type": "ephemeral", "ttl": name}
 
     def trim(self) -> None:
-        """Take off the marks that are too many: the first ones, which stand for the shortest prefixes."""
+        """Remove the marks above the limit: the first ones, which have the shortest prefixes."""
         for wire, path in self.written[:-MAX_CACHE_MARKS]:
             del wire["cache_control"]
             self.out.ledger.add("cache.mark", path, f"at most {MAX_CACHE_MARKS} are allowed")
 
 
-def encode_format(request: Request, out: Outgoing) -> tuple[Wire | None, str | None]:
-    """The `format` of `output_config`, and an instruction for what it cannot say."""
+def encode_format(request: Request, out: EncodingContext) -> tuple[Wire | None, str | None]:
+    """Return the `format` of `output_config`, and an instruction for a format that it cannot express."""
     wanted = request.format
     if wanted is None or wanted.kind is FormatKind.TEXT:
         return None, None
@@ -156,8 +156,8 @@ def encode_format(request: Request, out: Outgoing) -> tuple[Wire | None, str | N
     return {"type": "json_schema", "schema": wanted.schema if wanted.schema is not None else {}}, None
 
 
-def encode_sampling(request: Request, out: Outgoing) -> Wire:
-    """Sampling parameters and stop sequences."""
+def encode_sampling(request: Request, out: EncodingContext) -> Wire:
+    """Return the fields for sampling parameters and stop sequences."""
     sampling = request.sampling
     wire = _randomness(sampling)
     if not out.native:
@@ -165,8 +165,8 @@ def encode_sampling(request: Request, out: Outgoing) -> Wire:
     return {**wire, "stop_sequences": list(sampling.stop)} if sampling.stop else wire
 
 
-def _declare_sampling(request: Request, out: Outgoing) -> None:
-    """What the protocol has no field for."""
+def _declare_sampling(request: Request, out: EncodingContext) -> None:
+    """Refuse or declare the parameters that the protocol has no field for."""
     given = request.sampling
     refused: tuple[tuple[str, Json, str], ...] = (
         ("logprobs", given.logprobs, "the target gives no token probabilities"),
@@ -202,8 +202,8 @@ _TIERS: dict[Tier, Wire] = {
 _EXACT_TIERS = (Tier.AUTO, Tier.DEFAULT)
 
 
-def encode_tier(tier: Tier, request: Request, out: Outgoing) -> Wire:
-    """`service_tier` or `speed`."""
+def encode_tier(tier: Tier, request: Request, out: EncodingContext) -> Wire:
+    """Return the field for the tier: `service_tier` or `speed`."""
     if out.native:
         return {"service_tier": "auto"} if tier is Tier.AUTO else _TIERS.get(tier, {})
     if tier not in _EXACT_TIERS:
@@ -211,15 +211,18 @@ def encode_tier(tier: Tier, request: Request, out: Outgoing) -> Wire:
     return _TIERS.get(tier, {})
 
 
-def encode_identity(user: str, request: Request, out: Outgoing) -> Wire:
-    """`metadata`: the end user."""
+def encode_identity(user: str, request: Request, out: EncodingContext) -> Wire:
+    """Return `metadata` with the end user's id."""
     if out.native:
         return {"metadata": {"user_id": user}}
     return {"metadata": {"user_id": short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)}}
 
 
-def declare_rest(request: Request, out: Outgoing) -> None:
-    """Settings of other protocols that this one has no field for."""
+def declare_rest(request: Request, out: EncodingContext) -> None:
+    """Declare the settings of other protocols that this one has no field for.
+
+    Raises `Unsupported` for a request that continues a stored response.
+    """
     caching = request.caching
     if request.previous_response is not None:
         raise Unsupported(request.where("previous_response"), "the target keeps no answers")

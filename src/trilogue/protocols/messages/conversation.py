@@ -1,7 +1,8 @@
-"""Turns → `system` and `messages`.
+"""`system` and `messages` of a request, from its turns.
 
-Turns of this protocol go back as they were. Those of others are gathered into what the API takes: prompts in front,
-then user and assistant in turn, all results of an assistant's calls first in the next user message.
+Turns of this protocol are written back unchanged. Turns of others are regrouped into what the API accepts: system
+messages first, then user and assistant in turn, with all results of an assistant's calls first in the next user
+message.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
+from trilogue.protocols.codec import EncodingContext
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.wire import Wire
-from trilogue.protocols.outgoing import Outgoing
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
-"""Hosted tools whose calls and results can stand in the history."""
+"""The hosted tools whose calls and results can be part of the history."""
 
 _OPENING = "[The conversation begins with the assistant.]"
-"""said for the user where the assistant speaks first"""
+"""the text of the user turn that is added if the conversation begins with the assistant"""
 _CALL = "tool_use"
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def native_turns(request: Request, writer: BlockWriter) -> Wire:
-    """`system` and `messages` as they came."""
+    """Return the unchanged `system` and `messages` of a Messages request."""
     body: Wire = {}
     messages: list[Json] = []
     results: list[Json] = []
-    """of calls that a repair has answered: they stand first in what the user says next"""
+    """results that a repair has added; they must be first in the next user message"""
     for turn in request.turns:
         content = _native_content(turn, writer)
         if turn.leading:
@@ -48,8 +49,8 @@ def native_turns(request: Request, writer: BlockWriter) -> Wire:
         elif turn.role is Role.TOOL:
             results += content
         elif results and turn.role is Role.USER:
-            said = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            messages.append({**(turn.extras or {}), "role": "user", "content": results + said})
+            pending = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            messages.append({**(turn.extras or {}), "role": "user", "content": results + pending})
             results = []
         else:
             messages += [{"role": "user", "content": results}] if results else []
@@ -65,10 +66,10 @@ def _native_content(turn: Turn, writer: BlockWriter) -> Json:
     return writer.write_all(turn.blocks)
 
 
-class Conversation:
-    """Gathers the turns of another protocol into alternating messages."""
+class MessagesConversation:
+    """A builder that regroups turns of other protocols into alternating messages."""
 
-    def __init__(self, request: Request, writer: BlockWriter, out: Outgoing) -> None:
+    def __init__(self, request: Request, writer: BlockWriter, out: EncodingContext) -> None:
         self._request = request
         self._mid_system = out.profile.mid_system
         self._writer = writer
@@ -76,15 +77,18 @@ class Conversation:
         self._system: list[Json] = []
         self._messages: list[Json] = []
         self._results: list[Json] = []
-        self._spoken: list[tuple[str, list[Json], str]] = []
-        """what users and prompts said since the last assistant turn: role, blocks, path"""
+        self._since_assistant: list[tuple[str, list[Json], str]] = []
+        """the user and system messages since the last assistant turn: role, blocks, path"""
         self._servers: set[str | None] = set()
         if request.tools:
             self._servers = {tool.server_label for tool in request.tools if type(tool) is HostedTool}
         self._calls: dict[str, HostedCall] = {}
 
     def write(self) -> Wire:
-        """`system` and `messages`."""
+        """Return `system` and `messages`.
+
+        Raises `Unsupported` for a conversation without a user turn, or with an assistant turn at the end.
+        """
         for turn in self._request.turns:
             if turn.name is not None and turn.role is not Role.TOOL:
                 self._ledger.add("message.name", turn.path)
@@ -105,30 +109,30 @@ class Conversation:
             if not isinstance(block, Text):
                 raise Unsupported(block.path or turn.path, "the target's prompts are text only")
         content = self._writer.write_all(turn.blocks)
-        started = bool(self._messages or self._results or self._spoken)
+        started = bool(self._messages or self._results or self._since_assistant)
         if turn.leading or not started:
             self._system += content
         elif not self._mid_system:
             self._ledger.add("system.position", turn.path)
             self._system += content
         elif content:
-            self._say("system", content, turn.path)
+            self._add_content("system", content, turn.path)
 
     def _user(self, turn: Turn) -> None:
-        """A user turn or one of tool results: the results go first."""
+        """Add a user turn or a turn of tool results: the results go first."""
         others: list[Json] = []
         for block in turn.blocks:
             wire = self._writer.write(block)
             if wire is not None:
                 (self._results if type(block) is ToolResult else others).append(wire)
         if others:
-            self._say("user", others, turn.path)
+            self._add_content("user", others, turn.path)
 
-    def _say(self, role: str, content: list[Json], path: str) -> None:
-        if self._spoken and self._spoken[-1][0] == role:
-            self._spoken[-1][1].extend(content)
+    def _add_content(self, role: str, content: list[Json], path: str) -> None:
+        if self._since_assistant and self._since_assistant[-1][0] == role:
+            self._since_assistant[-1][1].extend(content)
         else:
-            self._spoken.append((role, content, path))
+            self._since_assistant.append((role, content, path))
 
     def _assistant(self, turn: Turn) -> None:
         content: list[Json] = []
@@ -146,7 +150,10 @@ class Conversation:
             self._messages.append({"role": "assistant", "content": self._calls_last(content, turn)})
 
     def _calls_last(self, content: list[Json], turn: Turn) -> list[Json]:
-        """What stands behind a call goes before it: the API wants results right after the last block of the turn."""
+        """Return the content with its calls at the end.
+
+        Anthropic requires the results right after the last block of the turn, so a text after a call moves before it.
+        """
         called = False
         for block in content:
             if called and block["type"] != _CALL:
@@ -165,11 +172,11 @@ class Conversation:
         if self._is_offered(block):
             return self._writer.write_all((block,))
         if any(isinstance(other, HostedResult) and other.call_id == block.id for other in turn.blocks):
-            return []  # told together with its result
+            return []  # written together with its result
         return [self._note(block, None)]
 
     def _is_offered(self, call: HostedCall) -> bool:
-        """MCP calls may only be replayed while their server is there."""
+        """Return whether a call can be sent back: MCP calls only while their server is in the request."""
         return call.tool is not HostedKind.MCP or call.server in self._servers
 
     def _hosted_result(self, block: HostedResult) -> Iterator[Wire]:
@@ -186,42 +193,43 @@ class Conversation:
         return {"type": "text", "text": hosted.as_note(call, result)}
 
     def _close_user(self) -> None:
-        """End what stands between two assistant turns: results, then what was said, in order."""
-        said = self._spoken
-        if said and said[0][0] == "system" and not self._results:
-            # A prompt may not follow an assistant turn directly: it changes places with what the user says next.
-            self._ledger.add("system.position", said[0][2])
-            if len(said) == 1:
-                self._system += said[0][1]
-            said = said[1:2] + said[:1] + said[2:] if len(said) > 1 else []
-        if self._results and (not said or said[0][0] != "user"):
-            said = [("user", [], ""), *said]
-        for index, (role, content, _) in enumerate(said):
+        """Write what is between two assistant turns: results first, then the messages in order."""
+        pending = self._since_assistant
+        if pending and pending[0][0] == "system" and not self._results:
+            # The API refuses a system message right after an assistant turn, so it is swapped with the next user
+            # message.
+            self._ledger.add("system.position", pending[0][2])
+            if len(pending) == 1:
+                self._system += pending[0][1]
+            pending = pending[1:2] + pending[:1] + pending[2:] if len(pending) > 1 else []
+        if self._results and (not pending or pending[0][0] != "user"):
+            pending = [("user", [], ""), *pending]
+        for index, (role, content, _) in enumerate(pending):
             results = self._results if index == 0 else []
             self._messages.append({"role": role, "content": results + content})
-        self._results, self._spoken = [], []
+        self._results, self._since_assistant = [], []
 
     def _check(self) -> None:
         for message in self._messages:
             if message["role"] == "assistant" and message["content"][-1]["type"] in _THINKING:
-                self._end_with_words()
+                self._remove_trailing_thinking()
                 break
         if self._messages and self._messages[0]["role"] != "user":
-            self._ledger.add("turn.inserted", self._spoken_paths()[0])
+            self._ledger.add("turn.inserted", self._turn_paths()[0])
             self._messages.insert(0, {"role": "user", "content": [{"type": "text", "text": _OPENING}]})
         if not self._messages:
-            spoken = self._spoken_paths()
-            path = spoken[0] if spoken else self._request.where("turns")
+            paths = self._turn_paths()
+            path = paths[0] if paths else self._request.where("turns")
             raise Unsupported(path, "the conversation must begin with a user turn that says something")
         if self._messages[-1]["role"] == "assistant":
-            path = self._spoken_paths()[-1]
+            path = self._turn_paths()[-1]
             raise Unsupported(path, "the target would continue an assistant turn at the end", code="prefill")
 
-    def _spoken_paths(self) -> list[str]:
+    def _turn_paths(self) -> list[str]:
         return [turn.path for turn in self._request.turns if turn.role not in (Role.SYSTEM, Role.DEVELOPER)]
 
-    def _end_with_words(self) -> None:
-        """An assistant turn may not end with thinking."""
+    def _remove_trailing_thinking(self) -> None:
+        """Remove thinking at the end of assistant turns, which the API refuses."""
         for message in self._messages:
             content = message["content"]
             while message["role"] == "assistant" and content and content[-1]["type"] in _THINKING:

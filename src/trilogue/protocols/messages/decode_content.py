@@ -1,7 +1,7 @@
-"""Content blocks → blocks, of requests and answers.
+"""Content blocks of requests and responses, read into neutral blocks.
 
-The way back is in `encode_content.py` for requests and in `encode_response.py` for answers; hosted tools are in
-`hosted.py`. This module does not know turns, roles or which blocks a role may have.
+`encode_content.py` writes those of requests, `encode_response.py` those of responses; hosted tools are in `hosted.py`.
+This module does not know turns, roles or which blocks a role may have.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     Citation,
@@ -27,25 +28,24 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields import Fields, Kinds, LooseFields, sort_fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Fields, Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
 from trilogue.protocols.messages.wire import SERVER_RESULTS, SOURCES
 
 Read = type[Fields]
-"""`Fields` for requests, `LooseFields` for answers"""
+"""the reader class: `Fields` for requests, `LooseFields` for responses"""
 
 
 def decode_blocks(values: list[Json], path: str, read: Read = Fields) -> tuple[Block, ...]:
-    """Every block of a content array."""
+    """Return the blocks of a content array."""
     return tuple([decode_block(value, f"{path}[{index}]", read) for index, value in enumerate(values)])
 
 
 def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
-    """One content block. A type that the model has no class for becomes a `Native`."""
+    """Return one content block. A type without a neutral counterpart becomes a `Native`."""
     if type(value) is dict:
         short = _SHORT.get(len(value))
         block = short(value, path) if short is not None else None
@@ -59,7 +59,10 @@ def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
 
 
 def _short_text(value: dict[str, Json], path: str) -> Block | None:
-    """The short way for a block that is a type and a text; None if it is something else. The same below."""
+    """Return a block that has only a type and a text; None for any other.
+
+    The `_short` functions are fast paths for the usual forms; the full readers give the same result.
+    """
     text = value.get("text")
     return Text(text=text, path=path) if type(text) is str and value.get("type") == "text" else None
 
@@ -79,16 +82,19 @@ def _short_use(value: dict[str, Json], path: str) -> Block | None:
     try:
         return ToolCall(id=call_id, name=name, arguments=dump_text(given), path=path) if call_id and name else None
     except TrilogueError:
-        # Nested too deeply: the long way says whose fault that is.
+        # Nested too deeply: the full reader raises the right error.
         return None
 
 
 _SHORT = {2: _short_text, 3: _short_result, 4: _short_use}
-"""by the number of fields: the shapes that most blocks of a long conversation have"""
+"""the fast paths by the number of fields: most blocks of a long conversation have one of these forms"""
 
 
 def begin_block(kind: str, value: dict[str, Json], path: str) -> tuple[Block, dict[str, Json]]:
-    """A block of one of the kinds in `FLOWING` as its stream begins; and what it holds already of what is to flow."""
+    """Return a block of one of the kinds in `FLOWING` at its start in a stream.
+
+    Also returns the fields of the block that deltas will extend.
+    """
     known, rest = sort_fields(value, FLOWING[kind])
     shared = {"path": path, "extras": rest or None} if "cache_control" not in rest else _common(LooseFields(rest, path))
     if kind == "text":
@@ -105,11 +111,11 @@ FLOWING: dict[str, Kinds] = {
     "thinking": {"type": object, "thinking": object, "signature": object},
     "tool_use": {"type": object, "name": str, "input": object, "id": str},
 }
-"""blocks that flow, and their fields"""
+"""the blocks whose content comes in deltas, and their fields"""
 
 
 def decode_content(fields: Fields, name: str) -> tuple[tuple[Block, ...], bool]:
-    """A field that is a string or an array of blocks; and whether it was a string."""
+    """Return the blocks of a field that is a string or an array of blocks, and whether it was a string."""
     value = fields.any(name)
     if type(value) is str:
         return (Text(text=value, path=fields.at(name)),), True
@@ -121,7 +127,7 @@ def decode_content(fields: Fields, name: str) -> tuple[tuple[Block, ...], bool]:
 
 
 def _common(fields: Fields) -> dict[str, Any]:
-    """What every block has: read last, since it takes all that is left."""
+    """Return what every block has. Call it last: it takes all unread fields."""
     cache = take_cache(fields) if "cache_control" in fields.left else None
     return {"path": fields.path, "cache": cache, "extras": fields.rest()}
 
@@ -151,7 +157,7 @@ _CITATIONS = {
 
 
 def decode_citation(value: Json, path: str, read: Read) -> Citation:
-    """A citation; it points into its source, and all of the text block is the cited span."""
+    """Return a citation. It points into its source, and the whole text block is the cited span."""
     fields = read(value, path)
     kind = _CITATIONS.get(fields.text("type") or "", CitationKind.DOCUMENT)
     token = fields.text("encrypted_index")
@@ -166,7 +172,7 @@ def decode_citation(value: Json, path: str, read: Read) -> Citation:
 
 
 def _source(fields: Fields) -> Source | None:
-    """The source of media; None if it is of a kind that has no neutral form."""
+    """Return the source of media; None if its kind has no neutral form."""
     source = fields.fields("source")
     if source is None:
         raise fields.missing("source")
@@ -259,7 +265,7 @@ def _tool_result(fields: Fields, _: Json) -> Block:
     )
 
 
-_IN_ANSWERS: dict[str, Callable[[Fields, Json], Block]] = {
+_IN_RESPONSES: dict[str, Callable[[Fields, Json], Block]] = {
     "text": _text,
     "thinking": _thinking,
     "redacted_thinking": _redacted,
@@ -270,11 +276,11 @@ _IN_ANSWERS: dict[str, Callable[[Fields, Json], Block]] = {
 }
 
 _IN_REQUESTS: dict[str, Callable[[Fields, Json], Block]] = {
-    **_IN_ANSWERS,
+    **_IN_RESPONSES,
     "image": _image,
     "document": _document,
     "search_result": _search_result,
     "tool_result": _tool_result,
 }
 
-_DECODERS: dict[Read, dict[str, Callable[[Fields, Json], Block]]] = {Fields: _IN_REQUESTS, LooseFields: _IN_ANSWERS}
+_DECODERS: dict[Read, dict[str, Callable[[Fields, Json], Block]]] = {Fields: _IN_REQUESTS, LooseFields: _IN_RESPONSES}

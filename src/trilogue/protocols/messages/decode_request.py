@@ -1,4 +1,4 @@
-"""A request body in, a `Request` out.
+"""The decoder for Messages requests.
 
 Every field is either read here, by the line that names it, or stays in the extras under its own name.
 """
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.model import Caching, Json, Native, OutputFormat, Request, Role, Text, Thinking, Tier, Tool, Turn
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.fields.reader import Fields, FieldTable
 from trilogue.protocols.messages.choice import decode_choice
 from trilogue.protocols.messages.controls import (
     SAMPLING_FIELDS,
@@ -22,14 +22,13 @@ from trilogue.protocols.messages.decode_content import decode_blocks, decode_con
 from trilogue.protocols.messages.decode_tools import decode_tool, decode_tools
 from trilogue.protocols.messages.thinking import decode_thinking
 from trilogue.protocols.messages.wire import PATHS, PROTOCOL
-from trilogue.protocols.settings import Settings
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _FAST_PATHS = {**PATHS, "tier": "speed"}
 
 
 def decode_request(body: dict[str, Json]) -> Request:
-    """The neutral form of a Messages request."""
+    """Return the neutral request. Raises `BadRequest` for a body that does not follow the protocol."""
     fields = Fields(body)
     turns = _turns(fields)
     tools = _tools(fields, turns)
@@ -58,7 +57,7 @@ def _tools(fields: Fields, turns: tuple[Turn, ...]) -> tuple[Tool, ...]:
     return tools + _added_tools(turns)
 
 
-def _how(fields: Fields, _: object) -> tuple[Thinking | None, OutputFormat | None]:
+def _thinking_and_format(fields: Fields, _: object) -> tuple[Thinking | None, OutputFormat | None]:
     config = fields.fields("output_config")
     thinking = decode_thinking(fields, config)
     output = decode_format(fields, config)
@@ -77,7 +76,7 @@ def _tier(fields: Fields, _: object) -> tuple[Tier | None, dict[str, str]]:
 
 
 def _servers(fields: Fields, _: object) -> tuple[()]:
-    """They were read with the tools, and are extras for their own protocol."""
+    """Leave `mcp_servers` in the extras: they were read with the tools, and their own protocol needs them back."""
     fields.put_back("mcp_servers", fields.any("mcp_servers"))
     return ()
 
@@ -99,10 +98,10 @@ def _stream(fields: Fields, _: object) -> bool:
     return fields.flag("stream") or False
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         ("tool_choice", "parallel_tools"): (decode_choice, ("tool_choice",)),
-        ("thinking", "format"): (_how, ("output_config", "thinking", "output_format")),
+        ("thinking", "format"): (_thinking_and_format, ("output_config", "thinking", "output_format")),
         "caching": (_caching, ("cache_control",)),
         ("tier", "paths"): (_tier, ("speed", "service_tier")),
         (): (_servers, ("mcp_servers",)),
@@ -116,7 +115,7 @@ _SETTINGS = Settings(
 
 def _turn(message: Json, path: str) -> Turn:
     if type(message) is dict and len(message) == 2:
-        # Most messages are a role and its content.
+        # A fast path: most messages have only a role and content.
         name, content = message.get("role"), message.get("content")
         role = _ROLES.get(name) if type(name) is str else None
         if role is not None and type(content) is str:
@@ -132,7 +131,7 @@ def _turn(message: Json, path: str) -> Turn:
 
 
 def _added_tools(turns: tuple[Turn, ...]) -> tuple[Tool, ...]:
-    """Tools that are defined inside the conversation."""
+    """Return the tools that are defined inside the conversation."""
     added: list[Tool] = []
     for index, turn in enumerate(turns):
         if turn.role is not Role.SYSTEM:

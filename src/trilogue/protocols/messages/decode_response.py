@@ -1,10 +1,10 @@
-"""A whole answer, read. Its blocks are in `decode_content.py`."""
+"""The decoder for complete Messages responses. Their blocks are read by `decode_content.py`."""
 
 from __future__ import annotations
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Extras, Json, Response, ToolCall
-from trilogue.protocols.fields import Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages.decode_content import decode_blocks
 from trilogue.protocols.messages.errors import find_failure
 from trilogue.protocols.messages.usage import decode_stop, decode_usage
@@ -12,10 +12,13 @@ from trilogue.protocols.messages.wire import PROTOCOL
 
 
 def decode_response(body: dict[str, Json]) -> Response:
-    """An answer's body; raises `UpstreamFailure` if it is an error in disguise."""
-    known, rest = sort_fields(body, _ANSWER)
-    is_odd = known["type"] != "message" or not _ERRORS.isdisjoint(body)
-    if is_odd and (failure := find_failure(body)) is not None:
+    """Return the neutral response.
+
+    Raises `UpstreamFailure` if the body is an error that came with a success status.
+    """
+    known, rest = sort_fields(body, _RESPONSE)
+    may_be_error = known["type"] != "message" or not _ERRORS.isdisjoint(body)
+    if may_be_error and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
     if known["content"] is None:
         raise UpstreamProtocolError("the upstream's answer has no content")
@@ -34,8 +37,8 @@ def decode_response(body: dict[str, Json]) -> Response:
 
 
 _ERRORS = frozenset({"error", "object"})
-"""fields that an error in disguise has, if it does not say so by its type"""
-_ANSWER: Kinds = {
+"""fields that show an error, if its type does not"""
+_RESPONSE: Kinds = {
     "type": object,
     "role": object,
     "content": list,
@@ -49,10 +52,10 @@ _ANSWER: Kinds = {
 
 
 def has_calls(blocks: tuple[Block, ...]) -> bool:
-    """Whether the client is asked to run something. Calls from inside code execution end the turn by themselves."""
+    """Return whether the client has to run a tool. Calls from inside code execution end the turn by themselves."""
     return any([type(block) is ToolCall and is_direct(block.extras) for block in blocks])
 
 
 def is_direct(extras: Extras) -> bool:
-    """A call that the model made itself."""
+    """Return whether the model made a call itself."""
     return not extras or "caller" not in extras or LooseFields(extras["caller"]).text("type") in (None, "direct")

@@ -1,7 +1,7 @@
-"""Tool definitions → `Tool`.
+"""Tool definitions of a request, read into `Tool` structs.
 
 MCP servers are read from two places (`mcp_servers` and `mcp_toolset` tools) into one hosted tool each.
-`encode_tools.py` is the way back.
+`encode_tools.py` writes them.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import Any
 
 from trilogue.errors import BadRequest
 from trilogue.model import FunctionTool, HostedKind, HostedTool, Json, Tool
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.location import read_location
+from trilogue.protocols.content.parts import read_location
+from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.messages.controls import take_cache
 from trilogue.protocols.messages.wire import MCP_SERVER, TOOL_TYPES, TOOL_VERSION
 
 _PLAIN = {"name", "description", "input_schema"}
-"""the fields that most tools have; these take a short way"""
+"""the fields of most tools, which have a fast path"""
 
 
 def decode_tools(values: list[Json] | None, servers: list[Json] | None) -> tuple[Tool, ...]:
-    """`tools` and `mcp_servers`, in that order."""
+    """Return the tools of `tools` and `mcp_servers`, in that order."""
     known = {name: server for server in servers if (name := LooseFields(server).text("name"))} if servers else {}
     tools = [decode_tool(value, f"tools[{index}]", known) for index, value in enumerate(values or ())]
     if not servers:
@@ -34,7 +34,7 @@ def decode_tools(values: list[Json] | None, servers: list[Json] | None) -> tuple
 
 
 def decode_tool(value: Json, path: str, servers: dict[str, Json] | None = None) -> Tool:
-    """One tool definition. `servers`: the request's MCP servers by name."""
+    """Return one tool. `servers`: the request's MCP servers by name."""
     if type(value) is dict and value.keys() == _PLAIN:
         name, description, schema = value["name"], value["description"], value["input_schema"]
         if type(name) is type(description) is str and type(schema) is dict:
@@ -112,7 +112,7 @@ def _mcp_toolset(fields: Fields, value: Json, servers: dict[str, Json]) -> Tool:
 
 
 def _mcp_server(value: Json, path: str) -> Tool:
-    """A server without a toolset: the older form, where the server itself says which tools are on."""
+    """Return a server without a toolset: the older form, where the server itself has the list of enabled tools."""
     server = Fields(value, path)
     server.any("type")
     return HostedTool(
@@ -140,7 +140,10 @@ def _allowed_by_server(server: Fields) -> tuple[str, ...] | None:
 
 
 def _allowed_by_toolset(fields: Fields) -> tuple[str, ...] | None:
-    """The tools that are on, if all others are off. Other configurations have no neutral form and stay extras."""
+    """Return the enabled tools if all others are disabled.
+
+    None for other configurations, which have no neutral form and stay extras.
+    """
     default = LooseFields(fields.any("default_config"))
     configs = LooseFields(fields.any("configs")).rest() or {}
     if default.flag("enabled") is False:

@@ -1,7 +1,7 @@
-"""Blocks → content blocks, in requests.
+"""Content blocks of requests, written from neutral blocks.
 
-Blocks of this protocol go back as they were. Those of others are written as the API takes them; what has no form is
-declared or refused. This module does not know turns and roles.
+Blocks of this protocol are written back unchanged. Blocks of others are written as the API accepts them; those without
+a form are declared or refused. This module does not know turns and roles.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import InternalError, Unsupported
+from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     PART_BREAK,
     Audio,
@@ -37,13 +38,11 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.ids import safe_call_id
-from trilogue.protocols.jsontext import parse_object
-from trilogue.protocols.media import PDF, image_type, sniffed_type
+from trilogue.protocols.content.ids import safe_call_id
+from trilogue.protocols.content.parts import PDF, image_type, native_part, sniffed_type
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import IMAGE_TYPES, SOURCES, Wire
-from trilogue.protocols.wording import native_part
 
 _SOURCE_TYPES = {kind: (name, field) for name, (kind, field) in SOURCES.items()}
 
@@ -57,18 +56,18 @@ def _write_source(source: Source) -> Wire:
 
 
 class BlockWriter(Struct):
-    """Writes the blocks of one request. Those of this protocol go back as they were."""
+    """A writer for the blocks of one request. Those of this protocol are written back unchanged."""
 
     native: bool
     ledger: Ledger
     marks: Marks
 
     def write_all(self, blocks: Iterable[Block]) -> list[Json]:
-        """The wire objects of all blocks that have one."""
+        """Return the wire objects of all blocks that have one."""
         return [wire for block in blocks if (wire := self.write(block)) is not None]
 
     def write(self, block: Block) -> Wire | None:
-        """One block; None if it is left out, which is then declared."""
+        """Return one block as a wire object; None, and a declared loss, if it is left out."""
         if self.native:
             return self._write_back(block)
         if type(block) not in _WRITERS:
@@ -92,7 +91,7 @@ class BlockWriter(Struct):
         return wire
 
     def text(self, block: Text) -> Wire | None:
-        """Prose. The API refuses blocks of nothing but white space, so those of other protocols are skipped."""
+        """Write text. The API refuses blocks of only whitespace, so those of other protocols are skipped."""
         if not self.native and not block.text.strip():
             return None
         wire: Wire = {"type": "text", "text": block.text}
@@ -103,11 +102,11 @@ class BlockWriter(Struct):
         return wire
 
     def refusal(self, block: Refusal) -> Wire | None:
-        """The model's own words stay words."""
+        """Write a refusal as text: requests have no form for it."""
         return {"type": "text", "text": block.text} if block.text else None
 
     def image(self, block: Image) -> Wire:
-        """A picture, in one of the four formats that are taken."""
+        """Write an image. Raises `Unsupported` unless it has one of the four formats that the API accepts."""
         source = block.source
         if not self.native:
             self._portable(source, block.path)
@@ -120,7 +119,7 @@ class BlockWriter(Struct):
         return {"type": "image", "source": _write_source(source)}
 
     def document(self, block: Document) -> Wire:
-        """A PDF, a text, a link or a list of blocks."""
+        """Write a PDF, a text, a link or a list of blocks."""
         if block.source is None:
             source: Wire = {"type": "content", "content": self.write_all(block.parts)}
         else:
@@ -129,16 +128,16 @@ class BlockWriter(Struct):
         return self._describe(wire, title=block.title, context=block.context, citations=block.citations)
 
     def search_result(self, block: SearchResult) -> Wire:
-        """A search hit that the client supplies."""
+        """Write a search result that the client supplies."""
         wire: Wire = {"type": "search_result", "source": block.source, "title": block.title}
         return self._describe({**wire, "content": self.write_all(block.parts)}, citations=block.citations)
 
     def audio(self, block: Audio) -> Wire:
-        """There is no sound in this protocol."""
+        """Raise `Unsupported`: this protocol has no audio."""
         raise Unsupported(block.path, "the target takes no sound")
 
     def reasoning(self, block: Reasoning) -> Wire | None:
-        """Reasoning goes back only with the value that its maker gave it."""
+        """Write reasoning. It is only sent back with the value that its provider gave it."""
         opaque = block.opaque
         if opaque is not None and opaque.kind is OpaqueKind.REDACTED:
             return {"type": "redacted_thinking", "data": opaque.value}
@@ -149,12 +148,12 @@ class BlockWriter(Struct):
         return None
 
     def tool_call(self, block: ToolCall) -> Wire:
-        """A call, its arguments as object."""
+        """Write a tool call, with its arguments as an object."""
         call_id = block.id if self.native else safe_call_id(block.id)
         return {"type": "tool_use", "id": call_id, "name": block.name, "input": self._input(block)}
 
     def tool_result(self, block: ToolResult) -> Wire:
-        """A result; a bare string stays one."""
+        """Write a tool result; a bare string stays one."""
         call_id = block.call_id if self.native else safe_call_id(block.call_id)
         wire: Wire = {"type": "tool_result", "tool_use_id": call_id}
         if block.plain:
@@ -168,15 +167,15 @@ class BlockWriter(Struct):
         return wire
 
     def hosted_call(self, block: HostedCall) -> Wire | None:
-        """A call that the provider ran."""
+        """Write a call that the provider ran."""
         return self._or_declare(hosted.encode_call(block), block)
 
     def hosted_result(self, block: HostedResult) -> Wire | None:
-        """What a provider's tool found."""
+        """Write the result of a tool that the provider ran."""
         return self._or_declare(hosted.encode_result(block, self.ledger), block)
 
     def foreign(self, block: Native) -> Wire:
-        """A part of a tool result that only another protocol knows; no other natives get this far."""
+        """Write a part of a tool result that only another protocol has; other native blocks never get here."""
         self.ledger.add("tool_result.part", block.path, block.type)
         return {"type": "text", "text": native_part(block)}
 
@@ -213,7 +212,7 @@ class BlockWriter(Struct):
             raise Unsupported(path, "the file is kept at another provider")
 
     def _readable(self, source: Source, path: str) -> Source:
-        """The source of a document of another protocol, in a form that is taken."""
+        """Return the source of a document of another protocol in a form that the API accepts."""
         self._portable(source, path)
         if source.kind is not SourceKind.DATA:
             is_text = source.kind is SourceKind.TEXT

@@ -1,19 +1,17 @@
-"""A `Request` in, a request body out.
+"""The encoder for Messages requests to one upstream.
 
-A request that came from this protocol is written back as it was. Turns of other protocols are gathered into what the
-API takes: prompts in front, then user and assistant in turn, all results of an assistant's calls first in the next
-user message.
+A Messages request is written back unchanged. Turns of other protocols are regrouped by `conversation.py`.
 """
 
 from __future__ import annotations
 
 from trilogue.model import NO_SAMPLING, Json, Ledger, Request
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
 from trilogue.protocols.messages import controls
 from trilogue.protocols.messages.controls import Marks
-from trilogue.protocols.messages.conversation import Conversation, native_turns
+from trilogue.protocols.messages.conversation import MessagesConversation, native_turns
 from trilogue.protocols.messages.encode_content import BlockWriter
 from trilogue.protocols.messages.encode_tools import encode_tools
 from trilogue.protocols.messages.thinking import encode_thinking
@@ -26,12 +24,11 @@ from trilogue.protocols.messages.wire import (
     TOOL_BETAS,
     Wire,
 )
-from trilogue.protocols.outgoing import Outgoing
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
-    """The body for the upstream."""
-    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    """Return the body for the upstream."""
+    out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     if not out.native:
         request = fit_request(request, out, PROTOCOL)
     marks = Marks(out)
@@ -41,7 +38,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     if not out.native:
         controls.declare_rest(request, out)
     writer = BlockWriter(out.native, ledger, marks)
-    body |= native_turns(request, writer) if out.native else Conversation(request, writer, out).write()
+    body |= native_turns(request, writer) if out.native else MessagesConversation(request, writer, out).write()
     body |= _settings(request, body, out)
     body |= tools
     if request.caching is not None and request.caching.automatic is not None:
@@ -55,7 +52,8 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
     return body
 
 
-def _limit(request: Request, out: Outgoing) -> Wire:
+def _limit(request: Request, out: EncodingContext) -> Wire:
+    """Return the output limit, which Messages requires; the default of the model if the client set none."""
     limit = request.sampling.max_tokens
     if limit is not None:
         return {"max_tokens": limit}
@@ -66,9 +64,11 @@ def _limit(request: Request, out: Outgoing) -> Wire:
     return {"max_tokens": default}
 
 
-def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
-    """Everything that is neither turns nor tools."""
-    wire = _how(request, body, out) if request.thinking is not None or request.format is not None else {}
+def _settings(request: Request, body: Wire, out: EncodingContext) -> Wire:
+    """Return the fields that are neither turns nor tools."""
+    wire = (
+        _thinking_and_format(request, body, out) if request.thinking is not None or request.format is not None else {}
+    )
     if request.sampling is not NO_SAMPLING:
         wire |= controls.encode_sampling(request, out)
     if request.tier is not None:
@@ -78,12 +78,12 @@ def _settings(request: Request, body: Wire, out: Outgoing) -> Wire:
     return wire
 
 
-def _how(request: Request, body: Wire, out: Outgoing) -> Wire:
-    """How much to think, and the form of the answer."""
+def _thinking_and_format(request: Request, body: Wire, out: EncodingContext) -> Wire:
+    """Return the fields for thinking and for the output format."""
     wire: Wire = {}
     thinking, config = encode_thinking(request.thinking, request, out)
     if thinking is not None and not out.native:
-        thinking = _possible(thinking, request, body["messages"], out)
+        thinking = _unless_replay_missing(thinking, request, body["messages"], out)
     if thinking is not None:
         wire["thinking"] = thinking
     output, instruction = controls.encode_format(request, out)
@@ -96,8 +96,8 @@ def _how(request: Request, body: Wire, out: Outgoing) -> Wire:
     return wire
 
 
-def _possible(thinking: Wire, request: Request, messages: list[Json], out: Outgoing) -> Wire | None:
-    """Thinking, unless the history rules it out."""
+def _unless_replay_missing(thinking: Wire, request: Request, messages: list[Json], out: EncodingContext) -> Wire | None:
+    """Return the settings for thinking, or None if the history rules it out."""
     if thinking["type"] == "enabled" and _replay_missing(messages):
         out.ledger.add("thinking.replay_missing", request.where("thinking"))
         return None
@@ -105,9 +105,12 @@ def _possible(thinking: Wire, request: Request, messages: list[Json], out: Outgo
 
 
 def _replay_missing(messages: list[Json]) -> bool:
-    """With a thinking budget, the last assistant turn must begin with its thinking if it called tools."""
-    spoken = [message["content"] for message in messages if message["role"] == "assistant"]
-    last: list[Json] = spoken[-1] if spoken else []
+    """Return whether the last assistant turn called tools and lacks its thinking.
+
+    With a thinking budget, Anthropic requires such a turn to begin with its thinking.
+    """
+    assistant_turns = [message["content"] for message in messages if message["role"] == "assistant"]
+    last: list[Json] = assistant_turns[-1] if assistant_turns else []
     called = any(block["type"] == "tool_use" for block in last)
     return called and last[0]["type"] not in ("thinking", "redacted_thinking")
 
@@ -116,7 +119,7 @@ _WITH_BETAS = frozenset({*FIELD_BETAS, "tools", "output_config", "speed"})
 
 
 def extra_headers(body: dict[str, Json]) -> dict[str, str]:
-    """The headers that this body needs beside the usual ones: the betas of the fields and tools in it."""
+    """Return the additional headers that this body needs: the betas of its fields and tools."""
     if _WITH_BETAS.isdisjoint(body):
         return {}
     betas = [beta for field, beta in FIELD_BETAS.items() if body.get(field)]

@@ -1,6 +1,6 @@
-"""A whole answer, written; and how one block of an answer is written, for whole answers and streams alike.
+"""The encoder for complete Messages responses, and for single blocks of complete and streamed responses.
 
-Answers of this protocol keep their ids, natives and extras. In those of others, what this protocol cannot say is
+Responses of this protocol keep their ids, native blocks and extras. What this protocol cannot express of others is
 declared in the reply's ledger and left out.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trilogue.jsontext.pieces import complete_object
+from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     PART_BREAK,
     Audio,
@@ -28,41 +30,38 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols import openai_moderation
-from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.ids import mint, safe_call_id
-from trilogue.protocols.jsonpieces import complete_object
-from trilogue.protocols.jsontext import parse_object
+from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.usage import encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
-from trilogue.protocols.reply import Reply, declare_doubts
-
-"""between the parts of another protocol's reasoning, which is one text here"""
+from trilogue.protocols.openai import moderation as openai_moderation
+from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
-    """An answer's body."""
-    answer = AnswerWriter(reply)
-    answer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
-    content = [wire for block in response.blocks for wire in answer.write_next(block)]
-    if (result := answer.missing_result(None)) is not None:
+    """Return the body of a response."""
+    writer = AnswerWriter(reply)
+    writer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
+    content = [wire for block in response.blocks for wire in writer.write_next(block)]
+    if (result := writer.missing_result(None)) is not None:
         content.append(result)
-    stop = encode_stop(response.stop, called=answer.called, refused=answer.refused, reply=reply)
-    if not content and not answer.native and stop["stop_reason"] == "end_turn":
+    stop = encode_stop(response.stop, called=writer.called, refused=writer.refused, reply=reply)
+    # Strict clients expect at least one block in a normal response.
+    if not content and not writer.native and stop["stop_reason"] == "end_turn":
         content = [{"type": "text", "text": ""}]
     declare_doubts(response.usage, reply.ledger)
     body: Wire = {
-        "id": answer.message_id(response.id),
+        "id": writer.message_id(response.id),
         "type": "message",
         "role": "assistant",
-        "model": reply.model or (_serving_model(response) if answer.native else response.model),
+        "model": reply.model or (_serving_model(response) if writer.native else response.model),
         "content": content,
         **stop,
-        "usage": encode_usage(response.usage, response.tier, answer.native, reply.ledger),
+        "usage": encode_usage(response.usage, response.tier, writer.native, reply.ledger),
     }
-    if answer.native and response.extras:
+    if writer.native and response.extras:
         add_extras(body, response.extras)
     elif response.extras:
         openai_moderation.declare(response.extras.get("moderation"), reply.ledger)
@@ -70,14 +69,14 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
 
 
 def _serving_model(response: Response) -> str:
-    """After a fallback, the model that took over answers in its own name."""
+    """Return the model that served the response: after a fallback, the one that took over."""
     moves = [block.data for block in response.blocks if isinstance(block, Native) and block.type == "fallback"]
     served = LooseFields(moves[-1].get("to")).text("model") if moves else None
     return served or response.model
 
 
 class AnswerWriter:
-    """Writes the blocks of one answer, and remembers what its end has to say."""
+    """A writer for the blocks of one response. It records what the end of the response depends on."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
@@ -85,27 +84,27 @@ class AnswerWriter:
         self.native = reply.source is PROTOCOL
         self.shows_thinking, self._shows_redacted = (True, True) if self.native else _wants_thinking(reply.body)
         self.called = False
-        """a tool_use block was written"""
+        """whether a tool_use block was written"""
         self.refused = False
-        """the model declined in words"""
+        """whether the model refused in its own words"""
         self.truncated = False
         self._pending: HostedCall | None = None
-        """the hosted call that was written last and has no result yet"""
+        """the last hosted call that was written, if it has no result yet"""
 
     def message_id(self, upstream_id: str) -> str:
-        """The id of the answer."""
+        """Return the id of the response: the upstream's own, or one derived from it."""
         if self.native and upstream_id:
             return upstream_id
         return mint("msg_", upstream_id or self.reply.seed)
 
     def write_next(self, block: Block) -> Iterator[Wire]:
-        """A complete block, after the result that the block before it still needs; nothing if it is left out."""
+        """Yield the result that the previous block still needs, and then the block, unless it is left out."""
         for wire in (self.missing_result(block), self.write(block)):
             if wire is not None:
                 yield wire
 
     def write(self, block: Block) -> Wire | None:
-        """A complete block; None if it is left out, which is then declared."""
+        """Return a complete block as a wire object; None, and a declared loss, if it is left out."""
         writer = _WRITERS.get(type(block))
         if writer is None:
             return self.left_out(block)
@@ -115,22 +114,25 @@ class AnswerWriter:
         return wire
 
     def left_out(self, block: Block, code: str = "native.dropped", detail: str = "") -> Wire | None:
-        """Declare a block that this protocol has no form for."""
+        """Declare a block that this protocol has no form for, and return None."""
         self.ledger.add(code, block.path, detail)
         return None
 
     def text(self, block: Text) -> Wire:
-        """Prose with its citations."""
+        """Write text with its citations."""
         wire: Wire = {"type": "text", "text": block.text}
         if block.logprobs:
             self.ledger.add("logprobs.dropped", block.path)
         if block.citations:
-            cited = [written for citation in block.citations if (written := self.citation(citation, block.path))]
-            return {**wire, "citations": cited} if cited else wire
+            citations = [written for citation in block.citations if (written := self.citation(citation, block.path))]
+            return {**wire, "citations": citations} if citations else wire
         return wire
 
     def citation(self, citation: Citation, path: str) -> Wire | None:
-        """One citation. Those of other protocols are links; without the token that the API demands they stay out."""
+        """Return one citation as a wire object; None, and a declared loss, if it is left out.
+
+        Those of other protocols are links; the API requires a token on them.
+        """
         if self.native:
             return citation.native
         if citation.kind is not CitationKind.WEB:
@@ -150,17 +152,17 @@ class AnswerWriter:
         }
 
     def refusal(self, block: Refusal) -> Wire:
-        """The model's own words for declining; the stop reason says the rest."""
+        """Write the model's own words as text; the stop reason shows that it is a refusal."""
         self.refused = True
         return {"type": "text", "text": block.text}
 
     def audio(self, block: Audio) -> Wire | None:
-        """Of sound, the words are kept."""
+        """Write the transcript of audio as text; None if there is none."""
         self.ledger.add("audio.dropped", block.path)
         return {"type": "text", "text": block.transcript} if block.transcript else None
 
     def reasoning(self, block: Reasoning) -> Wire | None:
-        """Thinking with its signature, or redacted thinking."""
+        """Write thinking with its signature, or redacted thinking; None if the client did not ask for it."""
         text, opaque = PART_BREAK.join(block.summary + block.raw), block.opaque
         if not (self.shows_thinking if text else self._shows_redacted):
             return self.left_out(block, "reasoning.visibility", "the client did not ask for thinking")
@@ -173,7 +175,7 @@ class AnswerWriter:
         return {"type": "redacted_thinking", "data": opaque.value}
 
     def opening(self, block: ToolCall) -> Wire:
-        """A tool call without its arguments."""
+        """Return a tool call without its arguments."""
         self.called = True
         if block.kind is CallKind.CUSTOM:
             self.ledger.add("tool.custom_emulated", block.path)
@@ -183,7 +185,7 @@ class AnswerWriter:
         return wire
 
     def tool_call(self, block: ToolCall) -> Wire:
-        """A complete tool call. Its input is an object whatever the model wrote."""
+        """Return a complete tool call. Its input is an object, whatever the model wrote."""
         return {**self.opening(block), "input": self._input(block)}
 
     def _input(self, block: ToolCall) -> Wire:
@@ -200,7 +202,7 @@ class AnswerWriter:
         return parsed
 
     def hosted_call(self, block: HostedCall) -> Wire | None:
-        """A call of a tool that the provider ran."""
+        """Write a call of a tool that the provider ran."""
         if self.native:
             return block.native
         wire = hosted.encode_call(block)
@@ -210,14 +212,17 @@ class AnswerWriter:
         return wire
 
     def missing_result(self, then: Block | None) -> Wire | None:
-        """The empty result of a hosted call that has none, before what comes next: the API takes no call without."""
+        """Return an empty result for a hosted call without one, if the next block is not its result.
+
+        The API does not accept a call without a result when the client sends it back.
+        """
         call = self._pending
         if call is None or (type(then) is HostedResult and then.call_id == call.id):
             return None
-        return self.hosted_result(hosted.unseen_result(call))
+        return self.hosted_result(hosted.unknown_result(call))
 
     def hosted_result(self, block: HostedResult) -> Wire | None:
-        """What a provider's tool found. It is nothing without its call."""
+        """Write the result of a tool that the provider ran; None if its call was not written."""
         if self.native:
             return block.native
         known = self._pending is not None and block.call_id == self._pending.id
@@ -226,7 +231,7 @@ class AnswerWriter:
         return wire if wire is not None else self.left_out(block, "hosted.result_dropped", block.tool.value)
 
     def other(self, block: Native) -> Wire | None:
-        """Something that only its own protocol knows."""
+        """Write a block that only its own protocol has."""
         return block.data if self.native else self.left_out(block, detail=block.type)
 
 
@@ -241,16 +246,16 @@ _WRITERS: dict[type[Block], Callable[[AnswerWriter, Any], Wire | None]] = {
     Native: AnswerWriter.other,
 }
 _WITH_EXTRAS = (Text, Reasoning)
-"""blocks whose extras are not written with the block itself"""
+"""the blocks whose extras are added after the block is written"""
 
 _THINKING = ("adaptive", "enabled", "between_tools")
 
 
 def _wants_thinking(request: dict[str, Json]) -> tuple[bool, bool]:
-    """Whether the client gets thinking that it can read, and thinking that it can only send back.
+    """Return whether the client gets thinking with text, and thinking that it can only send back.
 
-    Where its request is not known, it may get both. A client that says nothing about thinking gets what there is to
-    read; blocks with nothing in them would only be in the way of clients that look at the first one.
+    If its request is unknown, it gets both. A client that does not mention thinking gets only thinking with text: some
+    clients read the first block only, and an empty one would hide the response.
     """
     mode = LooseFields(request["thinking"]).text("type") if "thinking" in request else None
     return mode != "disabled", not request or mode in _THINKING

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
+from trilogue.jsontext.pieces import closing, complete_object
+from trilogue.jsontext.text import dump, dumps
 from trilogue.model import (
     CUT_SHORT,
     PART_BREAK,
@@ -35,17 +37,15 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols import openai_moderation
-from trilogue.protocols.encoding import State, StreamEncoder
-from trilogue.protocols.extras import add_extras
-from trilogue.protocols.jsonpieces import closing, complete_object
-from trilogue.protocols.jsontext import dump, dumps
+from trilogue.protocols.failure.codes import in_stream
+from trilogue.protocols.fields.extras import add_extras
 from trilogue.protocols.messages.encode_response import AnswerWriter
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
-from trilogue.protocols.reply import Reply, declare_doubts
-from trilogue.protocols.signals import in_stream
+from trilogue.protocols.openai import moderation as openai_moderation
+from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder
+from trilogue.protocols.stream.reply import Reply, declare_doubts
 from trilogue.sse import COMMENT, frame
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -92,7 +92,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def keepalive(self) -> bytes:
         """A ping, once there is a message that it can belong to."""
-        return COMMENT if self.state is State.IDLE else PING
+        return COMMENT if self.state is ResponsePhase.IDLE else PING
 
     def on_start(self, event: ResponseStart) -> None:
         """message_start, always empty."""

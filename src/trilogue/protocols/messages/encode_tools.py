@@ -1,6 +1,6 @@
-"""`Tool` → tool definitions. Tool choice is `choice.py`.
+"""Tool definitions of a request, written from `Tool` structs. Tool choice is in `choice.py`.
 
-Whether a target model has a tool is not known here.
+Whether a model has a hosted tool is not known here.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any
 
 from trilogue.errors import InternalError, Unsupported
 from trilogue.model import ChoiceMode, FunctionTool, HostedKind, HostedTool, Json, Protocol, Request, Tool
-from trilogue.protocols.location import write_location
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.parts import write_location
 from trilogue.protocols.messages.choice import encode_choice
 from trilogue.protocols.messages.controls import Marks
 from trilogue.protocols.messages.wire import MCP_SERVER
-from trilogue.protocols.outgoing import Outgoing
 
 
-def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Json]:
-    """The fields that offer tools: `tools`, `tool_choice`, `mcp_servers`."""
+def encode_tools(request: Request, marks: Marks, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for tools: `tools`, `tool_choice`, `mcp_servers`."""
     body: dict[str, Json] = {}
     tools = _write_tools(request, marks, out)
     if tools:
@@ -30,10 +30,10 @@ def encode_tools(request: Request, marks: Marks, out: Outgoing) -> dict[str, Jso
     return body
 
 
-def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
+def _write_tools(request: Request, marks: Marks, out: EncodingContext) -> list[Json]:
     offered = _offered(request, out)
     if out.native:
-        return [_write_back(tool, request, marks, out) for tool in offered if not _stands_elsewhere(tool)]
+        return [_write_back(tool, request, marks, out) for tool in offered if not _is_outside_tools(tool)]
     written: list[Json] = []
     for tool in offered:
         wire = _write(tool, request, out)
@@ -51,13 +51,13 @@ def _write_tools(request: Request, marks: Marks, out: Outgoing) -> list[Json]:
     return written
 
 
-def _stands_elsewhere(tool: Tool) -> bool:
-    """Whether a tool of this protocol was not read from `tools`: a later message brought it in, or `mcp_servers`."""
+def _is_outside_tools(tool: Tool) -> bool:
+    """Return whether a tool of this protocol was read from a later message or from `mcp_servers`, not from `tools`."""
     return tool.added_at is not None or (isinstance(tool, HostedTool) and tool.type == MCP_SERVER)
 
 
-def _write_back(tool: Tool, request: Request, marks: Marks, out: Outgoing) -> Json:
-    """A tool of this protocol."""
+def _write_back(tool: Tool, request: Request, marks: Marks, out: EncodingContext) -> Json:
+    """Return a tool of this protocol unchanged."""
     if isinstance(tool, HostedTool):
         return tool.native
     wire = _write(tool, request, out) or {}
@@ -65,8 +65,8 @@ def _write_back(tool: Tool, request: Request, marks: Marks, out: Outgoing) -> Js
     return wire
 
 
-def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: Outgoing) -> None:
-    """A tool can wait only where there is a search that finds it."""
+def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: EncodingContext) -> None:
+    """Mark a tool as deferred if there is a search that can find it; otherwise declare that it is offered now."""
     if tool.added_at is None and any(_is_server_search(other) for other in request.tools):
         wire["defer_loading"] = True
     else:
@@ -74,12 +74,12 @@ def _defer(wire: dict[str, Json], tool: FunctionTool, request: Request, out: Out
 
 
 def _is_taken(name: Json, offered: Sequence[Tool], written: list[Json]) -> bool:
-    """Whether another tool has the name of a hosted one: one of the client's own, or one that was written before it."""
+    """Return whether another tool has the name of a hosted one: a tool of the client, or an earlier hosted one."""
     own = any(type(tool) is FunctionTool and tool.name == name for tool in offered)
     return own or any(name is not None and tool.get("name") == name for tool in written)
 
 
-def _declare(tool: Tool, out: Outgoing) -> None:
+def _declare(tool: Tool, out: EncodingContext) -> None:
     if tool.added_at is not None:
         out.ledger.add("tool.timing", tool.path)
     if out.source is Protocol.RESPONSES and type(tool) is FunctionTool and tool.strict is None:
@@ -90,8 +90,8 @@ def _is_server_search(tool: Tool) -> bool:
     return isinstance(tool, HostedTool) and tool.kind is HostedKind.TOOL_SEARCH and not tool.runs_on_client
 
 
-def _offered(request: Request, out: Outgoing) -> Sequence[Tool]:
-    """All tools, or those that the choice is limited to."""
+def _offered(request: Request, out: EncodingContext) -> Sequence[Tool]:
+    """Return all tools, or those that the choice is limited to."""
     choice = request.tool_choice
     if choice is None or choice.mode is not ChoiceMode.ALLOWED:
         return request.tools
@@ -99,7 +99,7 @@ def _offered(request: Request, out: Outgoing) -> Sequence[Tool]:
     names = {ref.name for ref in choice.allowed if ref.hosted is None}
     kinds = {ref.hosted for ref in choice.allowed if ref.hosted is not None}
     if out.source is Protocol.CHAT:
-        # Its search is no tool that a choice could name.
+        # In Chat, web search is not a tool that a choice can name.
         kinds.add(HostedKind.WEB_SEARCH)
     return [
         tool
@@ -114,7 +114,7 @@ def _schema(parameters: dict[str, Json] | None) -> dict[str, Json]:
     return parameters if "type" in parameters else {"type": "object", **parameters}
 
 
-def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, Json]:
+def _write_function(tool: FunctionTool, _: Request, out: EncodingContext) -> dict[str, Json]:
     native = out.native
     wire: dict[str, Json] = {"name": tool.name}
     if tool.description is not None:
@@ -130,7 +130,7 @@ def _write_function(tool: FunctionTool, _: Request, out: Outgoing) -> dict[str, 
     return wire
 
 
-def _write_hosted(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, Json] | None:
+def _write_hosted(tool: HostedTool, request: Request, out: EncodingContext) -> dict[str, Json] | None:
     writer = None if tool.runs_on_client else _HOSTED.get(tool.kind)
     if writer is None:
         out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
@@ -138,7 +138,7 @@ def _write_hosted(tool: HostedTool, request: Request, out: Outgoing) -> dict[str
     return writer(tool, request, out)
 
 
-def _write_web_search(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, Json]:
+def _write_web_search(tool: HostedTool, request: Request, out: EncodingContext) -> dict[str, Json]:
     wire: dict[str, Json] = {"type": "web_search_20250305", "name": "web_search"}
     limit = tool.max_uses if tool.max_uses is not None else request.sampling.max_tool_calls
     if limit is not None:
@@ -157,17 +157,17 @@ def _write_web_search(tool: HostedTool, request: Request, out: Outgoing) -> dict
     return wire
 
 
-def _write_code(tool: HostedTool, _: Request, out: Outgoing) -> dict[str, Json]:
+def _write_code(tool: HostedTool, _: Request, out: EncodingContext) -> dict[str, Json]:
     out.ledger.add("code_exec.container", tool.path)
     return {"type": "code_execution_20250825", "name": "code_execution"}
 
 
-def _write_search(tool: HostedTool, _: Request, out: Outgoing) -> dict[str, Json]:
+def _write_search(tool: HostedTool, _: Request, out: EncodingContext) -> dict[str, Json]:
     out.ledger.add("tool_search.algorithm", tool.path)
     return {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 
 
-def _write_mcp(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, Json] | None:
+def _write_mcp(tool: HostedTool, request: Request, out: EncodingContext) -> dict[str, Json] | None:
     reason = None
     if tool.approval != "never":
         reason = "the target calls MCP tools without asking; require_approval must be never"
@@ -185,22 +185,22 @@ def _write_mcp(tool: HostedTool, request: Request, out: Outgoing) -> dict[str, J
     return wire
 
 
-_HOSTED: dict[HostedKind, Callable[[HostedTool, Request, Outgoing], dict[str, Json] | None]] = {
+_HOSTED: dict[HostedKind, Callable[[HostedTool, Request, EncodingContext], dict[str, Json] | None]] = {
     HostedKind.WEB_SEARCH: _write_web_search,
     HostedKind.CODE: _write_code,
     HostedKind.TOOL_SEARCH: _write_search,
     HostedKind.MCP: _write_mcp,
 }
 OFFERED = frozenset(_HOSTED)
-"""hosted tools of other protocols that can be offered here"""
+"""the hosted tools of other protocols that can be offered here"""
 
-_WRITERS: dict[type[Tool], Callable[[Any, Request, Outgoing], dict[str, Json] | None]] = {
+_WRITERS: dict[type[Tool], Callable[[Any, Request, EncodingContext], dict[str, Json] | None]] = {
     FunctionTool: _write_function,
     HostedTool: _write_hosted,
 }
 
 
-def _write(tool: Tool, request: Request, out: Outgoing) -> dict[str, Json] | None:
+def _write(tool: Tool, request: Request, out: EncodingContext) -> dict[str, Json] | None:
     writer = _WRITERS.get(type(tool))
     if writer is None:
         raise InternalError(f"{type(tool).__name__} should have become a function before")
@@ -208,7 +208,7 @@ def _write(tool: Tool, request: Request, out: Outgoing) -> dict[str, Json] | Non
 
 
 def _servers(request: Request, tools: list[Json]) -> list[Json]:
-    """The `mcp_servers` that the MCP tools of another protocol need."""
+    """Return the `mcp_servers` that the MCP tools of another protocol need."""
     labels = {tool["mcp_server_name"] for tool in tools if "type" in tool and tool["type"] == "mcp_toolset"}
     servers: list[Json] = []
     if not labels:

@@ -1,13 +1,14 @@
-"""Tools that the provider runs: their calls and results, both ways.
+"""Calls and results of tools that the provider runs, in both directions.
 
-Reading keeps the wire object as `native`; writing it back in this protocol is exact. Calls and results of other
-protocols are written where this one has a form for them: web search, fetch, code and MCP.
+Decoding keeps the wire object as `native`, so that it can be written back exactly. Calls and results of other protocols
+are written if this one has a form for them: web search, fetch, code and MCP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from trilogue.jsontext.text import dump_text, parse_object
 from trilogue.model import (
     HostedCall,
     HostedKind,
@@ -18,19 +19,18 @@ from trilogue.model import (
     OpaqueKind,
     SearchHit,
 )
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.ids import digest, mint, safe_call_id
-from trilogue.protocols.jsontext import dump_text, parse_object
+from trilogue.protocols.content.ids import digest, mint, safe_call_id
+from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
 from trilogue.protocols.messages.wire import SERVER_RESULTS, SERVER_TOOLS
 
 _CODE_INPUT = {"bash_code_execution": "command"}
-"""tools whose code is not in the field `code`"""
+"""the field with the code, for tools that have it in another field than `code`"""
 
 
 def decode_call(fields: Fields, value: Json) -> HostedCall:
-    """A server_tool_use block."""
+    """Return the hosted call of a server_tool_use block."""
     name = fields.text("name") or ""
     given = fields.any("input")
     return HostedCall(
@@ -46,7 +46,7 @@ def decode_call(fields: Fields, value: Json) -> HostedCall:
 
 
 def decode_mcp_call(fields: Fields, value: Json) -> HostedCall:
-    """An mcp_tool_use block."""
+    """Return the hosted call of an mcp_tool_use block."""
     return HostedCall(
         id=fields.text("id") or mint("mcptoolu_", fields.path),
         tool=HostedKind.MCP,
@@ -63,23 +63,23 @@ def decode_mcp_call(fields: Fields, value: Json) -> HostedCall:
 def _neutral_input(name: str, given: Json, fields: Fields) -> str:
     if SERVER_TOOLS.get(name) is not HostedKind.CODE or name == "code_execution" or not isinstance(given, dict):
         return arguments_of(given, fields)
-    said = _CODE_INPUT.get(name, "")
-    code = given.get(said)
+    text = _CODE_INPUT.get(name, "")
+    code = given.get(text)
     if not isinstance(code, str):
         return arguments_of({"code": arguments_of(given, fields)}, fields)
     for field, value in given.items():
-        if field != said:
+        if field != text:
             fields.put_back(f"input.{field}", value)
     return arguments_of({"code": code}, fields)
 
 
 def decode_result(fields: Fields, value: Json) -> HostedResult:
-    """Any of the …_tool_result blocks."""
+    """Return the hosted result of any of the …_tool_result blocks."""
     call_id = fields.text("tool_use_id") or ""
     content = fields.any("content")
     kind = SERVER_RESULTS[value["type"]]
     failed = fields.flag("is_error")
-    text = _said(content)
+    text = _text_of(content)
     if kind in _READ:
         _keep_unread(fields, "content", content, _READ[kind])
     return HostedResult(
@@ -112,8 +112,8 @@ def _hit(item: Fields) -> SearchHit:
 
 def _error_code(content: Json) -> str | None:
     fields = LooseFields(content)
-    code, words = fields.text("error_code"), fields.text("error_message")
-    return f"{code}: {words}" if code and words else code
+    code, message = fields.text("error_code"), fields.text("error_message")
+    return f"{code}: {message}" if code and message else code
 
 
 _READ = {
@@ -121,11 +121,11 @@ _READ = {
     HostedKind.CODE: {"type", "stdout", "stderr", "content", "lines", "error_code", "error_message"},
     HostedKind.MCP: {"type", "text"},
 }
-"""fields of the objects in a result that are read, by kind; results of other kinds have no form in other protocols"""
+"""the fields of result objects that are read, by kind; other kinds have no form in other protocols"""
 
 
 def _keep_unread(fields: Fields, place: str, content: Json, read: set[str], depth: int = 0) -> None:
-    """Leave what is not read of a result among the extras of its block."""
+    """Leave the unread fields of a result in the extras of its block."""
     if depth == _DEPTH and content:
         fields.put_back(place, content)
     elif isinstance(content, list):
@@ -140,32 +140,43 @@ def _keep_unread(fields: Fields, place: str, content: Json, read: set[str], dept
 
 
 _DEPTH = 4
-"""how deep a result is looked into; real ones are not half as deep"""
+"""how deep a result is searched; real ones are not half as deep"""
 
 
-_SPOKEN = ("text", "stdout", "stderr", "content", "lines", "data", "title", "tool_name", "source", "tool_references")
-"""fields of result objects that hold words, in the order in which they are told"""
+_TEXT_FIELDS = (
+    "text",
+    "stdout",
+    "stderr",
+    "content",
+    "lines",
+    "data",
+    "title",
+    "tool_name",
+    "source",
+    "tool_references",
+)
+"""the fields of result objects with text, in the order in which they are written"""
 
 
-def _said(content: Json, depth: int = 0) -> str | None:
-    """Everything in a result that is words. Opaque values and ids are not."""
+def _text_of(content: Json, depth: int = 0) -> str | None:
+    """Return all text in a result, without opaque values and ids; None if there is none."""
     if isinstance(content, str):
         return content or None
     if isinstance(content, list):
-        parts = [_said(item, depth + 1) for item in content] if depth < _DEPTH else []
+        parts = [_text_of(item, depth + 1) for item in content] if depth < _DEPTH else []
     elif isinstance(content, dict) and content.get("type") != "base64" and depth < _DEPTH:
-        parts = [_said(content.get(name), depth + 1) for name in _SPOKEN if name in content]
+        parts = [_text_of(content.get(name), depth + 1) for name in _TEXT_FIELDS if name in content]
     else:
         parts = []
     return "\n".join(part for part in parts if part) or None
 
 
 OWN_CALL = "srvtoolu_trl"
-"""begins the id of a hosted call that another protocol's upstream made: Anthropic knows nothing of it"""
+"""the beginning of the id of a hosted call that an upstream of another protocol made; Anthropic does not know it"""
 
 
 def call_id_for(kind: HostedKind, call_id: str) -> str:
-    """The id of a hosted call in the form this protocol demands; the same for a call and its result."""
+    """Return the id of a hosted call in the form that this protocol requires; the same for a call and its result."""
     prefix = "mcptoolu_" if kind is HostedKind.MCP else "srvtoolu_"
     return safe_call_id(call_id) if call_id.startswith(prefix) else f"{prefix}trl{digest(call_id)}"
 
@@ -178,7 +189,7 @@ _CALL_NAMES = {
 
 
 def encode_call(block: HostedCall) -> dict[str, Json] | None:
-    """A hosted call of another protocol; None if this one has no form for it."""
+    """Return a hosted call of another protocol as a wire object; None if this one has no form for it."""
     given = parse_object(block.input) if block.input else {}
     common = {"id": call_id_for(block.tool, block.id), "input": {"_raw": block.input} if given is None else given}
     if block.tool is HostedKind.MCP:
@@ -188,7 +199,7 @@ def encode_call(block: HostedCall) -> dict[str, Json] | None:
 
 
 def encode_result(block: HostedResult, ledger: Ledger) -> dict[str, Json] | None:
-    """A hosted result of another protocol; None if this one has no form for it."""
+    """Return a hosted result of another protocol as a wire object; None if this one has no form for it."""
     writer = _RESULTS.get(block.tool)
     written = writer(block, ledger) if writer else None
     if written is None:
@@ -200,16 +211,16 @@ def encode_result(block: HostedResult, ledger: Ledger) -> dict[str, Json] | None
     return {**wire, "content": content}
 
 
-_UNSEEN = "[the provider read this page and did not show its text]"
+_NO_PAGE_TEXT = "[the provider read this page and did not show its text]"
 
 
-def unseen_result(call: HostedCall) -> HostedResult:
-    """The result of a call whose provider does not show what came of it."""
+def unknown_result(call: HostedCall) -> HostedResult:
+    """Return a result for a call whose provider does not show one."""
     if call.tool is not HostedKind.WEB_FETCH:
         return HostedResult(call_id=call.id, tool=call.tool, path=call.path)
     url = (parse_object(call.input) or {}).get("url")
     page = SearchHit(url=url if isinstance(url, str) else "")
-    return HostedResult(call_id=call.id, tool=call.tool, hits=(page,), text=_UNSEEN, path=call.path)
+    return HostedResult(call_id=call.id, tool=call.tool, hits=(page,), text=_NO_PAGE_TEXT, path=call.path)
 
 
 def _web_search(block: HostedResult, ledger: Ledger) -> tuple[str, Json]:
@@ -245,8 +256,8 @@ def _code(block: HostedResult, _: Ledger) -> tuple[str, Json]:
 
 
 def _mcp(block: HostedResult, _: Ledger) -> tuple[str, Json]:
-    said = dict.fromkeys(text for text in (block.text, block.error) if text)
-    return "mcp_tool_result", [{"type": "text", "text": text} for text in said]
+    text = dict.fromkeys(text for text in (block.text, block.error) if text)
+    return "mcp_tool_result", [{"type": "text", "text": text} for text in text]
 
 
 _RESULTS: dict[HostedKind, Callable[[HostedResult, Ledger], tuple[str, Json] | None]] = {
@@ -258,7 +269,7 @@ _RESULTS: dict[HostedKind, Callable[[HostedResult, Ledger], tuple[str, Json] | N
 
 
 def as_note(call: HostedCall, result: HostedResult | None) -> str:
-    """A hosted call of the history in words."""
-    said = (result.text or result.error) if result else None
+    """Return a hosted call of the history as text."""
+    text = (result.text or result.error) if result else None
     label = f"{call.server}.{call.name}" if call.server else call.name or call.tool.value
-    return f"[{label} {call.input or dump_text({})}]" + (f" {said}" if said else "")
+    return f"[{label} {call.input or dump_text({})}]" + (f" {text}" if text else "")

@@ -1,20 +1,20 @@
-"""How much to think, and how much of it to show, both ways.
+"""Settings for thinking, and for how much of it is shown, in both directions.
 
-Newer models take an effort and decide for themselves; older ones take a budget of tokens. Which one is decided before,
-in `fit.thinking`.
+Newer models take an effort and decide for themselves; older ones take a token budget. `fit.thinking` decides which one
+is sent.
 """
 
 from __future__ import annotations
 
 from trilogue.model import Request, Thinking
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.messages.controls import take_enum
 from trilogue.protocols.messages.wire import DISPLAY, EFFORTS, THINKING, Wire, reverse
-from trilogue.protocols.outgoing import Outgoing
 
 
 def decode_thinking(fields: Fields, config: Fields | None) -> Thinking | None:
-    """`thinking`, and the effort from `config`, which is `output_config`."""
+    """Return the settings of `thinking`, with the effort from `config`, which is `output_config`."""
     effort = take_enum(config, "effort", EFFORTS) if config else None
     thinking = fields.fields("thinking")
     if thinking is None:
@@ -30,11 +30,11 @@ def decode_thinking(fields: Fields, config: Fields | None) -> Thinking | None:
 
 
 _MODE_NAMES = reverse(THINKING)
-_SHOWN = {"auto": "summarized", "concise": "summarized", "detailed": "summarized", "omitted": "omitted"}
+_DISPLAY_NAMES = {"auto": "summarized", "concise": "summarized", "detailed": "summarized", "omitted": "omitted"}
 
 
-def encode_thinking(wanted: Thinking | None, request: Request, out: Outgoing) -> tuple[Wire | None, Wire]:
-    """`thinking`, and the part of `output_config` that goes with it, for settings that fit the model."""
+def encode_thinking(wanted: Thinking | None, request: Request, out: EncodingContext) -> tuple[Wire | None, Wire]:
+    """Return `thinking`, and its part of `output_config`, for settings that already fit the model."""
     if wanted is None:
         return None, {}
     config = {} if wanted.effort is None else {"effort": wanted.effort.value}
@@ -46,5 +46,5 @@ def encode_thinking(wanted: Thinking | None, request: Request, out: Outgoing) ->
     if wanted.visibility is not None:
         if wanted.visibility in ("concise", "detailed"):
             out.ledger.add("reasoning.visibility", request.where("visibility"))
-        thinking["display"] = _SHOWN.get(wanted.visibility, "summarized")
+        thinking["display"] = _DISPLAY_NAMES.get(wanted.visibility, "summarized")
     return thinking or None, config

@@ -1,6 +1,6 @@
-"""Usage and stop reasons, both ways.
+"""Usage and stop reasons, in both directions.
 
-Input tokens exclude what was read from or written to the cache, so this protocol's split is the neutral one.
+Input tokens exclude those that were read from or written to the cache, so this protocol's split is the neutral one.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.model import Json, Ledger, Stop, StopReason, Tier, Usage
-from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields.reader import Kinds, LooseFields, NonNegative, sort_fields
 from trilogue.protocols.messages.wire import PROTOCOL, STOPS, USAGE_TIERS, Wire, reverse
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 INPUT_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
-    """A usage object, whole or merged from several events, None if there is none; and the tier, which stands in it."""
+    """Return usage from a complete object or one merged from several events, and the tier, which is part of it.
+
+    Both are None if there is no usage.
+    """
     if not isinstance(value, dict):
         return None, None
     known, rest = sort_fields(value, _USAGE)
@@ -39,10 +42,10 @@ def decode_usage(value: Json) -> tuple[Usage | None, Tier | None]:
 
 
 _USAGE: Kinds = {
-    "cache_creation_input_tokens": Count,
-    "input_tokens": Count,
-    "cache_read_input_tokens": Count,
-    "output_tokens": Count,
+    "cache_creation_input_tokens": NonNegative,
+    "input_tokens": NonNegative,
+    "cache_read_input_tokens": NonNegative,
+    "output_tokens": NonNegative,
     "server_tool_use": object,
     "cache_creation": object,
     "output_tokens_details": object,
@@ -53,7 +56,7 @@ _TOOLS: Kinds = {"web_search_requests": int, "web_fetch_requests": int}
 
 
 def _long_write(given: Json, write: int | None, rest: Wire) -> int | None:
-    """The split by lifetime, if it adds up; otherwise it stays as it came."""
+    """Return the tokens with the long lifetime. The split by lifetime stays an extra if it does not add up."""
     known, more = sort_fields(given, _LIFETIMES)
     short: int | None = known["ephemeral_5m_input_tokens"]
     long: int | None = known["ephemeral_1h_input_tokens"]
@@ -80,7 +83,7 @@ def _server_tools(given: Json, rest: Wire) -> tuple[int | None, int | None]:
 
 
 def _take_tier(rest: Wire) -> Tier | None:
-    """The tier that the answer was made in; an unknown name stays, and so does that of a fast answer."""
+    """Return the tier of the response and remove it from the rest; an unknown name stays there."""
     if rest.get("speed") == "fast":
         del rest["speed"]
         return Tier.FAST
@@ -95,7 +98,7 @@ _TIER_NAMES = reverse(USAGE_TIERS)
 
 
 def encode_usage(usage: Usage | None, tier: Tier | None, native: bool, ledger: Ledger) -> Wire:
-    """The usage object of a whole answer, or of the start of a stream."""
+    """Return the usage object of a complete response, or of the start of a stream."""
     known = usage or Usage()
     wire: Wire = {"input_tokens": known.fresh, **_cache_counts(known, native), "output_tokens": known.output}
     if known.cache_write_long is not None and known.cache_write is not None:
@@ -117,17 +120,17 @@ def _split_writes(write: int, long: int) -> Wire:
 
 
 def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, ledger: Ledger) -> Wire:
-    """The usage object of a message_delta; `start` is what message_start said.
+    """Return the usage object of a message_delta; `start` is the usage of message_start.
 
-    A figure that is not known is left out: a zero would replace a real one.
+    Unknown figures are left out: clients replace the figures of message_start, and a zero would replace a real one.
     """
     if usage is None:
         return {"output_tokens": start.output if start else 0}
     wire: Wire = {"input_tokens": usage.fresh, **_cache_counts(usage, native), "output_tokens": usage.output}
     wire |= _details(usage, native)
     if native:
-        said = (start.extras if start else None) or {}
-        wire |= {name: value for name, value in (usage.extras or {}).items() if said.get(name) != value}
+        at_start = (start.extras if start else None) or {}
+        wire |= {name: value for name, value in (usage.extras or {}).items() if at_start.get(name) != value}
     elif usage.cache_write_long is not None and usage.cache_write is not None:
         ledger.add("usage.cache_ttl", "usage")
     return wire
@@ -160,18 +163,18 @@ def _tier(tier: Tier, ledger: Ledger) -> Wire:
     return {"service_tier": _TIER_NAMES.get(tier, "standard")}
 
 
-_LEAKED = {
+_CHAT_NAMES = {
     "stop": StopReason.END,
     "length": StopReason.LENGTH,
     "tool_calls": StopReason.TOOL_CALLS,
     "content_filter": StopReason.REFUSAL,
 }
-"""names of Chat Completions, from servers that speak it behind this protocol"""
+"""stop reasons of Chat Completions, from servers that use it behind this protocol"""
 
 
 def decode_stop(reason: Json, sequence: Json, details: Json, has_calls: bool) -> Stop:
-    """Why the answer ended. A name we do not know is a natural end with that name as detail."""
-    known = STOPS.get(reason) or _LEAKED.get(reason) if type(reason) is str else None
+    """Return why a response ended. An unknown name is a normal end with that name as its detail."""
+    known = STOPS.get(reason) or _CHAT_NAMES.get(reason) if type(reason) is str else None
     result = known or StopReason.END
     if has_calls and result is StopReason.END:
         result = StopReason.TOOL_CALLS
@@ -195,11 +198,13 @@ _STOP_NAMES = reverse(STOPS)
 
 
 def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wire:
-    """`stop_reason`, `stop_sequence` and `stop_details`. `called`: there is a tool_use block; `refused`: the model
-    declined in words."""
+    """Return `stop_reason`, `stop_sequence` and `stop_details`.
+
+    `called`: there is a tool_use block. `refused`: the model refused in its own words.
+    """
     native = reply.source is PROTOCOL
     reason = stop.reason
-    if reason is StopReason.END and stop.sequence is not None and stop.sequence in _asked_stops(reply.body):
+    if reason is StopReason.END and stop.sequence is not None and stop.sequence in _client_stops(reply.body):
         reason = StopReason.STOP_SEQUENCE
     if reason is StopReason.STOP_SEQUENCE and stop.sequence is None and not native:
         reply.ledger.add("stop.which", reply.stop_path(stop))
@@ -217,9 +222,9 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wir
     return {"stop_reason": name, "stop_sequence": sequence, "stop_details": details}
 
 
-def _asked_stops(body: Wire) -> list[Json]:
-    asked = body.get("stop_sequences")
-    return asked if isinstance(asked, list) else []
+def _client_stops(body: Wire) -> list[Json]:
+    stops = body.get("stop_sequences")
+    return stops if isinstance(stops, list) else []
 
 
 def _stop_details(stop: Stop, reason: StopReason, extras: Wire) -> Wire:

@@ -1,6 +1,6 @@
-"""Names of the Messages protocol: request fields and their fates, enum tables, structs for the fast path of streams.
+"""The names of Messages: request fields, policies for extras, enum tables, structs for fast stream decoding.
 
-Data only. Tables go from wire names to neutral ones; `reverse` makes the other direction.
+It has data only. Tables map wire names to neutral ones; `reverse` returns the other direction.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TypeVar
 from msgspec import Struct
 
 from trilogue.model import Effort, HostedKind, Json, Protocol, SourceKind, StopReason, ThinkingMode, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
 
 Wire = dict[str, Json]
-"""a JSON object as it is sent"""
+"""a JSON object in the form that is sent"""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -23,12 +23,12 @@ PROTOCOL = Protocol.MESSAGES
 
 
 def reverse(table: dict[K, V]) -> dict[V, K]:
-    """The table read from right to left; the first of several rows wins."""
+    """Return a table with keys and values swapped; the first of several rows wins."""
     return {value: key for key, value in reversed(table.items())}
 
 
 NESTED = frozenset({"output_config", "thinking", "metadata", "cache_control"})
-"""objects that are read field by field: what is left of them stays in the extras under its dotted name"""
+"""objects that are read field by field; their unread fields stay in the extras under dotted names"""
 
 PATHS = {
     "turns": "messages",
@@ -41,7 +41,7 @@ PATHS = {
     "tier": "service_tier",
     "user": "metadata.user_id",
 }
-"""Where the neutral fields with another name come from."""
+"""The JSON paths of neutral fields that have another name here."""
 
 NEUTRAL_FIELDS = frozenset(
     {
@@ -69,7 +69,7 @@ NEUTRAL_FIELDS = frozenset(
 
 _STATE = "it names state that is kept at the provider"
 
-_TOP_LEVEL: dict[str, Fate] = {
+_TOP_LEVEL: dict[str, FieldPolicy] = {
     "container": refuse(_STATE),
     "thread": refuse(_STATE),
     "compaction": refuse("no other protocol compacts a conversation this way, and its history would be lost"),
@@ -78,7 +78,7 @@ _TOP_LEVEL: dict[str, Fate] = {
     "fallbacks": DROP,
     "fallback_credit_token": DROP,
     "inference_geo": DROP,
-    # Carried by the hosted tools that were made from it.
+    # Carried over by the hosted tools that were read from it.
     "mcp_servers": SILENT,
     # Headers that some transports put into the body.
     "anthropic_beta": SILENT,
@@ -90,50 +90,50 @@ _TOP_LEVEL: dict[str, Fate] = {
 
 REQUEST_FIELDS = NEUTRAL_FIELDS | _TOP_LEVEL.keys()
 
-_NESTED: dict[str, Fate] = {
-    "service_tier": Fate(loss="tier", harmless=("auto",)),
-    "speed": Fate(loss="tier", harmless=("standard",)),
-    "thinking.display": Fate(loss="reasoning.visibility"),
-    "output_config.effort": Fate(loss="effort.clamped"),
+_NESTED: dict[str, FieldPolicy] = {
+    "service_tier": FieldPolicy(loss="tier", harmless=("auto",)),
+    "speed": FieldPolicy(loss="tier", harmless=("standard",)),
+    "thinking.display": FieldPolicy(loss="reasoning.visibility"),
+    "output_config.effort": FieldPolicy(loss="effort.clamped"),
 }
 
-_BLOCKS: dict[str, Fate] = {
-    "caller": Fate(loss="tool.option", harmless=({"type": "direct"},)),
-    "toolset_name": Fate(loss="tool.option"),
-    "citations": Fate(loss="citation.dropped", harmless=([],)),
-    # Thinking without a signature is declared, or carried, as a whole.
+_BLOCKS: dict[str, FieldPolicy] = {
+    "caller": FieldPolicy(loss="tool.option", harmless=({"type": "direct"},)),
+    "toolset_name": FieldPolicy(loss="tool.option"),
+    "citations": FieldPolicy(loss="citation.dropped", harmless=([],)),
+    # Thinking without a signature is declared, or carried over, as a whole.
     "signature": SILENT,
-    # Of what a hosted tool gave.
-    "content.return_code": Fate(loss="hosted.result_dropped", harmless=(0,)),
-    "content": Fate(loss="hosted.result_dropped"),
+    # Fields of hosted results.
+    "content.return_code": FieldPolicy(loss="hosted.result_dropped", harmless=(0,)),
+    "content": FieldPolicy(loss="hosted.result_dropped"),
 }
 
-RESPONSE_FATES: Fates = {
+RESPONSE_FATES: FieldPolicies = {
     **_BLOCKS,
-    # Figures of usage: what each step cost, some of it not in the totals.
-    "iterations": Fate(loss="usage.detail", harmless=([],)),
-    "fallback_credit": Fate(loss="usage.detail"),
-    "inference_geo": Fate(loss="resp.meta", harmless=("global", "not_available")),
-    "service_tier": Fate(loss="tier", harmless=("standard",)),
+    # Figures of usage: the cost of each step, some of it not in the totals.
+    "iterations": FieldPolicy(loss="usage.detail", harmless=([],)),
+    "fallback_credit": FieldPolicy(loss="usage.detail"),
+    "inference_geo": FieldPolicy(loss="resp.meta", harmless=("global", "not_available")),
+    "service_tier": FieldPolicy(loss="tier", harmless=("standard",)),
 }
 
-_PARTS: dict[str, Fate] = {
+_PARTS: dict[str, FieldPolicy] = {
     **_BLOCKS,
     # Blocks and messages.
     "container_upload": refuse("a file for a container of the provider"),
-    "cache_control": Fate(loss="cache.options"),
-    "transformations": Fate(loss="image.detail"),
-    "clear_at": Fate(harmless=("never",)),
+    "cache_control": FieldPolicy(loss="cache.options"),
+    "transformations": FieldPolicy(loss="image.detail"),
+    "clear_at": FieldPolicy(harmless=("never",)),
     # Tools.
-    "default_config.defer_loading": Fate(loss="tool.defer_loading", harmless=(False,)),
-    "allowed_callers": Fate(loss="tool.option", harmless=(["direct"],)),
-    "eager_input_streaming": Fate(loss="tool.option"),
-    "input_examples": Fate(loss="tool.option"),
-    "response_inclusion": Fate(loss="web_search.params"),
-    "user_location": Fate(loss="web_search.params"),
+    "default_config.defer_loading": FieldPolicy(loss="tool.defer_loading", harmless=(False,)),
+    "allowed_callers": FieldPolicy(loss="tool.option", harmless=(["direct"],)),
+    "eager_input_streaming": FieldPolicy(loss="tool.option"),
+    "input_examples": FieldPolicy(loss="tool.option"),
+    "response_inclusion": FieldPolicy(loss="web_search.params"),
+    "user_location": FieldPolicy(loss="web_search.params"),
 }
 
-FATES: Fates = {**_TOP_LEVEL, **_NESTED, **_PARTS}
+FATES: FieldPolicies = {**_TOP_LEVEL, **_NESTED, **_PARTS}
 
 EFFORTS = {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}
 THINKING = {
@@ -169,7 +169,7 @@ SOURCES = {
     "url": (SourceKind.URL, "url"),
     "file": (SourceKind.FILE_ID, "file_id"),
 }
-"""source type -> kind, and the field that holds the value"""
+"""source type → kind, and the field with the value"""
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 SERVER_TOOLS = {
@@ -182,7 +182,7 @@ SERVER_TOOLS = {
     "tool_search_tool_bm25": HostedKind.TOOL_SEARCH,
     "advisor": HostedKind.ADVISOR,
 }
-"""names in server_tool_use blocks"""
+"""the names of tools in server_tool_use blocks"""
 
 SERVER_RESULTS = {
     "web_search_tool_result": HostedKind.WEB_SEARCH,
@@ -196,7 +196,7 @@ SERVER_RESULTS = {
 }
 
 TOOL_VERSION = re.compile(r"_\d{8}$")
-"""the end of a tool type that says which version of the tool it is"""
+"""the version at the end of a tool type"""
 
 TOOL_TYPES = {
     "bash": (HostedKind.SHELL, True),
@@ -213,10 +213,10 @@ TOOL_TYPES = {
     "advisor": (HostedKind.ADVISOR, False),
     "mcp_toolset": (HostedKind.MCP, False),
 }
-"""tool type without its version -> kind, and whether the client runs it"""
+"""tool type without its version → kind, and whether the client runs it"""
 
 MCP_SERVER = "mcp_server"
-"""`type` of a hosted tool that was read from `mcp_servers` alone, without a toolset in `tools`"""
+"""the `type` of a hosted tool that was read from `mcp_servers` alone, without a toolset in `tools`"""
 
 TOOL_BETAS = {
     "advisor_20260301": "advisor-tool-2026-03-01",
@@ -240,7 +240,7 @@ FAST_BETA = "fast-mode-2026-02-01"
 
 
 class BlockDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """What a content_block_delta adds: one of the four that consist of text."""
+    """The delta of a content_block_delta event: one of the four kinds that are text."""
 
     type: str
     text: str = ""
@@ -250,7 +250,7 @@ class BlockDelta(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class BlockDeltaEvent(Struct, gc=False, forbid_unknown_fields=True):
-    """A content_block_delta event as most of them are. Anything else is read as a dict."""
+    """A content_block_delta event in its usual form. Any other form is read as a dict."""
 
     type: str
     index: int

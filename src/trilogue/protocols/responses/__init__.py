@@ -1,4 +1,4 @@
-"""OpenAI Responses: `POST /v1/responses`."""
+"""The codec of OpenAI Responses: `POST /v1/responses`."""
 
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.responses.conversation import HISTORY
@@ -10,7 +10,7 @@ from trilogue.protocols.responses.encode_response import encode_response
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.encode_tools import OFFERED
 from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
-from trilogue.protocols.responses.glance import glance
+from trilogue.protocols.responses.summary import summarize
 from trilogue.protocols.responses.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
 
 CODEC = Codec(
@@ -19,7 +19,7 @@ CODEC = Codec(
     encode_request=encode_request,
     decode_response=decode_response,
     encode_response=encode_response,
-    glance=glance,
+    summarize=summarize,
     decoder=ResponsesStreamDecoder,
     encoder=ResponsesStreamEncoder,
     decode_error=decode_error,

@@ -1,11 +1,11 @@
-"""`tool_choice` ↔ `ToolChoice`."""
+"""`tool_choice` in both directions."""
 
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
 from trilogue.model import CallKind, ChoiceMode, HostedKind, Json, ToolChoice, ToolRef
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _MODES = {"auto": ChoiceMode.AUTO, "none": ChoiceMode.NONE, "required": ChoiceMode.REQUIRED}
@@ -14,7 +14,7 @@ _CHOICE_OF_KIND = {HostedKind.CODE: "code_interpreter"}
 
 
 def decode_choice(value: Json) -> ToolChoice | None:
-    """`tool_choice` in each of its forms."""
+    """Return the tool choice, in any of its forms; None if it is not set. Raises `BadRequest` for an unknown mode."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -55,8 +55,8 @@ def _ref(value: Json, path: str) -> ToolRef:
     )
 
 
-def encode_choice(choice: ToolChoice, out: Outgoing) -> Json:
-    """`tool_choice`; None if the choice cannot be made here."""
+def encode_choice(choice: ToolChoice, out: EncodingContext) -> Json:
+    """Return `tool_choice`; None, and a declared loss, if the choice has no form here."""
     if choice.mode in _MODES.values():
         return choice.mode.value
     extras = (choice.extras or {}) if out.native else {}
@@ -70,7 +70,7 @@ def encode_choice(choice: ToolChoice, out: Outgoing) -> Json:
     return {**entry, **extras}
 
 
-def _write_ref(ref: ToolRef, out: Outgoing) -> dict[str, Json] | None:
+def _write_ref(ref: ToolRef, out: EncodingContext) -> dict[str, Json] | None:
     if out.native and ref.native is not None:
         return dict(ref.native)
     if ref.hosted is not None:

@@ -1,7 +1,7 @@
-"""How to answer: sampling, output format, caching, tier, identity, both ways. How much to think is in `thinking.py`.
+"""Settings for the response, in both directions: sampling, output format, caching, tier, identity.
 
-Reading takes fields out of the request; writing gives a piece of the body for each group. What a target model cannot
-do is said by its profile, never by its name.
+Decoding takes fields out of the request; encoding returns a part of the body for each group. The profile of a model
+says what it does not accept, never its name. Settings for thinking are in `thinking.py`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from trilogue.model import (
     Sampling,
     Tier,
 )
-from trilogue.protocols.fields import Fields, Readers
-from trilogue.protocols.ids import short_user
-from trilogue.protocols.openai_cache import lose_lifetime
-from trilogue.protocols.openai_schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import short_user
+from trilogue.protocols.fields.reader import Fields, Readers
+from trilogue.protocols.openai.cache import declare_cache_lifetime
+from trilogue.protocols.openai.schema import FORMAT_NAME, FORMAT_NAMES, FORMATS, can_be_strict
 from trilogue.protocols.responses.wire import MAX_USER_LENGTH, TIERS
 
 
 def decode_sampling(fields: Fields) -> Sampling:
-    """Limits and randomness."""
+    """Return limits and randomness of a request."""
     return Sampling(**fields.given(_SAMPLING))
 
 
@@ -43,7 +43,7 @@ SAMPLING_FIELDS = tuple(_SAMPLING)
 
 
 def decode_text(fields: Fields) -> tuple[OutputFormat | None, str | None]:
-    """The `text` object: output format and verbosity."""
+    """Return the output format and the verbosity of the `text` object."""
     text = fields.fields("text")
     if text is None:
         return None, None
@@ -76,7 +76,7 @@ CACHING_FIELDS = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_rete
 
 
 def decode_caching(fields: Fields) -> Caching | None:
-    """Prompt caching as a whole; marks are on the parts."""
+    """Return the settings for prompt caching of the whole request; cache marks are on the parts."""
     key = fields.text("prompt_cache_key")
     options = fields.mapping("prompt_cache_options")
     retention = fields.text("prompt_cache_retention")
@@ -86,7 +86,7 @@ def decode_caching(fields: Fields) -> Caching | None:
 
 
 def decode_tier(fields: Fields) -> Tier | None:
-    """The service tier; one that we do not know stays an extra."""
+    """Return the service tier; an unknown one stays an extra."""
     value = fields.text("service_tier")
     if value is not None and value not in TIERS:
         fields.put_back("service_tier", value)
@@ -94,15 +94,18 @@ def decode_tier(fields: Fields) -> Tier | None:
 
 
 def decode_user(fields: Fields) -> tuple[str | None, str]:
-    """The end user, and the field that says it. `safety_identifier` wins; an older `user` beside it stays an extra."""
+    """Return the end user's id and the field that it is in.
+
+    `safety_identifier` wins; an older `user` next to it stays an extra.
+    """
     identifier = fields.text("safety_identifier")
     if identifier is not None:
         return identifier, "safety_identifier"
     return fields.text("user"), "user"
 
 
-def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
-    """Limits and randomness; what the protocol has no field for is declared or refused."""
+def encode_sampling(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for limits and randomness; settings that have no field are declared or refused."""
     sampling = request.sampling
     if not out.native:
         _declare_sampling(request, out)
@@ -121,12 +124,12 @@ def encode_sampling(request: Request, out: Outgoing) -> dict[str, Json]:
 
 
 def _limit(request: Request) -> int | None:
-    """The output limit. A Messages request for no output is one that warms the cache."""
+    """Return the output limit; None for a Messages request with a limit of 0, which only warms the cache."""
     limit = request.sampling.max_tokens
     return None if limit == 0 and request.protocol is Protocol.MESSAGES else limit
 
 
-def _declare_sampling(request: Request, out: Outgoing) -> None:
+def _declare_sampling(request: Request, out: EncodingContext) -> None:
     sampling = request.sampling
     if sampling.choices is not None and sampling.choices > 1:
         raise Unsupported(request.where("choices"), "the Responses protocol gives one answer")
@@ -144,8 +147,8 @@ def _declare_sampling(request: Request, out: Outgoing) -> None:
         out.ledger.add("stop.emulated", request.where("stop"))
 
 
-def encode_text(request: Request, out: Outgoing) -> dict[str, Json]:
-    """The `text` object."""
+def encode_text(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the `text` object as a field of the body."""
     text: dict[str, Any] = {}
     if request.format is not None:
         text["format"] = _encode_format(request.format, out)
@@ -154,7 +157,7 @@ def encode_text(request: Request, out: Outgoing) -> dict[str, Json]:
     return {"text": text} if text else {}
 
 
-def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
+def _encode_format(form: OutputFormat, out: EncodingContext) -> dict[str, Json]:
     entry: dict[str, Json] = {
         "type": FORMAT_NAMES[form.kind],
         "name": form.name,
@@ -168,13 +171,13 @@ def _encode_format(form: OutputFormat, out: Outgoing) -> dict[str, Json]:
     return given(entry)
 
 
-def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
-    """Cache key, options and retention. A Messages request for no output is one that warms the cache."""
+def encode_caching(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return cache key, options and retention. A Messages request with a limit of 0 becomes `prewarm`."""
     warms = request.protocol is Protocol.MESSAGES and request.sampling.max_tokens == 0
     if request.caching is None:
         return {"prompt_cache_options": {"prewarm": True}} if warms else {}
     caching = request.caching
-    lose_lifetime(request, out.ledger)
+    declare_cache_lifetime(request, out.ledger)
     body = {
         "prompt_cache_key": caching.key,
         "prompt_cache_options": {"prewarm": True} if warms else caching.options,
@@ -183,21 +186,21 @@ def encode_caching(request: Request, out: Outgoing) -> dict[str, Json]:
     return given(body)
 
 
-def encode_tier(tier: Tier, request: Request, out: Outgoing) -> dict[str, Json]:
-    """The service tier."""
+def encode_tier(tier: Tier, request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the service tier as a field of the body; one that OpenAI does not have is declared."""
     if tier.value not in TIERS:
         out.ledger.add("tier", request.where("tier"), tier.value)
         return {}
     return {"service_tier": tier.value}
 
 
-def encode_user(user: str, request: Request, out: Outgoing) -> dict[str, Json]:
-    """The end user, hashed where the id is longer than the protocol allows."""
+def encode_user(user: str, request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the end user's id, hashed if it is longer than the protocol allows."""
     if out.native:
         return {request.where("user"): user}
     return {"safety_identifier": short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)}
 
 
 def given(body: dict[str, Json]) -> dict[str, Json]:
-    """The fields that have a value."""
+    """Return the fields that have a value."""
     return {name: value for name, value in body.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Turns → input items.
+"""The input items of a request, from its turns.
 
-In: one turn after the other. Out: message, call, output, reasoning and hosted items in exactly that order. Blocks that
-a message can hold are gathered into one message as long as nothing stands between them.
+In: the turns, one by one. Out: message, call, output, reasoning and hosted items in exactly that order. Adjacent blocks
+that a message can contain are put into one message.
 """
 
 from __future__ import annotations
@@ -29,58 +29,58 @@ from trilogue.model import (
     ToolResult,
     Turn,
 )
-from trilogue.protocols.ids import mint, safe_call_id
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.content.parts import TOOL_ERROR, tool_error
 from trilogue.protocols.responses.encode_content import PartWriter
 from trilogue.protocols.responses.encode_tools import ToolWriter
-from trilogue.protocols.responses.hosted import declare_unsaid, encode_hosted, results_by_call
+from trilogue.protocols.responses.hosted import declare_unwritten, encode_hosted, results_by_call
 from trilogue.protocols.responses.items import encode_call, encode_reasoning
 from trilogue.protocols.responses.wire import ID_PREFIXES
-from trilogue.protocols.wording import TOOL_ERROR, tool_error
 
 HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
-"""Hosted tools of other protocols whose calls can stand in the input."""
+"""The hosted tools of other protocols whose calls can be part of the input."""
 
 
-_NOBODY = Turn(role=Role.USER, blocks=())
+_NO_TURN = Turn(role=Role.USER, blocks=())
 _ROLES = {role: role.value for role in Role}
 
 
-class Conversation:
-    """Writes the turns of one request."""
+class ResponsesConversation:
+    """A writer for the turns of one request."""
 
-    def __init__(self, request: Request, out: Outgoing) -> None:
+    def __init__(self, request: Request, out: EncodingContext) -> None:
         self._request = request
         self._out = out
         self._native = out.native
         self._ledger = out.ledger
-        self._takes_raw = out.profile.raw_reasoning
+        self._accepts_raw = out.profile.raw_reasoning
         self._parts = PartWriter(
             out.native, out.ledger, out.native or out.profile.cache_marks, out.source is not Protocol.MESSAGES
         )
-        self._turn = _NOBODY
+        self._turn = _NO_TURN
 
     @cached_property
     def _custom(self) -> frozenset[str]:
         return _custom_calls(self._request)
 
     def is_plain_prompt(self, turn: Turn) -> bool:
-        """Whether a leading prompt can be `instructions`, which is one string without cache marks."""
+        """Return whether a leading prompt can be `instructions`, which is one string without cache marks."""
         marks = self._parts.cache_marks
         return not [block for block in turn.blocks if type(block) is not Text or (marks and block.cache is not None)]
 
     def texts(self, turn: Turn) -> list[str]:
-        """The texts of a turn that consists of text."""
+        """Return the texts of a turn that has only text."""
         texts: list[str] = []
         for block in turn.blocks:
             if type(block) is Text:
-                self._parts.uncited(block)
-                self._no_mark(block)
+                self._parts.declare_citations(block)
+                self._declare_mark(block)
                 texts.append(block.text)
         return texts
 
     def additional_tools(self, tools: list[Tool]) -> Iterator[Json]:
-        """The items that bring tools in mid-conversation; a tool with an item id starts a new one."""
+        """Yield the items that add tools in the middle of a conversation. A tool with an item id starts a new one."""
         writer = ToolWriter(self._out, self._request.namespaces)
         groups: list[list[Tool]] = []
         for tool in tools:
@@ -94,7 +94,7 @@ class Conversation:
             yield {**item, "tools": writer.write(group)}
 
     def items(self, turn: Turn) -> list[Json]:
-        """The items of one turn."""
+        """Return the items of one turn."""
         if turn.name is not None and not self._native:
             self._ledger.add("message.name", f"{turn.path}.name")
         self._turn = turn
@@ -121,7 +121,7 @@ class Conversation:
         role = Role.DEVELOPER if turn.leading else Role.USER if turn.role is Role.TOOL else turn.role
         item: dict[str, Json] = {"type": "message", "role": _ROLES[role]}
         if role is Role.ASSISTANT and not self._native:
-            # Output messages need an id and a status; an empty one would be an error.
+            # Output messages need an id and a status; OpenAI refuses an empty one.
             blocks = [block for block in blocks if type(block) is not Text or block.text]
             if not blocks:
                 return None
@@ -140,7 +140,7 @@ class Conversation:
         return item
 
     def _plain(self, blocks: list[Block]) -> str | None:
-        """The content as a bare string, if it came as one. Without blocks it was empty."""
+        """Return the content as a bare string, if it was one; without blocks it was empty."""
         if not blocks:
             return ""
         block = blocks[0] if len(blocks) == 1 else None
@@ -151,8 +151,8 @@ class Conversation:
         return {name: value for name, value in given.items() if value is not None}
 
     def call(self, block: ToolCall) -> dict[str, Json]:
-        """A tool call. Arguments that the model left empty are an empty object."""
-        self._no_mark(block)
+        """Write a tool call. Empty arguments become an empty object."""
+        self._declare_mark(block)
         if self._native:
             item = encode_call(block, block.id, block.arguments)
             return _with_marks(item, block.item_id, block.status, block)
@@ -162,7 +162,7 @@ class Conversation:
         return encode_call(block, safe_call_id(block.id), arguments)
 
     def result(self, block: ToolResult) -> dict[str, Json]:
-        """What a tool gave back."""
+        """Write a tool result."""
         custom = block.kind is CallKind.CUSTOM or (not self._native and block.call_id in self._custom)
         item: dict[str, Json] = {
             "type": "custom_tool_call_output" if custom else "function_call_output",
@@ -185,77 +185,77 @@ class Conversation:
     def _output(self, block: ToolResult) -> Json:
         content = block.content
         if not content:
-            self._no_mark(block)
+            self._declare_mark(block)
             return ""
         first = content[0]
         marked = first.cache is not None or block.cache is not None
         if len(content) == 1 and isinstance(first, Text) and not marked and (block.plain or not self._native):
-            self._parts.uncited(first)
+            self._parts.declare_citations(first)
             return first.text
         return self._parts.write_result(block)
 
     def reasoning(self, block: Reasoning) -> dict[str, Json] | None:
-        """Earlier reasoning: its own encrypted form, or the raw text; nothing else is of use to another model."""
+        """Write earlier reasoning: its own encrypted form, or the raw text. A summary is no use to another model."""
         opaque = block.opaque
         if self._native:
             item = encode_reasoning(block.summary, block.raw, opaque.value if opaque else None)
             return _with_marks(item, block.id, block.status, block)
         if opaque is not None and opaque.kind is OpaqueKind.ENCRYPTED:
             item = encode_reasoning(block.summary, block.raw, opaque.value)
-            # The server checks the blob against the item's id, so that an id may be left out but not made up.
+            # OpenAI checks the encrypted content against the item's id, so the id may be left out but not invented.
             return _with_marks(item, opaque.item_id or block.id, None)
-        if block.raw and self._takes_raw:
+        if block.raw and self._accepts_raw:
             return {**encode_reasoning((), block.raw, None), "id": mint("rs_", block.path)}
         self._ledger.add("reasoning.foreign_dropped", block.path)
         return None
 
     def hosted_call(self, block: HostedCall) -> dict[str, Json] | None:
-        """A call of a hosted tool, with what it found."""
+        """Write a call of a hosted tool together with its result."""
         if self._native:
             return block.native
         result = results_by_call(self._turn.blocks).get(block.id)
-        self._no_mark(block)
+        self._declare_mark(block)
         kind = "mcp_call" if block.tool is HostedKind.MCP else "web_search_call"
         item = encode_hosted(block, mint(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
         if item is None:
             self._ledger.add("native.dropped", block.path, block.name or block.tool.value)
         else:
-            declare_unsaid(block, result, self._ledger, "param.dropped")
+            declare_unwritten(block, result, self._ledger, "param.dropped")
         return item
 
     def hosted_result(self, block: HostedResult) -> dict[str, Json] | None:
-        """Written with its call; one without a call has no place."""
+        """Declare a hosted result without a call. Any other result was written with its call."""
         if not self._native:
-            self._no_mark(block)
+            self._declare_mark(block)
         calls = {other.id for other in self._turn.blocks if isinstance(other, HostedCall)}
         if block.call_id not in calls:
             self._ledger.add("hosted.result_dropped", block.path)
         return None
 
     def native(self, block: Native) -> dict[str, Json] | None:
-        """An item that only this protocol knows."""
+        """Write an item that only this protocol has."""
         if self._native:
             return block.data
         self._ledger.add("native.dropped", block.path, block.type)
         return None
 
-    def _no_mark(self, block: Block) -> None:
+    def _declare_mark(self, block: Block) -> None:
         if block.cache is not None:
             self._ledger.add("cache.mark", block.path)
 
 
-_ITEMS: dict[type[Block], Callable[[Conversation, Any], dict[str, Json] | None]] = {
-    ToolCall: Conversation.call,
-    ToolResult: Conversation.result,
-    Reasoning: Conversation.reasoning,
-    HostedCall: Conversation.hosted_call,
-    HostedResult: Conversation.hosted_result,
-    Native: Conversation.native,
+_ITEMS: dict[type[Block], Callable[[ResponsesConversation, Any], dict[str, Json] | None]] = {
+    ToolCall: ResponsesConversation.call,
+    ToolResult: ResponsesConversation.result,
+    Reasoning: ResponsesConversation.reasoning,
+    HostedCall: ResponsesConversation.hosted_call,
+    HostedResult: ResponsesConversation.hosted_result,
+    Native: ResponsesConversation.native,
 }
 
 
 def _is_part(block: Native) -> bool:
-    """A native inside a message rather than an item of its own."""
+    """Return whether a native block is a part of a message, not an item."""
     return ".content[" in block.path
 
 
@@ -272,7 +272,7 @@ def _with_marks(
 
 
 def _custom_calls(request: Request) -> frozenset[str]:
-    """Ids of calls to free-text tools: Chat does not say on a result what kind of call it answers."""
+    """Return the ids of calls to free-text tools: a Chat result does not say what kind of call it belongs to."""
     return frozenset(
         block.id
         for turn in request.turns
@@ -291,9 +291,9 @@ def _as_error(output: Json) -> Json:
     return [{"type": "input_text", "text": TOOL_ERROR}, *output]
 
 
-def encode_turns(request: Request, out: Outgoing) -> dict[str, Json]:
-    """`instructions` and `input`."""
-    conversation = Conversation(request, out)
+def encode_turns(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return `instructions` and `input`."""
+    conversation = ResponsesConversation(request, out)
     turns = request.turns
     body: dict[str, Json] = {}
     offset = 0
@@ -312,9 +312,9 @@ def encode_turns(request: Request, out: Outgoing) -> dict[str, Json]:
 
 
 def _items(
-    turns: tuple[Turn, ...], offset: int, added: dict[int, list[Tool]], conversation: Conversation
+    turns: tuple[Turn, ...], offset: int, added: dict[int, list[Tool]], conversation: ResponsesConversation
 ) -> list[Json]:
-    """The input items, with tools that came in mid-conversation before the turn they came before."""
+    """Return the input items, with tools that were added in the middle of a conversation in their place."""
     items: list[Json] = []
     for position, turn in enumerate(turns, offset):
         if position in added:

@@ -1,7 +1,7 @@
-"""Content parts → blocks, and annotations → citations, of requests and answers.
+"""Content parts and annotations of requests and responses, read into blocks and citations.
 
-In: the `content` of messages and the `output` of tools. Out: text, refusals, images and documents. What an item is, and
-where parts belong, is `items.py`.
+In: the `content` of messages and the `output` of tools. Out: text, refusals, images and documents. `items.py` knows
+items, and where parts belong.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from trilogue.model import (
     SourceKind,
     Text,
 )
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.media import data_source
-from trilogue.protocols.openai_cache import read_breakpoint
+from trilogue.protocols.content.parts import data_source
+from trilogue.protocols.fields.reader import Fields, LooseFields
+from trilogue.protocols.openai.cache import read_breakpoint
 
 _CITATIONS = {
     "url_citation": CitationKind.WEB,
@@ -36,7 +36,7 @@ _PLAIN_TEXT = {"type", "text", "annotations", "logprobs"}
 
 
 def decode_parts(value: Json, path: str, reader: type[Fields], text_type: str) -> tuple[Block, ...]:
-    """The parts of a list. `text_type` is what text parts are called here: input_text or output_text."""
+    """Return the blocks of a list of parts. `text_type`: the type of text parts here, input_text or output_text."""
     if type(value) is not list:
         if reader is LooseFields:
             return ()
@@ -45,12 +45,12 @@ def decode_parts(value: Json, path: str, reader: type[Fields], text_type: str) -
 
 
 def decode_part(part: Json, path: str, reader: type[Fields], text_type: str) -> Block:
-    """One part. The plain text part, by far the most common, skips the field reader."""
+    """Return one part. Plain text, by far the most common kind, skips the field reader."""
     if type(part) is dict:
         text = part.get("text")
-        # Most servers send empty lists beside the text.
-        says_more = not part.keys() <= _PLAIN_TEXT or part.get("annotations") or part.get("logprobs")
-        if type(text) is str and part.get("type") == text_type and not says_more:
+        # Most servers send empty lists next to the text.
+        has_more = not part.keys() <= _PLAIN_TEXT or part.get("annotations") or part.get("logprobs")
+        if type(text) is str and part.get("type") == text_type and not has_more:
             return Text(text=text, path=path)
     fields = reader(part, path)
     kind = fields.any("type")
@@ -115,7 +115,7 @@ _PARTS: dict[str, Callable[[Fields, dict[str, Json]], Block]] = {
 
 
 def _source(fields: Fields, data_name: str, url_name: str) -> Source | None:
-    """The first of data, URL and file id that is there; the others stay extras."""
+    """Return the first of data, URL and file id that is present; the others stay extras."""
     data = fields.text(data_name)
     if data and (data.startswith("data:") or data_name != url_name):
         return _file_source(data)
@@ -127,19 +127,22 @@ def _source(fields: Fields, data_name: str, url_name: str) -> Source | None:
 
 
 def _file_source(data: str) -> Source:
-    """A data URL, or bare base64 as some clients send it. A data URL that is not base64 stays a URL."""
+    """Return the source for a data URL, or for bare base64, as some clients send it.
+
+    A data URL that is not base64 stays a URL.
+    """
     if not data.startswith("data:"):
         return Source(SourceKind.DATA, data)
     return data_source(data) or Source(SourceKind.URL, data)
 
 
 def decode_annotations(value: list[Json] | None) -> tuple[Citation, ...]:
-    """The annotations of a text; entries that are not objects say nothing."""
+    """Return the annotations of a text as citations; entries that are not objects are ignored."""
     return tuple(decode_annotation(entry) for entry in value or () if isinstance(entry, dict))
 
 
 def decode_annotation(native: dict[str, Json]) -> Citation:
-    """One annotation. Some servers nest it under its type, as Chat does."""
+    """Return one annotation as a citation. Some servers nest it under its type, as Chat does."""
     nested = native.get("url_citation")
     fields = LooseFields(nested if isinstance(nested, dict) else native)
     kind = native.get("type")

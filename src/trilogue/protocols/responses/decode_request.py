@@ -1,7 +1,7 @@
-"""A Responses request → `Request`.
+"""The decoder for Responses requests.
 
-In: the parsed body. Out: the neutral request, one turn per input item, everything without a neutral field in extras.
-A body that does not follow the protocol is a `BadRequest` with the path of the mistake.
+In: the parsed body. Out: the neutral request, with one turn per input item, and all fields without a neutral
+counterpart in extras. A body that does not follow the protocol raises `BadRequest` with the path of the mistake.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.model import NO_SAMPLING, Block, Json, Request, Role, Text, ToolChoice, ToolResult, Turn
-from trilogue.protocols.fields import Fields
+from trilogue.protocols.fields.reader import Fields, FieldTable, field
 from trilogue.protocols.responses.choice import decode_choice
 from trilogue.protocols.responses.controls import (
     CACHING_FIELDS,
@@ -26,7 +26,6 @@ from trilogue.protocols.responses.decode_tools import ToolReader
 from trilogue.protocols.responses.items import decode_item, short_item
 from trilogue.protocols.responses.thinking import decode_thinking
 from trilogue.protocols.responses.wire import LOGPROBS, PATHS, PROTOCOL
-from trilogue.protocols.settings import Settings, field
 
 _ROLES = {
     "user": Role.USER,
@@ -34,14 +33,14 @@ _ROLES = {
     "system": Role.SYSTEM,
     "developer": Role.DEVELOPER,
 }
-_EASY = {"type", "role", "content"}
+_PLAIN_MESSAGE = {"type", "role", "content"}
 _TEXT_TYPES = {role: "output_text" if role is Role.ASSISTANT else "input_text" for role in Role}
 _RESULTS = ("_output", "_response")
 _PATHS = {**PATHS, "user": "user"}
 
 
 def decode_request(body: dict[str, Json]) -> Request:
-    """The neutral form of a request body."""
+    """Return the neutral form of a request body."""
     fields = Fields(body)
     tools = ToolReader()
     include: tuple[str, ...] = ()
@@ -91,7 +90,7 @@ def _stream_options(fields: Fields) -> bool | None:
     return obfuscation
 
 
-_SETTINGS = Settings(
+_SETTINGS = FieldTable(
     {
         ("format", "verbosity"): (decode_text, ("text",)),
         "thinking": (decode_thinking, ("reasoning",)),
@@ -118,7 +117,7 @@ def _instructions(fields: Fields) -> list[Turn]:
 
 
 def _plain(role: Role, text: str, path: str) -> Turn:
-    """A turn that is no message but a field of the body."""
+    """Return a turn that is not a message but a field of the body."""
     return Turn(role=role, blocks=(Text(text=text, path=path),), path=path, plain=True, leading=role is Role.SYSTEM)
 
 
@@ -144,7 +143,7 @@ def _item(item: Json, path: str, turns: list[Turn], tools: ToolReader) -> None:
     elif kind == "additional_tools":
         _additional_tools(Fields(item, path), len(turns), tools)
     elif kind is None and "id" in item:
-        # An item reference may leave out its type.
+        # The type of an item reference is optional.
         turns.append(_turn(item, "item_reference", path))
     elif isinstance(kind, str) and kind:
         turns.append(_turn(item, kind, path))
@@ -157,7 +156,7 @@ def _additional_tools(fields: Fields, turn: int, tools: ToolReader) -> None:
 
 
 def _turn(item: dict[str, Json], kind: str, path: str) -> Turn:
-    """An item that is not a message. Who speaks follows from its type: outputs come from the client's tools."""
+    """Return an item that is not a message. Its type decides the role: outputs come from the client's tools."""
     role = Role.TOOL if kind.endswith(_RESULTS) else Role.ASSISTANT
     return Turn(role=role, blocks=decode_item(item, kind, path, Fields), path=path)
 
@@ -167,7 +166,7 @@ def _message(item: dict[str, Json], path: str) -> Turn:
     role = _ROLES.get(wire_role) if type(wire_role) is str else None
     if role is None:
         raise BadRequest(f"{path}.role must be one of {', '.join(_ROLES)}", path=f"{path}.role")
-    if item.keys() <= _EASY:
+    if item.keys() <= _PLAIN_MESSAGE:
         if type(content) is str:
             return Turn(role=role, blocks=(Text(text=content, path=f"{path}.content"),), path=path, plain=True)
         if type(content) is list:

@@ -1,6 +1,6 @@
-"""A whole Responses answer → `Response`.
+"""The decoder for complete Responses responses.
 
-In: a parsed body, tolerant of every quirk. Out: its blocks. Streams are read with the small readers here too.
+In: a parsed body, with any quirk. Out: its blocks. The stream decoder uses the small readers here as well.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.model import Block, Extras, Json, Native, Response, Text, Tier, Usage
-from trilogue.protocols.fields import Kept, Kinds, LooseFields, sort_fields
+from trilogue.protocols.fields.reader import Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.errors import failure_of_response
 from trilogue.protocols.responses.items import decode_item
@@ -19,14 +19,14 @@ from trilogue.protocols.responses.wire import FAILED, PROTOCOL, TIERS
 
 
 class Envelope(Struct, frozen=True, kw_only=True):
-    """A response object without its blocks. `output` is None where the server left it out."""
+    """A response object without its blocks. `output` is None if the server left it out."""
 
     id: str
     model: str
     created: int | None
     status: str | None
     failed: bool
-    """it ended without an answer"""
+    """whether it ended without a response"""
     incomplete: Json
     output: list[Json] | None
     usage: Usage | None
@@ -35,7 +35,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
 
 
 def read_envelope(body: Json) -> Envelope:
-    """Everything around the output of a response object."""
+    """Return all fields of a response object except its output."""
     known, rest = sort_fields(body, _ENVELOPE)
     created = known["created_at"]
     return Envelope(
@@ -68,7 +68,7 @@ _ENVELOPE: Kinds = {
 
 
 def decode_response(body: dict[str, Json]) -> Response:
-    """The neutral form of an answer; a failed one raises `UpstreamFailure`."""
+    """Return the neutral response. Raises `UpstreamFailure` for a failed one."""
     envelope = read_envelope(body)
     if envelope.failed or (envelope.output is None and body.get("error")):
         raise UpstreamFailure(failure_of_response(body))
@@ -98,7 +98,7 @@ def _blocks(output: list[Json]) -> tuple[Block, ...]:
 
 
 def decode_output_item(item: dict[str, Json], path: str) -> tuple[Block, ...]:
-    """The blocks of one output item."""
+    """Return the blocks of one output item."""
     kind = item.get("type")
     if kind == "message" or (kind is None and "content" in item):
         return decode_message(item, path)
@@ -108,11 +108,11 @@ def decode_output_item(item: dict[str, Json], path: str) -> tuple[Block, ...]:
 
 
 _RESULTS = ("function_call_output", "custom_tool_call_output")
-"""what the client said to a call; in an answer it is there to be kept, and nobody else's answers have it"""
+"""the client's own tool results; a stored response may contain them, and no other protocol has them in responses"""
 
 
 def decode_message(item: dict[str, Json], path: str) -> tuple[Block, ...]:
-    """The blocks of a message. Each knows its item; a message without parts has only its native form."""
+    """Return the blocks of a message, each with the id of its item. A message without parts becomes a `Native`."""
     known, rest = sort_fields(item, _MESSAGE)
     content, status = known["content"], known["status"]
     if type(content) is str:
@@ -129,7 +129,7 @@ def decode_message(item: dict[str, Json], path: str) -> tuple[Block, ...]:
 
 
 def message_marks(item: dict[str, Json]) -> dict[str, Json]:
-    """What a block must know of its message so that it can be put together again: id, phase, and unknown fields."""
+    """Return what a block must record of its message to restore it: id, phase, and unknown fields."""
     return _marks(*sort_fields(item, _MESSAGE))
 
 

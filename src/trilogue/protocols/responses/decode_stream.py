@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from trilogue.errors import UpstreamFailure, UpstreamProtocolError, UpstreamTruncated
+from trilogue.jsontext.text import DECODE_ERRORS, parse_upstream
 from trilogue.model import (
     CUT_SHORT,
     Block,
@@ -26,15 +27,13 @@ from trilogue.model import (
     ResponseStart,
     Text,
 )
-from trilogue.protocols.decoding import StreamDecoder
-from trilogue.protocols.fields import LooseFields, sort_fields
-from trilogue.protocols.jsontext import DECODE_ERRORS, parse_upstream
+from trilogue.protocols.fields.reader import LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_annotation
 from trilogue.protocols.responses.decode_response import Envelope, read_envelope
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
 from trilogue.protocols.responses.open_items import (
     OPEN_ITEMS,
-    OpenCall,
+    OpenCallItem,
     OpenItem,
     OpenMessage,
     OpenReasoning,
@@ -42,6 +41,7 @@ from trilogue.protocols.responses.open_items import (
 )
 from trilogue.protocols.responses.usage import awaits_client, decode_stop
 from trilogue.protocols.responses.wire import FAILED, ITEM_EVENT, PROTOCOL, ItemDelta
+from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.sse import SseEvent
 
 _TEXT = "response.output_text.delta"
@@ -146,7 +146,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         item = self._items.get(event.output_index or 0)
         if item is None or item.done or event.delta is None:
             return False
-        if event.type == _ARGUMENTS and type(item) is OpenCall:
+        if event.type == _ARGUMENTS and type(item) is OpenCallItem:
             self._touched = item.argue(event.delta)
         elif event.type == _SUMMARY and type(item) is OpenReasoning:
             self._touched = item.think(False, event.summary_index, event.delta)
@@ -227,7 +227,7 @@ class ResponsesStreamDecoder(StreamDecoder):
                 self._finish(known, None)
 
     def _has_cut_calls(self) -> bool:
-        return any(type(item) is OpenCall and item.cut for item in self._items.values())
+        return any(type(item) is OpenCallItem and item.cut for item in self._items.values())
 
     def _was_seen(self, item: dict[str, Json]) -> bool:
         return any(value in self._seen for value in _ids(item))
@@ -351,7 +351,7 @@ class ResponsesStreamDecoder(StreamDecoder):
                 item.think_whole(raw, index, whole)
 
     def _argue(self, fields: _Fields, kind: str, whole: str) -> None:
-        if item := self._at(fields, OpenCall, kind):
+        if item := self._at(fields, OpenCallItem, kind):
             item.argue(fields["delta"] or "")
             if text := fields[whole]:
                 item.argue_whole(text, fields["name"])

@@ -1,7 +1,7 @@
-"""Tool definitions → `Tool`, from `tools` and from `additional_tools` items.
+"""Tool definitions of a request, read from `tools` and from `additional_tools` items.
 
-Namespaces are flattened onto their tools; tools that an `additional_tools` item brings in mid-conversation carry the
-turn they came before. `encode_tools.py` is the way back.
+Namespaces are flattened onto their tools. A tool that an `additional_tools` item adds has the turn that it was added
+before. `encode_tools.py` writes them.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Tool
-from trilogue.protocols.fields import Fields, LooseFields
-from trilogue.protocols.location import read_location
+from trilogue.protocols.content.parts import read_location
+from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _CLIENT_KINDS = frozenset({HostedKind.COMPUTER, HostedKind.PATCH})
 
 
 class ToolReader(Struct):
-    """Collects the tools of one request, from `tools` and from `additional_tools` items."""
+    """A collector of the tools of one request, from `tools` and from `additional_tools` items."""
 
     tools: list[Tool] = field(default_factory=list)
     namespaces: dict[str, str | None] = field(default_factory=dict)
 
     def read(self, values: Iterable[Json], path: str, added_at: int | None = None, item_id: str | None = None) -> None:
-        """Take a list of tools. `item_id` marks the first of an item, so that writing it back restores the item."""
+        """Add a list of tools. `item_id` marks the first tool of an item, so that the item can be restored."""
         start = len(self.tools)
         for n, value in enumerate(values):
             short = _short_function(value, f"{path}[{n}]", added_at)
@@ -73,7 +73,7 @@ _PLAIN = {"type", "name", "description", "parameters", "strict"}
 
 
 def _short_function(value: Json, path: str, added_at: int | None) -> Tool | None:
-    """The short way for a function in its usual form; None if there is more to it."""
+    """Return a function tool in its usual form, as a fast path; None for any other."""
     if type(value) is not dict or value.keys() != _PLAIN or value["type"] != "function":
         return None
     name, description, schema, strict = value["name"], value["description"], value["parameters"], value["strict"]
@@ -166,7 +166,7 @@ def _web_search(fields: Fields) -> dict[str, Json]:
 
 
 def _mcp(fields: Fields) -> dict[str, Json]:
-    """Without `require_approval` every call needs one: that is the protocol's default."""
+    """Return the fields of an MCP tool. Without `require_approval`, every call needs approval in this protocol."""
     approval = fields.any("require_approval")
     if isinstance(approval, dict):
         fields.put_back("require_approval", approval)
@@ -186,7 +186,7 @@ def _mcp(fields: Fields) -> dict[str, Json]:
 
 
 def _code(fields: Fields) -> dict[str, Json]:
-    """The container stays an extra: it lives at the provider."""
+    """Leave the container in the extras: it is stored at the provider."""
     container = fields.any("container")
     if container not in (None, {"type": "auto"}):
         fields.put_back("container", container)

@@ -1,7 +1,7 @@
-"""Blocks → content parts, and citations → annotations.
+"""Content parts and annotations, written from blocks and citations.
 
-In: the blocks of one message or tool result. Out: its parts; what has no form is declared or refused. What an item is,
-and where parts belong, is `items.py` and `conversation.py`.
+In: the blocks of one message or tool result. Out: its parts; blocks without a form are declared or refused. `items.py`
+and `conversation.py` know items, and where parts belong.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ from trilogue.model import (
     Text,
     ToolResult,
 )
-from trilogue.protocols.media import data_url
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.openai_cache import write_breakpoint
-from trilogue.protocols.wording import document_head, native_part, search_result_text
+from trilogue.protocols.content.parts import data_url, document_head, native_part, search_result_text
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
+from trilogue.protocols.openai.cache import write_breakpoint
 
 
 def encode_annotation(citation: Citation, text: str, native: bool) -> dict[str, Json] | None:
-    """The annotation for a text, its span inside the text; None if this protocol has no form for it."""
+    """Return the annotation of a text, with its span inside the text; None if this protocol has no form for it."""
     given = citation.native
     if citation.kind is CitationKind.FILE:
         return given if native or "file_id" in given else None
@@ -51,17 +50,17 @@ def encode_annotation(citation: Citation, text: str, native: bool) -> dict[str, 
 
 
 class PartWriter(Struct):
-    """Writes the blocks of one request as parts."""
+    """A writer for the blocks of one request as parts."""
 
     native: bool
     ledger: Ledger
     cache_marks: bool
-    """the server takes them"""
+    """whether the server accepts cache marks"""
     knows_files: bool
-    """file ids may be OpenAI's"""
+    """whether file ids may be OpenAI's"""
 
     def write(self, blocks: Iterable[Block]) -> list[Json]:
-        """The parts of all blocks, in order."""
+        """Return the parts of all blocks, in order."""
         parts: list[Json] = []
         for block in blocks:
             if type(block) is Text and block.cache is None and block.extras is None and not block.citations:
@@ -71,7 +70,7 @@ class PartWriter(Struct):
         return parts
 
     def write_result(self, result: ToolResult) -> list[Json] | str:
-        """The parts of what a tool gave back. A cache mark on the whole goes to the last of them."""
+        """Return the parts of a tool result. A cache mark on the whole result goes to its last part."""
         parts = self.write(result.content)
         if result.cache is not None:
             self._mark(parts[-1], result.cache, result.path)
@@ -80,11 +79,11 @@ class PartWriter(Struct):
         return parts
 
     def write_output(self, blocks: Iterable[Block]) -> list[Json]:
-        """The parts of an assistant's message."""
+        """Return the parts of an assistant message."""
         return [part for block in blocks for part in self._output_part(block)]
 
-    def uncited(self, block: Text) -> None:
-        """The text is written without what it cites, which only answers of this protocol have a place for."""
+    def declare_citations(self, block: Text) -> None:
+        """Declare the citations of a text from another protocol: only responses have a place for them."""
         if block.citations and not self.native:
             self.ledger.add("citation.dropped", f"{block.path}.citations")
 
@@ -92,7 +91,7 @@ class PartWriter(Struct):
         part: dict[str, Json]
         if isinstance(block, Text):
             annotations = [citation.native for citation in block.citations] if self.native else []
-            self.uncited(block)
+            self.declare_citations(block)
             part = {"type": "output_text", "text": block.text, "annotations": annotations}
             if block.logprobs and self.native:
                 part["logprobs"] = block.logprobs
@@ -101,7 +100,7 @@ class PartWriter(Struct):
         elif self.native:
             return self._part(block)
         else:
-            # An assistant's message takes nothing but what a model says.
+            # An assistant message accepts only text and refusals.
             self.ledger.add("native.dropped", block.path, type(block).__name__)
             return []
         if block.cache is not None and not self.native:
@@ -130,7 +129,7 @@ class PartWriter(Struct):
 
 
 def _write_text(writer: PartWriter, block: Text) -> list[dict[str, Json]]:
-    writer.uncited(block)
+    writer.declare_citations(block)
     return [{"type": "input_text", "text": block.text}]
 
 
@@ -151,9 +150,9 @@ def _write_document(writer: PartWriter, block: Document) -> list[dict[str, Json]
     if source is None or source.kind is SourceKind.TEXT:
         writer.ledger.add("document.as_text", block.path)
         text = source.value if source else ""
-        said = "\n\n".join(piece for piece in (document_head(block), text) if piece)
+        combined = "\n\n".join(piece for piece in (document_head(block), text) if piece)
         parts = writer.write(block.parts)
-        return [{"type": "input_text", "text": said}, *parts] if said or not parts else parts
+        return [{"type": "input_text", "text": combined}, *parts] if combined or not parts else parts
     if block.citations:
         writer.ledger.add("param.dropped", f"{block.path}.citations")
     before: list[dict[str, Json]] = []
@@ -194,7 +193,7 @@ def _write_audio(writer: PartWriter, block: Audio) -> list[dict[str, Json]]:
 
 def _write_native(writer: PartWriter, block: Native) -> list[dict[str, Json]]:
     if not writer.native:
-        # Only the results of tools still hold blocks of other protocols.
+        # At this point only tool results can still contain blocks of other protocols.
         writer.ledger.add("tool_result.part", block.path, block.type)
         return [{"type": "input_text", "text": native_part(block)}]
     return [dict(block.data)]

@@ -1,17 +1,16 @@
-"""`Request` → a Responses request body.
+"""The encoder for Responses requests to one upstream.
 
-In: a neutral request, the target and the ledger. Out: the body. Requests of this protocol go back as they came, with
-extras, natives and ids; requests of other protocols are written in the forms that every Responses server takes.
+In: a neutral request, the target and the ledger. Out: the body. Requests of this protocol are written back unchanged,
+with extras, native items and ids. Requests of others are written in the forms that every Responses server accepts.
 """
 
 from __future__ import annotations
 
 from trilogue.errors import Unsupported
 from trilogue.model import NO_SAMPLING, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Role
-from trilogue.protocols.codec import Target
-from trilogue.protocols.extras import restore_extras
+from trilogue.protocols.codec import EncodingContext, Target
+from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.fit import fit_request
-from trilogue.protocols.outgoing import Outgoing
 from trilogue.protocols.responses.controls import encode_caching, encode_sampling, encode_text, encode_tier, encode_user
 from trilogue.protocols.responses.conversation import encode_turns
 from trilogue.protocols.responses.encode_tools import encode_tools
@@ -20,8 +19,8 @@ from trilogue.protocols.responses.wire import ENCRYPTED_REASONING, LOGPROBS, NES
 
 
 def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str, Json]:
-    """The body for the upstream."""
-    out = Outgoing(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
+    """Return the body for the upstream."""
+    out = EncodingContext(request.protocol, target.profile, ledger, native=request.protocol is PROTOCOL)
     _refuse_prefill(request)
     if not out.native:
         request = fit_request(request, out, PROTOCOL)
@@ -51,13 +50,13 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
 
 
 def _refuse_prefill(request: Request) -> None:
-    """Only Messages lets a request end with the beginning of the answer."""
+    """Raise `Unsupported` for a request that ends with the beginning of the response, which only Messages has."""
     if request.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role is Role.ASSISTANT:
         raise Unsupported(request.turns[-1].path, "the answer cannot be begun for the model", code="prefill")
 
 
-def _state(request: Request, out: Outgoing) -> dict[str, Json]:
-    """Storage and identity. Other protocols keep nothing by default, so keeping is switched off."""
+def _state(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for storage and metadata. Other protocols store nothing by default, so `store` is false."""
     body: dict[str, Json] = {}
     if request.metadata is not None:
         body["metadata"] = request.metadata
@@ -72,28 +71,31 @@ def _state(request: Request, out: Outgoing) -> dict[str, Json]:
     return body
 
 
-def _include(request: Request, out: Outgoing) -> dict[str, Json]:
+def _include(request: Request, out: EncodingContext) -> dict[str, Json]:
     include = list(request.include)
     if not out.native:
-        # Models that do not reason refuse to be asked for it.
+        # OpenAI refuses to include encrypted reasoning for models that do not reason.
         encrypted = out.profile.encrypted_reasoning and out.profile.reasons != "never"
         wanted = {
             ENCRYPTED_REASONING: encrypted,
             LOGPROBS: request.sampling.logprobs,
             SEARCH_SOURCES: request.protocol is Protocol.MESSAGES and _searches(request),
         }
-        include = [name for name, asked in wanted.items() if asked]
+        include = [name for name, is_wanted in wanted.items() if is_wanted]
     return {"include": include} if include else {}
 
 
 def _searches(request: Request) -> bool:
-    """Tell whether the web can be searched: Messages clients show what was found, which is given only if asked for."""
+    """Return whether the web can be searched.
+
+    Messages clients show what was found, and OpenAI returns the sources only on request.
+    """
     searches = (HostedKind.WEB_SEARCH, HostedKind.WEB_FETCH)
     return any(type(tool) is HostedTool and tool.kind in searches for tool in request.tools)
 
 
-def _stream(request: Request, out: Outgoing) -> dict[str, Json]:
-    """Padding against traffic analysis is switched as the client asked; it exists in streams only."""
+def _stream(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for streaming. Obfuscation, which exists only in streams, is set as the client asked."""
     body: dict[str, Json] = {"stream": True} if request.stream else {}
     if request.obfuscation is not None and (request.stream or out.native):
         body["stream_options"] = {"include_obfuscation": request.obfuscation}

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Raw
 
 from trilogue.errors import InternalError, UpstreamProtocolError
+from trilogue.jsontext.text import dump, dumps
 from trilogue.model import (
     Audio,
     Block,
@@ -38,22 +39,20 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols import openai_moderation
-from trilogue.protocols.encoding import State, StreamEncoder
-from trilogue.protocols.ids import mint, safe_call_id
-from trilogue.protocols.jsontext import dump, dumps
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.failure.codes import in_stream, responses_code
+from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.responses.errors import encode_failure
 from trilogue.protocols.responses.hosted import ITEM_TYPES
-from trilogue.protocols.responses.output_call import CallItem
-from trilogue.protocols.responses.output_hosted import HostedItem, NativeItem, Unsaid
+from trilogue.protocols.responses.output_calls import CallItem, HostedItem, NativeItem, Unsaid
 from trilogue.protocols.responses.output_items import OutputItem
 from trilogue.protocols.responses.output_message import NO_LOGPROBS, MessageItem
 from trilogue.protocols.responses.output_reasoning import ReasoningItem
 from trilogue.protocols.responses.snapshot import echo, is_told, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
-from trilogue.protocols.signals import in_stream, responses_code
+from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder
+from trilogue.protocols.stream.reply import Reply
 
 MOST_OUTPUT = 32 * 1024 * 1024
 """bytes of the items that are done: all of them are kept, and said once more at the end"""
@@ -166,7 +165,7 @@ class ResponsesStreamEncoder(StreamEncoder):
 
     def on_block_start(self, event: BlockStart) -> None:
         """The block goes into the open item if it belongs there; else that is done and another begins."""
-        if self._room < 0 and self.state is not State.DONE:
+        if self._room < 0 and self.state is not ResponsePhase.DONE:
             raise UpstreamProtocolError(f"the items of the answer have more than {MOST_OUTPUT} bytes")
         self._in_block = True
         block = self._spoken(event.block) if type(event.block) is Audio else event.block

@@ -1,4 +1,4 @@
-"""`Tool` → tool definitions, those of a namespace in one group. Tool choice is `choice.py`."""
+"""Tool definitions of a request, with those of a namespace in one group. Tool choice is in `choice.py`."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections.abc import Callable, Iterable
 
 from trilogue.errors import InternalError
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Ledger, Protocol, Request, Tool
-from trilogue.protocols.location import write_location
-from trilogue.protocols.openai_schema import fits_strict, parameters_of
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.content.parts import write_location
+from trilogue.protocols.openai.schema import fits_strict, parameters_of
 from trilogue.protocols.responses.choice import encode_choice
 
 _NO_PARAMETERS: dict[str, Json] = {"type": "object", "properties": {}}
 
 
 class ToolWriter:
-    """Writes the tools of one request. Natives and extras go back into their own protocol."""
+    """A writer for the tools of one request. Native tools and extras are restored in their own protocol."""
 
-    def __init__(self, out: Outgoing, namespaces: dict[str, str | None] | None) -> None:
+    def __init__(self, out: EncodingContext, namespaces: dict[str, str | None] | None) -> None:
         self._native = out.native
         self._source = out.source
         self._ledger = out.ledger
         self._namespaces = namespaces or {}
-        self._searched = False
-        """a tool search is among the tools: only then may others wait to be found"""
-        self._searches_web = False
+        self._has_tool_search = False
+        """whether the tools include a tool search; only then can other tools be deferred"""
+        self._has_web_search = False
 
     def write(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
-        """The tools of one list; those of a namespace stand together, where its first tool stood."""
+        """Return the tools of one list; those of a namespace are together, in the place of its first tool."""
         written: list[dict[str, Json]] = []
         groups: dict[str, dict[str, Json]] = {}
         tools = tuple(tools)
         kinds = {tool.kind for tool in tools if type(tool) is HostedTool}
-        self._searched = HostedKind.TOOL_SEARCH in kinds
-        self._searches_web = HostedKind.WEB_SEARCH in kinds
+        self._has_tool_search = HostedKind.TOOL_SEARCH in kinds
+        self._has_web_search = HostedKind.WEB_SEARCH in kinds
         for tool in tools:
             entry = self._tool(tool)
             namespace = None if type(tool) is HostedTool else getattr(tool, "namespace", None)
@@ -62,8 +62,8 @@ class ToolWriter:
         if not isinstance(tool, (FunctionTool, CustomTool)):
             raise InternalError(f"a tool of the kind {type(tool).__name__}")
         entry = self._function(tool) if isinstance(tool, FunctionTool) else _write_custom(tool)
-        # A tool that was added in mid-conversation has been found already.
-        found = tool.added_at is not None or not self._searched
+        # A tool that was added in the middle of a conversation has been found already.
+        found = tool.added_at is not None or not self._has_tool_search
         if tool.deferred and found and not self._native:
             self._ledger.add("tool.defer_loading", f"{tool.path}.defer_loading")
         elif tool.deferred is not None:
@@ -79,7 +79,7 @@ class ToolWriter:
         if self._native:
             given = {"parameters": tool.parameters, "strict": tool.strict}
             return entry | {name: value for name, value in given.items() if value is not None}
-        # The protocol's default is to try strict mode, which the other protocols do not.
+        # Responses tries strict mode by default, the other protocols do not; so `strict` is always written.
         strict = tool.strict is True
         if strict and self._source is Protocol.MESSAGES and not fits_strict(tool.parameters):
             strict = False
@@ -88,9 +88,9 @@ class ToolWriter:
 
     def _hosted(self, tool: HostedTool) -> dict[str, Json] | None:
         if tool.kind is HostedKind.WEB_FETCH:
-            # A search opens the pages that it is told of, too.
+            # OpenAI's web search also opens pages by their URL.
             self._ledger.add("tool.hosted_replaced", tool.path, tool.type)
-            if self._searches_web:
+            if self._has_web_search:
                 return None
         write = _HOSTED_WRITERS.get(tool.kind)
         if write is None:
@@ -162,11 +162,11 @@ _HOSTED_WRITERS: dict[HostedKind, Callable[[HostedTool, Ledger], dict[str, Json]
 }
 
 OFFERED = frozenset(_HOSTED_WRITERS)
-"""hosted tools of other protocols that can be offered here"""
+"""the hosted tools of other protocols that can be offered here"""
 
 
-def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
-    """The fields that offer tools: `tools`, `tool_choice`, `parallel_tool_calls`, `max_tool_calls`."""
+def encode_tools(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return the fields for tools: `tools`, `tool_choice`, `parallel_tool_calls`, `max_tool_calls`."""
     body: dict[str, Json] = {}
     offered = [tool for tool in request.tools if tool.added_at is None or not out.native]
     if not out.native:
@@ -185,8 +185,8 @@ def encode_tools(request: Request, out: Outgoing) -> dict[str, Json]:
     return body if out.native else body | _search_limit(request, out)
 
 
-def _search_limit(request: Request, out: Outgoing) -> dict[str, Json]:
-    """A limit on searches becomes the limit on all hosted calls, if search is the only hosted tool."""
+def _search_limit(request: Request, out: EncodingContext) -> dict[str, Json]:
+    """Return a limit on searches as the limit on all hosted calls, if search is the only hosted tool."""
     hosted = [tool for tool in request.tools if type(tool) is HostedTool and not tool.runs_on_client]
     if not hosted:
         return {}

@@ -1,24 +1,24 @@
-"""Items of hosted tools ↔ hosted calls and results.
+"""Items of hosted tools, in both directions.
 
-The protocol has one item for a call and what came of it. Decoding gives a `HostedCall`, which keeps the item as
-`native`, and after it a `HostedResult` if the item shows a result; encoding joins the two again. What is left of the
-item stays in the extras of the call, so that it is declared where the item is not written back as it came.
+The protocol has one item for a call and its result. Decoding returns a `HostedCall`, which keeps the item as `native`,
+and after it a `HostedResult` if the item has a result. Encoding joins the two again. Unread fields of the item stay in
+the extras of the call, so that they are declared if the item is not written back unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from trilogue.jsontext.text import dump_text, parse_object
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Ledger, Native, SearchHit
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text, parse_object
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import LooseFields
 
 _ALWAYS_FOR_CLIENT = frozenset({"computer_call", "local_shell_call", "apply_patch_call", "mcp_approval_request"})
 
 
 def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, ...]:
-    """The blocks of a hosted item; `kind` is its type, one of `HOSTED_ITEMS`."""
+    """Return the blocks of a hosted item; `kind` is its type, one of `HOSTED_ITEMS`."""
     fields = LooseFields(item, path)
     fields.any("type")
     tool, name, read = HOSTED_ITEMS[kind]
@@ -34,19 +34,19 @@ def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, .
         status=status,
         native=item,
         path=path,
-        # An item that no other protocol has is declared as a whole.
+        # An item without a form in other protocols is declared as a whole.
         extras=fields.rest() if tool in ITEM_TYPES else None,
     )
-    if result is None and status not in _BROKEN:
+    if result is None and status not in _FAILED_STATUSES:
         return (call,)
     hits, text, error = result or ((), None, None)
-    if error is None and not hits and status in _BROKEN:
+    if error is None and not hits and status in _FAILED_STATUSES:
         error = status
     return call, HostedResult(call_id=call_id, tool=tool, hits=hits, text=text, error=error, path=path)
 
 
-_BROKEN = ("failed", "incomplete")
-"""how a call ended that came to nothing"""
+_FAILED_STATUSES = ("failed", "incomplete")
+"""the statuses of a call without a usable result"""
 
 
 _Result = tuple[tuple[SearchHit, ...], str | None, str | None] | None
@@ -54,7 +54,7 @@ _Read = tuple[HostedKind, str, _Result]
 
 
 def _web_search(fields: LooseFields, tool: HostedKind) -> _Read:
-    """Opening a page is a fetch. Without an action (xAI) the arguments say what was searched."""
+    """Read a search. Opening a page is a fetch. Without an action (xAI) the arguments have the query."""
     fields.any("call_id")
     if fields.left.get("name") == tool.value:
         fields.any("name")
@@ -79,7 +79,7 @@ def _searched(fields: LooseFields, action: LooseFields, tool: HostedKind) -> tup
 
 
 def _hits(fields: LooseFields, name: str) -> list[SearchHit | None]:
-    """The pages in an array of sources, None for those without an address; what is left of each stays."""
+    """Return the pages in an array of sources, None for those without a URL; their unread fields stay in the rest."""
     sources = _entries(fields, name)
     hits = [_hit(source) for source in sources]
     fields.keep_each(name, sources)
@@ -87,7 +87,7 @@ def _hits(fields: LooseFields, name: str) -> list[SearchHit | None]:
 
 
 def _entries(fields: LooseFields, name: str) -> list[LooseFields]:
-    """The objects in an array, to be read; their types say nothing more than they do."""
+    """Return readers for the objects in an array, with their types already read."""
     entries = [LooseFields(entry) for entry in fields.items(name) or ()]
     for entry in entries:
         entry.any("type")
@@ -110,7 +110,7 @@ def _file_search(fields: LooseFields, tool: HostedKind) -> _Read:
 
 
 def _code(fields: LooseFields, tool: HostedKind) -> _Read:
-    """Pictures that code drew stay in the item, as no other protocol has a place for them."""
+    """Read a code call. Images that the code produced stay in the item: no other protocol has a place for them."""
     outputs = _entries(fields, "outputs")
     logs = [text for entry in outputs if (text := entry.text("logs")) is not None]
     fields.keep_each("outputs", outputs)
@@ -123,21 +123,21 @@ def _mcp(fields: LooseFields, tool: HostedKind) -> _Read:
     given = fields.text("arguments") or "{}"
     if output is None and error is None:
         return tool, given, None
-    return tool, given, ((), output, None if error is None else _said(error, fields))
+    return tool, given, ((), output, None if error is None else _error_text(error, fields))
 
 
-def _said(error: Json, item: LooseFields) -> str:
-    """What an error of an MCP call says: a message, the content that the tool gave, or all of it."""
+def _error_text(error: Json, item: LooseFields) -> str:
+    """Return the text of an MCP error: a message, the content of the tool's result, or the whole error as JSON."""
     fields = LooseFields(error)
     fields.any("type")
-    words = fields.text("message") or fields.text("content")
+    text = fields.text("message") or fields.text("content")
     parts = _entries(fields, "content")
-    words = words or "\n".join(text for part in parts if (text := part.text("text")))
-    if not words:
+    text = text or "\n".join(piece for part in parts if (piece := part.text("text")))
+    if not text:
         return dump_text(error)
     fields.keep_each("content", parts)
     item.keep("error", fields)
-    return words
+    return text
 
 
 def _mcp_tools(fields: LooseFields, tool: HostedKind) -> _Read:
@@ -162,7 +162,7 @@ HOSTED_ITEMS: dict[str, tuple[HostedKind, str, Callable[[LooseFields, HostedKind
 
 
 def decode_native(item: dict[str, Json], kind: str, path: str) -> Native:
-    """An item that only this protocol knows."""
+    """Return an item that only this protocol has."""
     return Native(type=kind, data=item, awaits_client=_awaits_client(item, kind), path=path)
 
 
@@ -175,9 +175,9 @@ def _awaits_client(item: dict[str, Json], kind: str) -> bool:
     return kind in _ALWAYS_FOR_CLIENT
 
 
-def declare_unsaid(call: HostedCall, result: HostedResult | None, ledger: Ledger, code: str) -> None:
-    """Declare what the item for a hosted call of another protocol does not say; `code` for fields of its input."""
-    for name in _unsaid_input(call):
+def declare_unwritten(call: HostedCall, result: HostedResult | None, ledger: Ledger, code: str) -> None:
+    """Declare what the item for a hosted call of another protocol lacks. `code`: for fields of its input."""
+    for name in _unwritten_input(call):
         ledger.add(code, f"{call.path}.{name}")
     if result is None:
         return
@@ -187,10 +187,10 @@ def declare_unsaid(call: HostedCall, result: HostedResult | None, ledger: Ledger
         ledger.add("web_search.replay", result.path)
 
 
-def _unsaid_input(call: HostedCall) -> list[str]:
+def _unwritten_input(call: HostedCall) -> list[str]:
     given = parse_object(call.input) if call.input else {}
     if call.tool is HostedKind.MCP or (call.tool is HostedKind.CODE and not isinstance((given or {}).get("code"), str)):
-        return []  # written as it is
+        return []  # written unchanged
     return ["input"] if given is None else [f"input.{name}" for name in given if name not in _INPUTS[call.tool]]
 
 
@@ -199,11 +199,11 @@ _INPUTS = {
     HostedKind.WEB_FETCH: ("url", "pattern"),
     HostedKind.CODE: ("code",),
 }
-"""what an item says of the input of its call"""
+"""the fields of a call's input that its item has"""
 
 
 def encode_hosted(call: HostedCall, item_id: str, result: HostedResult | None) -> dict[str, Json] | None:
-    """The item for a hosted call of another protocol; None if there is no item that says it."""
+    """Return the item for a hosted call of another protocol; None if there is none for its kind."""
     write = _WRITERS.get(call.tool)
     if write is None:
         return None
@@ -233,14 +233,14 @@ def _write_fetch(call: HostedCall, item: dict[str, Json], result: HostedResult |
 def _write_code(call: HostedCall, item: dict[str, Json], result: HostedResult | None) -> dict[str, Json]:
     given = parse_object(call.input) or {}
     code = given.get("code")
-    said = None if result is None else (result.text if result.text is not None else result.error)
+    logs = None if result is None else (result.text if result.text is not None else result.error)
     return {
         **item,
         "type": "code_interpreter_call",
         "status": _status(result),
         "code": code if isinstance(code, str) else call.input,
         "container_id": mint("cntr_", item["id"]),
-        "outputs": None if said is None else [{"type": "logs", "logs": said}],
+        "outputs": None if logs is None else [{"type": "logs", "logs": logs}],
     }
 
 
@@ -275,9 +275,9 @@ ITEM_TYPES = {
     HostedKind.CODE: "code_interpreter_call",
     HostedKind.MCP: "mcp_call",
 }
-"""The item that a hosted call of another protocol becomes."""
+"""The type of the item for a hosted call of another protocol."""
 
 
 def results_by_call(blocks: Iterable[Block]) -> dict[str, HostedResult]:
-    """The hosted results among some blocks, by the call they belong to."""
+    """Return the hosted results among some blocks, by the id of their call."""
     return {block.call_id: block for block in blocks if isinstance(block, HostedResult)}

@@ -1,8 +1,7 @@
-"""Items of the Responses protocol ↔ blocks: tool calls and results, reasoning, and what else stands beside messages.
+"""Items other than messages, in both directions: tool calls, tool results, reasoning, hosted and native items.
 
-In: items as they stand in `input` or `output`. Out: the blocks they hold, and back. Messages are turns in a request and
-runs of blocks in an answer, so they are read where those are built; their parts are in
-`decode_content.py` and `encode_content.py`.
+In: items of `input` or `output`. Out: their blocks, and back. Messages are turns in a request and runs of blocks in a
+response, so they are read where those are built; `decode_content.py` and `encode_content.py` have their parts.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from trilogue.errors import InternalError
+from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
     CallKind,
@@ -23,9 +23,8 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.fields import Fields, Kept, Kinds, LooseFields, sort_fields
-from trilogue.protocols.ids import mint
-from trilogue.protocols.jsontext import dump_text
+from trilogue.protocols.content.ids import mint
+from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS, decode_hosted, decode_native
 
@@ -34,7 +33,7 @@ _PLAIN_OUTPUT = {"type", "call_id", "output"}
 
 
 def short_item(item: dict[str, Json], path: str) -> Block | None:
-    """The short way for a function call or its output in their usual form; None if there is more to it."""
+    """Return a function call or its output in the usual form, as a fast path; None for any other item."""
     kind, call_id = item.get("type"), item.get("call_id")
     if type(call_id) is not str or not call_id:
         return None
@@ -50,7 +49,7 @@ def short_item(item: dict[str, Json], path: str) -> Block | None:
 
 
 def decode_item(item: dict[str, Json], kind: str, path: str, reader: type[Fields]) -> tuple[Block, ...]:
-    """The blocks of an item that is not a message."""
+    """Return the blocks of an item that is not a message."""
     if kind in HOSTED_ITEMS:
         return decode_hosted(item, kind, path)
     decode = _DECODERS.get(kind)
@@ -62,13 +61,13 @@ def decode_item(item: dict[str, Json], kind: str, path: str, reader: type[Fields
 
 
 def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
-    """Arguments are a string; servers that send the object itself mean its JSON."""
+    """Return a tool call. Arguments are a string; if a server sends an object, its JSON is used."""
     names = _CALLS[type(fields), input_name]
     known, rest = sort_fields(fields.left, names)
     if rest and type(fields) is Fields:
         for name in names:
             if name in rest:
-                fields.text(name)  # raises: in a request a wrong type is the client's mistake
+                fields.text(name)  # raises BadRequest: in a request a wrong type is the client's mistake
     given, namespace = known[input_name], known["namespace"]
     return ToolCall(
         id=known["call_id"] or known["id"] or mint("call_", fields.path),
@@ -88,7 +87,7 @@ _CALLS: dict[tuple[type[Fields], str], Kinds] = {
     for reader, given in ((Fields, str), (LooseFields, object))
     for name in ("arguments", "input")
 }
-"""By reader and the name of the input. What a request says must be text. No other protocol has namespaces."""
+"""The fields of a call by reader and the name of its input, which must be text in requests."""
 
 
 def _function_output(fields: Fields) -> Block:
@@ -136,7 +135,7 @@ def _reasoning(fields: Fields) -> Block:
 
 
 def _texts(fields: Fields, name: str, part_type: str) -> tuple[str, ...]:
-    """The texts of a list of parts. A list with anything else in it stays an extra as well."""
+    """Return the texts of a list of parts. A list with other fields stays an extra as well."""
     parts = fields.items(name)
     if not parts:
         return ()
@@ -160,19 +159,19 @@ _Kind = TypeVar("_Kind", bound=Block)
 
 
 def of_kind(block: Block, kind: type[_Kind]) -> _Kind:
-    """The block, known to be of a kind."""
+    """Return the block as one of a kind. Raises `InternalError` if it is of another kind."""
     if not isinstance(block, kind):
         raise InternalError(f"a {type(block).__name__} where a {kind.__name__} belongs")
     return block
 
 
 def call_type(kind: CallKind) -> str:
-    """The item type of a tool call."""
+    """Return the item type of a tool call."""
     return "custom_tool_call" if kind is CallKind.CUSTOM else "function_call"
 
 
 def encode_call(call: ToolCall, call_id: str, arguments: str) -> dict[str, Json]:
-    """A tool call as an item, without id and status."""
+    """Return a tool call as an item, without id and status."""
     custom = call.kind is CallKind.CUSTOM
     item: dict[str, Json] = {
         "type": call_type(call.kind),
@@ -186,7 +185,7 @@ def encode_call(call: ToolCall, call_id: str, arguments: str) -> dict[str, Json]
 
 
 def encode_reasoning(summary: tuple[str, ...], raw: tuple[str, ...], encrypted: str | None) -> dict[str, Json]:
-    """Reasoning as an item, without id and status."""
+    """Return reasoning as an item, without id and status."""
     item: dict[str, Json] = {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": text} for text in summary],

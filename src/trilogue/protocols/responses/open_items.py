@@ -13,6 +13,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
+from trilogue.jsontext.pieces import is_cut
+from trilogue.jsontext.text import parse_object
 from trilogue.model import (
     Block,
     CacheMark,
@@ -30,11 +32,9 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.fields import LooseFields
-from trilogue.protocols.jsonpieces import is_cut
-from trilogue.protocols.jsontext import parse_object
-from trilogue.protocols.openai_cache import NAME as BREAKPOINT
-from trilogue.protocols.openai_cache import read_breakpoint
+from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.openai.cache import NAME as BREAKPOINT
+from trilogue.protocols.openai.cache import read_breakpoint
 from trilogue.protocols.responses.decode_response import decode_message, decode_output_item, message_marks
 from trilogue.protocols.responses.items import of_kind
 
@@ -42,7 +42,7 @@ _CLOSED = -1
 _PART = {"type", "text", "refusal", "annotations", "logprobs", BREAKPOINT}
 
 
-class Sink(Interface):
+class BlockReceiver(Interface):
     """Where the blocks go: the decoder."""
 
     def begin(self, block: Block) -> int:
@@ -92,7 +92,7 @@ def _is_same_object(said: str, whole: str) -> bool:
 class OpenItem(Struct, eq=False):
     """Base, and the item that is given out only when it is done: hosted calls, natives."""
 
-    sink: Sink
+    sink: BlockReceiver
     position: int
     kind: str
     item: dict[str, Json]
@@ -277,7 +277,7 @@ class OpenReasoning(OpenItem):
         return self._parts[raw, index]
 
 
-class OpenCall(OpenItem):
+class OpenCallItem(OpenItem):
     """A tool call, started as soon as its name is known."""
 
     _call: ToolCall | None = None
@@ -344,7 +344,7 @@ class OpenCall(OpenItem):
 OPEN_ITEMS: dict[str, type[OpenItem]] = {
     "message": OpenMessage,
     "reasoning": OpenReasoning,
-    "function_call": OpenCall,
-    "custom_tool_call": OpenCall,
+    "function_call": OpenCallItem,
+    "custom_tool_call": OpenCallItem,
 }
 """Items that stream, by type; others are given out when they are done."""

@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import Any
 from typing import Protocol as Interface
 
+from trilogue.jsontext.text import dumps
 from trilogue.model import Block, BlockStop, Json, Native, OpenBlock, ReasoningDelta
-from trilogue.protocols.jsontext import dumps
-from trilogue.protocols.reply import Reply
+from trilogue.protocols.stream.reply import Reply
 
 _MARKS = frozenset({"item_id", "phase", "item", "item_status"})
 """What a block of this protocol knows of its message; not fields of its part."""
 
 
-class Stream(Interface):
+class ItemEvents(Interface):
     """Where the events go: the encoder."""
 
     reply: Reply
@@ -50,7 +50,7 @@ class OutputItem:
     goes_on = False
     """more blocks may belong to the item after the one that stopped"""
 
-    def __init__(self, stream: Stream, kind: str, given_id: str | None) -> None:
+    def __init__(self, stream: ItemEvents, kind: str, given_id: str | None) -> None:
         self.stream = stream
         self.kind = kind
         self.index, self.id = stream.place(kind, given_id)

@@ -6,7 +6,7 @@ from typing import Any
 
 from trilogue.model import Block, BlockStop, CitationKind, Json, OpenBlock, Refusal, Text
 from trilogue.protocols.responses.encode_content import encode_annotation
-from trilogue.protocols.responses.output_items import OutputItem, Stream, status_of
+from trilogue.protocols.responses.output_items import ItemEvents, OutputItem, status_of
 
 NO_LOGPROBS = b',"logprobs":[],"sequence_number":'
 """What follows the text of a text delta."""
@@ -29,7 +29,7 @@ class MessageItem(OutputItem):
 
     goes_on = True
 
-    def __init__(self, stream: Stream, block: Block) -> None:
+    def __init__(self, stream: ItemEvents, block: Block) -> None:
         marks = block.extras if stream.native else None
         self._given_id = marks.get("item_id") if marks else None
         super().__init__(stream, "message", self._given_id)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from trilogue.model import BlockStop, Json, Opaque, OpaqueKind, OpenBlock, Reasoning, ReasoningDelta
 from trilogue.protocols.responses.items import encode_reasoning, of_kind
-from trilogue.protocols.responses.output_items import OutputItem, Stream
+from trilogue.protocols.responses.output_items import ItemEvents, OutputItem
 
 
 class ReasoningItem(OutputItem):
     """Reasoning: summary parts, raw text parts, and the encrypted form at the end."""
 
-    def __init__(self, stream: Stream, block: Reasoning) -> None:
+    def __init__(self, stream: ItemEvents, block: Reasoning) -> None:
         super().__init__(stream, "reasoning", block.id)
         self._texts: dict[bool, list[str]] = {False: [], True: []}
         self._part: tuple[bool, int] | None = None

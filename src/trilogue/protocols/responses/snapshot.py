@@ -7,8 +7,8 @@ events and whole answers share. The output items are made elsewhere.
 from __future__ import annotations
 
 from trilogue.model import Extras, Json, Tier
-from trilogue.protocols.reply import Reply
 from trilogue.protocols.responses.wire import PROTOCOL
+from trilogue.protocols.stream.reply import Reply
 
 _REQUIRED: dict[str, Json] = {
     "error": None,

@@ -1,17 +1,17 @@
-"""`reasoning`: how much to think, and how much of it to show, both ways."""
+"""`reasoning`: settings for thinking, and for how much of it is shown, in both directions."""
 
 from __future__ import annotations
 
 from trilogue.errors import BadRequest
 from trilogue.model import Json, Thinking
-from trilogue.protocols.fields import Fields
-from trilogue.protocols.outgoing import Outgoing
+from trilogue.protocols.codec import EncodingContext
+from trilogue.protocols.fields.reader import Fields
 from trilogue.protocols.responses.controls import given
 from trilogue.protocols.responses.wire import EFFORTS
 
 
 def decode_thinking(fields: Fields) -> Thinking | None:
-    """The `reasoning` object."""
+    """Return the settings of the `reasoning` object. Raises `BadRequest` for an unknown effort."""
     reasoning = fields.fields("reasoning")
     if reasoning is None:
         return None
@@ -23,8 +23,8 @@ def decode_thinking(fields: Fields) -> Thinking | None:
     return thinking
 
 
-def encode_thinking(thinking: Thinking, out: Outgoing) -> dict[str, Json]:
-    """The `reasoning` object."""
-    shown = thinking.visibility if out.native or thinking.visibility != "omitted" else None
-    written = given({"effort": thinking.effort and thinking.effort.value, "summary": shown})
+def encode_thinking(thinking: Thinking, out: EncodingContext) -> dict[str, Json]:
+    """Return the `reasoning` object as a field of the body."""
+    summary = thinking.visibility if out.native or thinking.visibility != "omitted" else None
+    written = given({"effort": thinking.effort and thinking.effort.value, "summary": summary})
     return {"reasoning": written} if written or out.native else {}

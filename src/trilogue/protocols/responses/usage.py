@@ -1,16 +1,16 @@
-"""Usage and stop reasons of the Responses protocol ↔ `Usage` and `Stop`, as tables.
+"""Usage and stop reasons, in both directions.
 
-The protocol counts cached and written tokens inside `input_tokens` and reasoning inside `output_tokens`; it has no stop
-reason, only a status, so that "the model wants a tool" is read off the blocks.
+The protocol includes cached and written tokens in `input_tokens`, and reasoning in `output_tokens`. It has no stop
+reason, only a status, so whether the model called a tool is read from the blocks.
 """
 
 from __future__ import annotations
 
 from trilogue.model import Block, Json, Ledger, Native, Stop, StopReason, ToolCall, Usage
-from trilogue.protocols.extras import add_extras
-from trilogue.protocols.fields import Count, Kinds, LooseFields, sort_fields
-from trilogue.protocols.reply import Reply, declare_doubts
+from trilogue.protocols.fields.extras import add_extras
+from trilogue.protocols.fields.reader import Kinds, LooseFields, NonNegative, sort_fields
 from trilogue.protocols.responses.wire import PROTOCOL
+from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.LENGTH,
@@ -19,7 +19,7 @@ _INCOMPLETE = {
     "steered": StopReason.END,
 }
 _EXACT = frozenset({"max_output_tokens", "content_filter"})
-"""reasons that their stop reason says in full"""
+"""reasons that have an exact stop reason"""
 _ENDED_EARLY = frozenset({"max_messages", "steered"})
 _UNFINISHED = frozenset({"queued", "in_progress"})
 
@@ -37,12 +37,12 @@ _STATUS: dict[StopReason, tuple[str, str | None, str | None]] = {
 
 
 def awaits_client(block: Block) -> bool:
-    """Whether the turn ended so that the client can act on this block."""
+    """Return whether the turn ended so that the client can act on this block."""
     return type(block) is ToolCall or (type(block) is Native and block.awaits_client)
 
 
 def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
-    """Why the answer ended. `calls`: some block awaits the client.
+    """Return why a response ended. `calls`: some block awaits the client.
 
     A status that is not final (background responses) is a pause with its name as detail.
     """
@@ -58,7 +58,7 @@ def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
 
 
 def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
-    """Status and incomplete_details."""
+    """Return status and incomplete_details, and declare what they cannot express."""
     native = reply.source is PROTOCOL
     if native and stop.detail in _UNFINISHED:
         return stop.detail or "", None
@@ -76,7 +76,7 @@ def encode_stop(stop: Stop, reply: Reply) -> tuple[str, dict[str, Json] | None]:
 
 
 def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
-    """Usage, split so that nothing is counted twice. Counts that do not fit each other are cut to fit."""
+    """Return usage, split so that no token is counted twice. Contradictory figures are reduced."""
     if not isinstance(value, dict):
         return None
     known, rest = sort_fields(value, _USAGE)
@@ -97,17 +97,17 @@ def decode_usage(value: Json, tool_usage: Json = None) -> Usage | None:
 
 
 _USAGE: Kinds = {
-    "input_tokens": Count,
-    "output_tokens": Count,
+    "input_tokens": NonNegative,
+    "output_tokens": NonNegative,
     "input_tokens_details": object,
     "output_tokens_details": object,
     "total_tokens": object,
 }
-_INPUT: Kinds = {"cached_tokens": Count, "cache_write_tokens": Count, "cache_write_tokens_details": dict}
-_LIFETIMES: Kinds = {"ttl_12h_tokens": Count}
-_OUTPUT: Kinds = {"reasoning_tokens": Count}
+_INPUT: Kinds = {"cached_tokens": NonNegative, "cache_write_tokens": NonNegative, "cache_write_tokens_details": dict}
+_LIFETIMES: Kinds = {"ttl_12h_tokens": NonNegative}
+_OUTPUT: Kinds = {"reasoning_tokens": NonNegative}
 _TOOL_USAGE: Kinds = {"web_search": dict}
-_SEARCHES: Kinds = {"num_requests": Count}
+_SEARCHES: Kinds = {"num_requests": NonNegative}
 
 
 def _input_details(given: Json, rest: dict[str, Json]) -> tuple[int | None, int | None, int | None]:
@@ -133,7 +133,7 @@ def _searches(tool_usage: Json) -> int | None:
 
 
 def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str, Json] | None:
-    """Usage with every figure that the official types require; None if the upstream gave none."""
+    """Return usage with every figure that the official types require; None if there is none."""
     if usage is None:
         return None
     total_in = usage.input

@@ -1,6 +1,6 @@
-"""Names of the Responses protocol: request fields and their fates, enum tables, item types, the fast path's struct.
+"""The names of Responses: request fields, policies for extras, enum tables, item types, structs for fast streams.
 
-Data only. What the names mean for the neutral model is said by the modules that read these tables.
+It has data only. The modules that use these tables know what the names mean for the neutral model.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trilogue.model import Effort, HostedKind, Json, Protocol, Tier
-from trilogue.protocols.fate import DROP, SILENT, Fate, Fates, refuse
-from trilogue.protocols.fields import Kinds
+from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy, refuse
+from trilogue.protocols.fields.reader import Kinds
 
 PROTOCOL = Protocol.RESPONSES
 
 NESTED = frozenset({"text.format", "text", "reasoning", "stream_options"})
-"""Objects that are read field by field: what is left of them stays in the extras under its dotted path."""
+"""Objects that are read field by field; their unread fields stay in the extras under dotted names."""
 
 PATHS = {
     "turns": "input",
@@ -33,7 +33,7 @@ PATHS = {
     "logprobs": "include",
     "obfuscation": "stream_options.include_obfuscation",
 }
-"""Where the neutral fields with another name come from. `user` is added when the request says which of two it used."""
+"""The JSON paths of neutral fields that have another name here. `user` is added by the decoder: it has two names."""
 
 NEUTRAL_FIELDS = frozenset(
     {
@@ -69,20 +69,20 @@ NEUTRAL_FIELDS = frozenset(
 _STATE = "it needs what an earlier response left at the provider"
 _BOUND = "only the provider that made it can read it, and what it stands for would be lost"
 
-_TOP_LEVEL: dict[str, Fate] = {
-    # `previous_response_id` has a neutral field, so it is never an extra: whoever translates looks at
+_TOP_LEVEL: dict[str, FieldPolicy] = {
+    # `previous_response_id` has a neutral field, so it is never an extra: the translation checks
     # `request.previous_response` and takes the reason from this row.
     "previous_response_id": refuse(_STATE),
     "conversation": refuse(_STATE),
     "prompt": refuse("prompt templates are stored at the provider"),
     "background": refuse("no other protocol answers later", False),
-    # Only matters when the context overflows, and then the client hears of it.
-    "truncation": Fate(harmless=("disabled",)),
+    # It only matters if the context overflows, and then the client gets an error.
+    "truncation": FieldPolicy(harmless=("disabled",)),
     "multi_agent": refuse("no other protocol runs several agents", {"enabled": False}),
     "reasoning.mode": refuse("no other protocol has this way of thinking", "standard"),
-    "reasoning.context": Fate(loss="reasoning.context"),
-    "reasoning.generate_summary": Fate(loss="reasoning.visibility"),
-    "service_tier": Fate(loss="tier"),
+    "reasoning.context": FieldPolicy(loss="reasoning.context"),
+    "reasoning.generate_summary": FieldPolicy(loss="reasoning.visibility"),
+    "service_tier": FieldPolicy(loss="tier"),
     "context_management": DROP,
     "image": DROP,
     "access_programs": DROP,
@@ -92,45 +92,45 @@ _TOP_LEVEL: dict[str, Fate] = {
     "stream_options.include_obfuscation": SILENT,
 }
 
-_OF_BLOCKS_AND_TOOLS: dict[str, Fate] = {
+_OF_BLOCKS_AND_TOOLS: dict[str, FieldPolicy] = {
     "item_id": SILENT,
     "item_status": SILENT,
     "type": SILENT,
     "summary": SILENT,
     "content": SILENT,
-    "prompt_cache_breakpoint": Fate(loss="cache.mark"),
+    "prompt_cache_breakpoint": FieldPolicy(loss="cache.mark"),
     "created_by": SILENT,
-    "phase": Fate(loss="phase"),
+    "phase": FieldPolicy(loss="phase"),
     "caller": refuse("a program of the provider made this call", {"type": "direct"}),
-    "async": Fate(loss="tool.option"),
-    "allowed_callers": Fate(loss="tool.option"),
-    "output_schema": Fate(loss="tool.option"),
+    "async": FieldPolicy(loss="tool.option"),
+    "allowed_callers": FieldPolicy(loss="tool.option"),
+    "output_schema": FieldPolicy(loss="tool.option"),
     "namespace": SILENT,
-    "format": Fate(loss="tool.option", harmless=({"type": "text"},)),
-    "detail": Fate(loss="image.detail", harmless=("auto",)),
-    "annotations": Fate(loss="citation.dropped"),
-    "external_web_access": Fate(loss="web_search.params"),
-    "search_content_types": Fate(loss="web_search.params"),
-    "return_token_budget": Fate(loss="web_search.params"),
-    "image_settings": Fate(loss="web_search.params"),
-    "filters": Fate(loss="web_search.params"),
-    "user_location": Fate(loss="web_search.params"),
-    "container": Fate(loss="code_exec.container"),
-    "container_id": Fate(loss="code_exec.container"),
-    "outputs": Fate(loss="hosted.result_dropped"),
-    "headers": Fate(loss="tool.option"),
-    "require_approval": Fate(loss="tool.option"),
-    "allowed_tools": Fate(loss="tool.option"),
-    "connector_id": Fate(loss="tool.option"),
-    "tunnel_id": Fate(loss="tool.option"),
-    "server_description": Fate(loss="tool.option"),
-    "defer_loading": Fate(loss="tool.defer_loading"),
+    "format": FieldPolicy(loss="tool.option", harmless=({"type": "text"},)),
+    "detail": FieldPolicy(loss="image.detail", harmless=("auto",)),
+    "annotations": FieldPolicy(loss="citation.dropped"),
+    "external_web_access": FieldPolicy(loss="web_search.params"),
+    "search_content_types": FieldPolicy(loss="web_search.params"),
+    "return_token_budget": FieldPolicy(loss="web_search.params"),
+    "image_settings": FieldPolicy(loss="web_search.params"),
+    "filters": FieldPolicy(loss="web_search.params"),
+    "user_location": FieldPolicy(loss="web_search.params"),
+    "container": FieldPolicy(loss="code_exec.container"),
+    "container_id": FieldPolicy(loss="code_exec.container"),
+    "outputs": FieldPolicy(loss="hosted.result_dropped"),
+    "headers": FieldPolicy(loss="tool.option"),
+    "require_approval": FieldPolicy(loss="tool.option"),
+    "allowed_tools": FieldPolicy(loss="tool.option"),
+    "connector_id": FieldPolicy(loss="tool.option"),
+    "tunnel_id": FieldPolicy(loss="tool.option"),
+    "server_description": FieldPolicy(loss="tool.option"),
+    "defer_loading": FieldPolicy(loss="tool.defer_loading"),
 }
 
-_OF_NATIVES: dict[str, Fate] = {
-    # By the `type` of a Native block. Others are dropped and declared.
+_OF_NATIVES: dict[str, FieldPolicy] = {
+    # The policies of native blocks by `type`. Other types are dropped and declared.
     **dict.fromkeys(
-        # Without what the client's own tools did, the model would do it again.
+        # If the model does not see what the client's own tools did, it does the same again.
         (
             "shell_call",
             "shell_call_output",
@@ -139,7 +139,7 @@ _OF_NATIVES: dict[str, Fate] = {
             "apply_patch_call",
             "apply_patch_call_output",
         ),
-        Fate(loss="hosted.history_as_text"),
+        FieldPolicy(loss="hosted.history_as_text"),
     ),
     "item_reference": refuse(_STATE),
     "compaction": refuse(_BOUND),
@@ -151,7 +151,7 @@ _OF_NATIVES: dict[str, Fate] = {
     "multi_agent_call_output": refuse("no other protocol runs several agents"),
 }
 
-FATES: Fates = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
+FATES: FieldPolicies = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
 
 _ECHOES = (
     "instructions metadata parallel_tool_calls temperature top_p tool_choice tools background max_output_tokens "
@@ -160,20 +160,20 @@ _ECHOES = (
     "access_programs completed_at billing output_text item_id item_status type summary content"
 )
 
-RESPONSE_FATES: Fates = {
+RESPONSE_FATES: FieldPolicies = {
     **dict.fromkeys(_ECHOES.split(), SILENT),
-    # Blocks carry what stands on their message.
-    "phase": Fate(loss="phase", place="../phase"),
-    "item": Fate(loss="resp.meta", place=".."),
-    "container_id": Fate(loss="code_exec.container"),
-    "outputs": Fate(loss="hosted.result_dropped"),
-    "namespace": Fate(loss="tool.option"),
+    # Blocks have the fields of their message.
+    "phase": FieldPolicy(loss="phase", place="../phase"),
+    "item": FieldPolicy(loss="resp.meta", place=".."),
+    "container_id": FieldPolicy(loss="code_exec.container"),
+    "outputs": FieldPolicy(loss="hosted.result_dropped"),
+    "namespace": FieldPolicy(loss="tool.option"),
     # Encoders write it, or declare it.
     "moderation": SILENT,
-    # Searches are counted in the usage, and only a tool that no other protocol has makes pictures.
+    # Usage includes searches, and images only come from a tool that no other protocol has.
     "tool_usage": SILENT,
 }
-"""Of an answer's extras: echoes of the request and bookkeeping are no loss."""
+"""Policies for extras of responses: echoes of the request and bookkeeping are not a loss."""
 
 REQUEST_FIELDS = NEUTRAL_FIELDS | {name for name in _TOP_LEVEL if "." not in name}
 
@@ -197,7 +197,7 @@ HOSTED_TOOLS: dict[str, HostedKind] = {
     "openrouter:web_fetch": HostedKind.WEB_FETCH,
     "openrouter:advisor": HostedKind.ADVISOR,
 }
-"""Tool type to what it does; any other type is OTHER."""
+"""Tool type → kind; any other type is OTHER."""
 
 EFFORTS = {effort.value: effort for effort in Effort}
 TIERS = {tier.value: tier for tier in Tier if tier is not Tier.BATCH}
@@ -244,7 +244,7 @@ BLANKS: dict[str, dict[str, Json]] = {
     "image_generation_call": {"result": None},
     "file_search_call": {"results": None},
 }
-"""What a hosted item does not say yet when it is added."""
+"""The fields of a hosted item that are still empty when it is added."""
 
 TERMINAL = {
     "completed": "response.completed",
@@ -254,7 +254,7 @@ TERMINAL = {
 """The last event of a stream, by the status of the response."""
 
 FAILED = ("failed", "cancelled")
-"""Statuses of responses that ended without an answer."""
+"""The statuses of responses that failed."""
 
 ITEM_EVENT: Kinds = {
     **dict.fromkeys(("type", "sequence_number", "event_id", "obfuscation", "annotation_index"), object),
@@ -273,7 +273,7 @@ ITEM_EVENT: Kinds = {
     "annotation": dict,
     "logprobs": list,
 }
-"""What the events about items say, each some of it."""
+"""The fields of events about items; each event has some of them."""
 
 
 class ItemDelta(Struct, gc=False, forbid_unknown_fields=True):

@@ -1,0 +1,123 @@
+"""The log: one line per event on standard error, as JSON for machines or as text for people.
+
+Names come from clients, so every text is cut to a sane length and cannot hold a line break or a terminal's escape
+codes. A log that cannot be written is lost; the traffic goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from trilogue.config import Log
+from trilogue.gateway.log.lines import journal, sane
+from trilogue.gateway.log.output import LogOutput
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_LONG = frozenset({"exception", "problems"})
+
+
+class SafeWriter:
+    """Writes lines, or does not: a full disk, a closed pipe or one that nobody reads is no reason to stop."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._sink = LogOutput(file.buffer)
+
+    def msg(self, message: str) -> None:
+        """One line, after those that came before it."""
+        journal.flush()
+        self._sink.put(f"{message}\n".encode("utf-8", "backslashreplace"))
+
+    log = debug = info = warning = error = critical = msg
+
+
+class Forward(logging.Handler):
+    """What libraries log, into the same log and the same form."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One record of the standard library's logging."""
+        info = record.exc_info if record.levelno >= logging.ERROR else None
+        structlog.get_logger(record.name).log(record.levelno, record.getMessage(), exc_info=info)
+
+
+class Form:
+    """Level and format as they are now. Loggers are made once, so these are looked up with every line."""
+
+    def __init__(self) -> None:
+        self.level = logging.INFO
+        self._last: list[Processor] = []
+
+    def take(self, settings: Log) -> None:
+        """Other settings from now on."""
+        self.level = _LEVELS[settings.level]
+        self._last = [structlog.processors.JSONRenderer(separators=(",", ":"))]
+        if settings.format == "text":
+            self._last = [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+
+    def admit(self, _: WrappedLogger, name: str, event: EventDict) -> EventDict:
+        """Nothing below the level."""
+        if _LEVELS.get(name, logging.ERROR) < self.level:
+            raise structlog.DropEvent
+        return event
+
+    def render(self, logger: WrappedLogger, name: str, event: EventDict) -> Any:
+        """The line."""
+        line: Any = event
+        for processor in self._last:
+            line = processor(logger, name, line)
+        return line
+
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_form = Form()
+
+
+def configure_logging(settings: Log) -> None:
+    """Set up logging for this process, or change what it was set up for."""
+    _form.take(settings)
+    structlog.configure(
+        processors=[
+            _form.admit,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _shortened,
+            _form.render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=lambda *_: SafeWriter(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    journal.open(sys.stderr.buffer if settings.format == "json" and _form.level <= logging.INFO else None)
+    # Libraries' remarks on every bad request are ours to make.
+    logging.basicConfig(handlers=[Forward()], level=max(_form.level, logging.ERROR), force=True)
+
+
+def _shortened(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    for name, value in event.items():
+        if name not in _LONG:
+            event[name] = _cut(value)
+    return event
+
+
+def _cut(value: object) -> object:
+    """Texts of a sane length, also those inside of something."""
+    if isinstance(value, str):
+        return sane(value)
+    if isinstance(value, list):
+        return [_cut(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _cut(item) for name, item in value.items()}
+    return value
+
+
+def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    for name, value in event.items():
+        if isinstance(value, str) and name not in _LONG:
+            event[name] = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], value)
+    return event

@@ -1,0 +1,105 @@
+"""Who asks, for what, and whether it may: everything that follows from the head of a request.
+
+It is found out once for every head: clients send the same one with each request. It is good for the configuration that
+it was found out with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+
+from trilogue.gateway.log.lines import sane
+from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
+from trilogue.gateway.setup.access import ClientKey, cors_headers, is_local_host, is_local_origin, presented_keys
+from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
+from trilogue.gateway.setup.services import Services
+from trilogue.model import Failure, Protocol
+from trilogue.protocols.failure.convert import own_failure
+from trilogue.serving import HttpRequest, header_lines
+from trilogue.upstream import HeaderPairs
+
+Handler = Callable[[Any], Awaitable[None]]
+"""answers a `Visit`"""
+
+UNKNOWN_KEY = "Incorrect API key provided: it is not known here"
+NO_KEY = "Incorrect API key provided: there is none; send a client key as Authorization: Bearer KEY or x-api-key: KEY"
+"""both begin as OpenAI's own message does: there are clients that know a wrong key by these words alone"""
+
+IN_A_CIRCLE = (
+    "the request has passed {} gateways and goes in a circle: a provider or a route of one of them leads back to it. "
+    "Who runs them must mend that; the request is not at fault"
+)
+
+Checked = tuple[ClientKey | None, Failure | None]
+
+
+class Admission(Struct, frozen=True, kw_only=True, eq=False):
+    """`client`: whose shape the answer has. `path`: without the version prefix. `mode`: as asked for, valid or not."""
+
+    services: Services
+    handler: Handler
+    client: Protocol
+    path: str
+    shown: str
+    """the path, for the log"""
+    key: ClientKey | None
+    refusal: Failure | None
+    mode: str
+    common: bytes
+    """headers of every answer"""
+    forwarded: HeaderPairs
+    """the client's headers that an upstream of its protocol may see, and `hop`"""
+    query: bytes
+    """the client's, as such an upstream may see it"""
+    hop: HeaderPairs
+    """what tells the next gateway, if the upstream is one, that there was another"""
+
+
+def admit(request: HttpRequest, services: Services, handler: Handler, client: Protocol, path: str) -> Admission:
+    """Look at the head of a request."""
+    headers = request.headers
+    common = cors_headers(headers, keys_required=bool(services.keys))
+    key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
+    hops = hops_of(headers)
+    if refusal is None and hops >= MOST_HOPS:
+        refusal = own_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
+    hop = ((HOPS, str(hops + 1)),)
+    keys = presented_keys(headers) if services.keys else []
+    if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
+        # Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once.
+        refusal = own_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
+        common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")]
+    return Admission(
+        services=services,
+        handler=handler,
+        client=client,
+        path=path,
+        shown=sane(path),
+        key=key,
+        refusal=refusal,
+        mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
+        common=header_lines(common),
+        forwarded=forwarded_headers(headers, keys) + hop,
+        query=forwarded_query(request.query, keys),
+        hop=hop,
+    )
+
+
+def _with_key(headers: dict[str, str], services: Services) -> Checked:
+    presented = presented_keys(headers)
+    key = services.keys.find(presented)
+    return key, None if key else own_failure(401, UNKNOWN_KEY if any(presented) else NO_KEY, "invalid_api_key")
+
+
+def _without_keys(headers: dict[str, str]) -> Checked:
+    """Only this machine may call, and only from pages of its own."""
+    if not is_local_host(headers.get("host", "localhost")):
+        text = "without client keys only this machine may call (Host header)"
+        return None, own_failure(403, text, "forbidden_host")
+    origin = headers.get("origin")
+    if origin is not None and not is_local_origin(origin):
+        return None, own_failure(403, "without client keys only local pages may call (Origin)", "forbidden_origin")
+    return ClientKey(""), None

@@ -1,0 +1,75 @@
+"""Learning from refusals: a parameter that a model does not take is left out, once at once and from then on.
+
+A 400 that names a parameter of ours is no reason to bother the client: the request is sent again without it, or with
+the nearest value that the error names, and the change is declared. What a client asked for in strict mode is never
+changed: there only what the translation itself has added may go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from trilogue.gateway.request.call import Call
+from trilogue.jsontext.text import parse_request
+from trilogue.model import Failure, Json, Loss
+from trilogue.pool import Pool
+from trilogue.translate.learning.refusals import read_refusal
+from trilogue.translate.learning.remedies import Remedy, remedied
+
+log = structlog.get_logger("trilogue.gateway")
+
+LOSS = "param.refused"
+_OURS = frozenset({"include", "store", "stream_options", "prompt_cache_key"})
+"""fields that a translation may add although no client asked for them"""
+
+
+def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> tuple[dict[str, Json], list[Loss]]:
+    """Return a body without what the model is known to refuse, and the losses of that."""
+    allowed = _allowed(remedies, call)
+    if not allowed:
+        return body, []
+    body, changes = remedied(body, allowed)
+    return body, [] if call.strict else [Loss(LOSS, path, detail) for path, detail in changes]
+
+
+def read_lesson(failure: Failure, body: bytes, call: Call) -> tuple[Remedy, ...]:
+    """Return what to do about a refusal of a request with this body; nothing if it is no parameter that was refused."""
+    return tuple(_allowed(read_refusal(failure, parse_request(body)), call))
+
+
+def _allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
+    """Return the remedies that may be used: in strict mode none for what the client has said itself."""
+    if not call.strict or not remedies:
+        return remedies
+    asked = parse_request(call.body)
+    return [remedy for remedy in remedies if (name := _top(remedy)) in _OURS and name not in asked]
+
+
+def remember(pool: Pool, model: str, remedies: Sequence[Remedy]) -> None:
+    """Keep what holds for the model in general, and say it once: the table of models should know."""
+    for remedy in pool.lessons.learn(model, remedies):
+        log.warning(
+            "model refused a parameter",
+            provider=pool.name,
+            model=model,
+            parameter=remedy.path,
+            instead=instead(remedy),
+            hint="docs/models.md says how to set this in `profile`",
+        )
+
+
+def instead(remedy: Remedy) -> str:
+    """Return what is sent instead of a refused parameter, in words."""
+    if remedy.action == "rename":
+        return f"sent as {remedy.name}"
+    if remedy.action == "drop":
+        return "left out"
+    if remedy.limit is None:
+        return f"one of {', '.join(remedy.allowed)}"
+    return f"at {'least' if remedy.least else 'most'} {remedy.limit:g}"
+
+
+def _top(remedy: Remedy) -> str:
+    return remedy.path.partition(".")[0].partition("[")[0]

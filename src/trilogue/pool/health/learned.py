@@ -1,0 +1,63 @@
+"""What a provider's models have refused, so that it is not sent to them again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from trilogue.pool.changes import Change, Learned
+from trilogue.translate.learning.remedies import Remedy
+
+MAX_MODELS = 256
+MAX_PER_MODEL = 16
+_NOTHING: tuple[Remedy, ...] = ()
+
+
+class Lessons:
+    """The remedies for each model of one provider; the oldest models are forgotten."""
+
+    def __init__(self, provider: str, changes: deque[Change]) -> None:
+        self._provider = provider
+        self._changes = changes
+        self._by_model: dict[str, tuple[Remedy, ...]] = {}
+
+    def of(self, model: str) -> tuple[Remedy, ...]:
+        """Return what a model has refused so far."""
+        return self._by_model.get(model, _NOTHING)
+
+    def learn(self, model: str, remedies: Sequence[Remedy]) -> list[Remedy]:
+        """Remember remedies that hold for a model whatever else is asked of it; return those that are new."""
+        known = self.of(model)
+        new = [remedy for remedy in remedies if remedy.lasting and remedy not in known]
+        if new:
+            # A second word on the same parameter replaces the first.
+            paths = {remedy.path for remedy in new}
+            kept = [remedy for remedy in known if remedy.path not in paths]
+            learned = Learned(self._provider, model, tuple([*kept, *new][-MAX_PER_MODEL:]))
+            self.take_over(learned)
+            self._changes.append(learned)
+        return new
+
+    def take_over(self, learned: Learned) -> None:
+        """Remember what another process has learned, or this one before a restart."""
+        self._by_model.pop(learned.model, None)
+        self._by_model[learned.model] = learned.remedies
+        while len(self._by_model) > MAX_MODELS:
+            del self._by_model[next(iter(self._by_model))]
+
+    def forget(self, model: str) -> bool:
+        """Forget what a model has refused: it may take it by now."""
+        if model not in self._by_model:
+            return False
+        learned = Learned(self._provider, model, ())
+        del self._by_model[model]
+        self._changes.append(learned)
+        return True
+
+    def items(self) -> Iterator[tuple[str, tuple[Remedy, ...]]]:
+        """Return every model that has refused something, with the remedies."""
+        return ((model, remedies) for model, remedies in self._by_model.items() if remedies)
+
+    def snapshot(self) -> Iterable[Change]:
+        """Return everything that a successor should know."""
+        return [Learned(self._provider, model, remedies) for model, remedies in self._by_model.items()]

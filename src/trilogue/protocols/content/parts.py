@@ -1,0 +1,101 @@
+"""Small parts of content that all protocols share.
+
+Three groups: the location of the user for searches (the same four fields everywhere), `data:` URLs and media types, and
+texts that replace content which a protocol has no form for.
+"""
+
+from __future__ import annotations
+
+from trilogue.model import Document, Json, Native, SearchResult, Source, SourceKind, UserLocation
+from trilogue.protocols.fields.reader import Fields
+
+_LOCATION_FIELDS = UserLocation.__struct_fields__
+
+
+def read_location(fields: Fields) -> UserLocation | None:
+    """Return the location of the user, or None if nothing about it is known."""
+    known = {name: fields.text(name) for name in _LOCATION_FIELDS}
+    return UserLocation(**known) if any(known.values()) else None
+
+
+def write_location(location: UserLocation) -> dict[str, Json]:
+    """Return the known fields of a location as a wire object."""
+    return {name: value for name in _LOCATION_FIELDS if (value := getattr(location, name)) is not None}
+
+
+PDF = "application/pdf"
+_MAGIC = {
+    # The base64 of "%PDF-" and of the signatures of the four image formats.
+    "JVBERi": PDF,
+    "iVBORw0KGgo": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+}
+"""the first characters of base64 data of each media type"""
+# Common wrong names; Anthropic accepts only the four official ones.
+_SPELLINGS = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+
+
+def data_source(url: str) -> Source | None:
+    """Return the content of a base64 data: URL; None for every other URL."""
+    if not url.startswith("data:"):
+        return None
+    head, found, data = url.partition(";base64,")
+    return Source(SourceKind.DATA, data, head[len("data:") :]) if found else None
+
+
+def data_url(source: Source, default: str) -> str:
+    """Return a data: URL for a source that is data."""
+    return f"data:{source.media_type or default};base64,{source.value}"
+
+
+def sniffed_type(data: str) -> str | None:
+    """Return the media type of base64 data by its first characters; None if it is unknown."""
+    return next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
+
+
+def image_type(source: Source) -> str | None:
+    """Return the real media type of an image that is data.
+
+    Many clients name it loosely or wrongly, and some servers compare it with the data.
+    """
+    # Ignore parameters, such as `;name=x.png`.
+    named = (source.media_type or "").partition(";")[0].strip().lower()
+    sniffed = sniffed_type(source.value)
+    return sniffed if sniffed and sniffed != PDF else _SPELLINGS.get(named, named) or None
+
+
+# Only Messages has an error flag on results. The text is the same at every hop, so that it is added only once.
+TOOL_ERROR = "[tool error]"
+
+TOOL_REFERENCE = "tool_reference"
+"""a part of a Messages tool result: a tool that was found and can be called now"""
+TOOL_NAME = "tool_name"
+
+_NAMES = (TOOL_NAME, "name", "title", "filename", "url", "text")
+"""fields that name a part; the first one that is present is used"""
+
+
+def native_part(block: Native) -> str:
+    """Return a text for a part of a tool result that the target has no form for: its type and its name."""
+    name_of_part = next((text for field in _NAMES if isinstance(text := block.data.get(field), str) and text), None)
+    return f"[{block.type}]" if name_of_part is None else f"[{block.type}: {name_of_part}]"
+
+
+def tool_error(text: str) -> str:
+    """Return the text of a failed tool's result with an error mark, unless it has one already."""
+    if text.startswith(TOOL_ERROR):
+        return text
+    return f"{TOOL_ERROR} {text}" if text else TOOL_ERROR
+
+
+def document_head(block: Document) -> str:
+    """Return the title and context of a document, to be put before its text."""
+    return "\n".join(line for line in (block.title, block.context) if line)
+
+
+def search_result_text(block: SearchResult) -> str:
+    """Return a search result as text: title, source and content."""
+    body = "\n".join(part.text for part in block.parts)
+    return f"{block.title}\n{block.source}\n\n{body}"

@@ -1,0 +1,89 @@
+"""Checks and repairs of broken histories: tool calls without results, and results without calls.
+
+Clients that cut old turns produce them. Every provider refuses such a history with a 400, so by default the request is
+refused before anything is sent. With `repair`, which is opt-in, a call without a result gets an error result, and a
+result without a call is dropped; both are declared.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from trilogue.errors import BadRequest
+from trilogue.model import Ledger, Request, Role, Text, ToolCall, ToolResult, Turn
+
+UNAVAILABLE = "[result unavailable]"
+
+
+def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
+    """Raise `BadRequest` for the first tool call without a result or result without a call.
+
+    Returns the ids of all calls, and whether two calls share an id.
+    """
+    calls: dict[str, ToolCall] = {}
+    shared = False
+    results: dict[str, ToolResult] = {}
+    for turn in request.turns:
+        for block in turn.blocks:
+            if type(block) is ToolCall:
+                shared = shared or block.id in calls
+                calls[block.id] = block
+            elif type(block) is ToolResult and block.call_id not in results:
+                results[block.call_id] = block
+    for call_id, result in results.items():
+        if call_id not in calls:
+            # Responses allows outputs without a call_id; the others need one.
+            why = (
+                "is the result of a tool call that is not there"
+                if call_id
+                else "does not say which tool call it answers"
+            )
+            raise BadRequest(f"{result.path} {why}", path=result.path)
+    for call_id, call in calls.items():
+        if call_id not in results:
+            raise BadRequest(f"{call.path} is a tool call without a result", path=call.path)
+    return frozenset(calls), shared
+
+
+def repair_history(request: Request, ledger: Ledger) -> Request:
+    """Return the request with a result for every tool call and without results that have no call."""
+    called = {block.id for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)}
+    answered = {block.call_id for turn in request.turns for block in turn.blocks if isinstance(block, ToolResult)}
+    turns: list[Turn] = []
+    for turn in request.turns:
+        remaining = _without_orphans(turn, called, ledger)
+        if remaining is not None:
+            turns.append(remaining)
+        missing = [block for block in turn.blocks if isinstance(block, ToolCall) and block.id not in answered]
+        if missing:
+            turns.append(_synthetic(missing, ledger))
+    return replace(request, turns=tuple(turns))
+
+
+def _without_orphans(turn: Turn, called: set[str], ledger: Ledger) -> Turn | None:
+    """Return the turn without results that have no call; None if nothing remains."""
+    orphans = [block for block in turn.blocks if isinstance(block, ToolResult) and block.call_id not in called]
+    if not orphans:
+        return turn
+    for block in orphans:
+        ledger.add("tool_result.orphan_dropped", block.path)
+    blocks = tuple(block for block in turn.blocks if block not in orphans)
+    return replace(turn, blocks=blocks) if blocks else None
+
+
+def _synthetic(calls: list[ToolCall], ledger: Ledger) -> Turn:
+    """Return a turn with an error result for each of these calls."""
+    for call in calls:
+        ledger.add("tool_result.synthetic", call.path)
+    results = tuple(
+        ToolResult(
+            call_id=call.id,
+            kind=call.kind,
+            content=(Text(text=UNAVAILABLE, path=call.path),),
+            plain=True,
+            is_error=True,
+            path=call.path,
+        )
+        for call in calls
+    )
+    return Turn(role=Role.TOOL, blocks=results, path=calls[0].path)

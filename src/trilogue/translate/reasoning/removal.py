@@ -1,0 +1,102 @@
+"""Removal of the reasoning of earlier turns, for an upstream that does not accept it any more.
+
+Signatures are bound to account, model and conversation. If one is refused, the conversation can continue without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from trilogue.jsontext.text import parse_request
+from trilogue.model import (
+    Block,
+    Json,
+    Ledger,
+    Loss,
+    Protocol,
+    Reasoning,
+    Request,
+    Role,
+    Thinking,
+    ThinkingMode,
+    ToolCall,
+    Turn,
+)
+from trilogue.protocols.codec import Target
+from trilogue.protocols.registry import CODECS
+
+
+def strip_reasoning(
+    body: bytes, *, protocol: Protocol, only: Collection[str] | None = None
+) -> tuple[dict[str, Json], list[Loss]]:
+    """Return the same request, in the same protocol, without earlier reasoning, and the losses.
+
+    `only`: the beginnings of the opaque values to remove; reasoning with other values stays.
+    """
+    request = CODECS[protocol].decode_request(parse_request(body))
+    ledger = Ledger()
+    turns = tuple(
+        remaining for turn in request.turns if (remaining := _without_reasoning(turn, only, ledger)) is not None
+    )
+    if protocol is Protocol.RESPONSES and (ledger.losses or only is None):
+        # Also if there is no reasoning to remove: the client itself may have lost the reasoning of an item.
+        turns = tuple(map(_without_ids, turns))
+    request = replace(request, turns=turns)
+    if protocol is Protocol.MESSAGES and _lacks_thinking(request):
+        # With a thinking budget, Anthropic requires thinking at the start of the turn whose calls get their results
+        # now.
+        ledger.add("thinking.replay_missing", "thinking")
+        effort = request.thinking and request.thinking.effort
+        request = replace(request, thinking=Thinking(effort=effort) if effort else None)
+    target = Target.of(protocol, request.model)
+    return CODECS[protocol].encode_request(request, target, ledger), ledger.losses
+
+
+def reasoning_values(body: bytes, *, protocol: Protocol) -> dict[str, str]:
+    """Return the opaque values of earlier reasoning, by the place of their block as upstreams write it."""
+    request = CODECS[protocol].decode_request(parse_request(body))
+    blocks = [block for turn in request.turns for block in turn.blocks if isinstance(block, Reasoning)]
+    return {_place(block): block.opaque.value for block in blocks if block.opaque is not None}
+
+
+def _place(block: Reasoning) -> str:
+    """Return the place of a block in the form of errors: Anthropic writes messages.1.content.0, OpenAI the item id."""
+    return block.id or block.path.replace("[", ".").replace("]", "")
+
+
+def _without_reasoning(turn: Turn, only: Collection[str] | None, ledger: Ledger) -> Turn | None:
+    blocks = tuple(block for block in turn.blocks if not _is_removed(block, only))
+    if len(blocks) == len(turn.blocks):
+        return turn
+    for block in turn.blocks:
+        if _is_removed(block, only):
+            ledger.add("reasoning.foreign_dropped", block.path)
+    return replace(turn, blocks=blocks) if blocks else None
+
+
+def _is_removed(block: Block, only: Collection[str] | None) -> bool:
+    if not isinstance(block, Reasoning):
+        return False
+    return only is None or (block.opaque is not None and block.opaque.value.startswith(tuple(only)))
+
+
+def _without_ids(turn: Turn) -> Turn:
+    """Return the turn without item ids.
+
+    OpenAI refuses an item with an id that it knows if the reasoning that came before it is missing.
+    """
+    if turn.role is not Role.ASSISTANT:
+        return turn
+    blocks = tuple(replace(block, item_id=None) if isinstance(block, ToolCall) else block for block in turn.blocks)
+    return replace(turn, id=None, blocks=blocks)
+
+
+def _lacks_thinking(request: Request) -> bool:
+    if request.thinking is None or request.thinking.mode is not ThinkingMode.BUDGET:
+        return False
+    last = next((turn for turn in reversed(request.turns) if turn.role is Role.ASSISTANT), None)
+    if last is None or not any(isinstance(block, ToolCall) for block in last.blocks):
+        return False
+    return not isinstance(last.blocks[0], Reasoning)

@@ -1,0 +1,83 @@
+"""The file of the log: what finds no room waits for it, and never holds anybody up."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pytest
+from structlog.testing import capture_logs
+
+from trilogue.gateway.log.output import MOST_BYTES, LogOutput
+
+Ends = tuple[int, BinaryIO]
+
+
+@pytest.fixture(params=["pipe", "socket"])
+def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    """Where to read, without waiting, and where the log is written."""
+    if request.param == "pipe":
+        out, into = os.pipe()
+    else:
+        out, into = (one.detach() for one in socket.socketpair())
+    os.set_blocking(out, False)
+    with os.fdopen(into, "wb") as file:
+        yield out, file
+    os.close(out)
+
+
+def taken(out: int) -> bytes:
+    """All that is there to be read."""
+    found = b""
+    try:
+        while piece := os.read(out, 65536):
+            found += piece
+    except BlockingIOError:
+        pass
+    return found
+
+
+def lines(first: int, last: int) -> list[bytes]:
+    return [b"line %d %b\n" % (number, b"x" * 1000) for number in range(first, last)]
+
+
+def test_what_finds_no_room_comes_later(ends: Ends) -> None:
+    """In order, and nothing is lost while there is not too much of it."""
+    out, file = ends
+    sink, said = LogOutput(file), lines(0, 600)
+    for line in said:
+        sink.put(line)
+    found = b""
+    while piece := taken(out):
+        found += piece
+        sink.drain()
+    assert found == b"".join(said)
+
+
+def test_too_much_is_lost_and_told(ends: Ends) -> None:
+    """Whole lines, the newest ones; as soon as there is room the log says how many."""
+    out, file = ends
+    sink, said = LogOutput(file), lines(0, 3 * MOST_BYTES // 1000)
+    for line in said:
+        sink.put(line)
+    found = b""
+    with capture_logs() as told:
+        while piece := taken(out):
+            found += piece
+            sink.drain()
+    kept = found.count(b"\n")
+    assert found == b"".join(said[:kept])
+    assert [line["lines"] for line in told] == [len(said) - kept]
+    sink.put(b"next\n")
+    assert taken(out) == b"next\n"
+
+
+def test_the_last_lines_are_waited_for_only_so_long(ends: Ends) -> None:
+    """Nobody reads: it gives up."""
+    _, file = ends
+    sink = LogOutput(file)
+    for line in lines(0, 600):
+        sink.put(line)
+    sink.finish(0.05)

@@ -1,0 +1,168 @@
+"""Request heads that are known already give the same result as if the parser had read them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+
+import pytest
+
+from trilogue.serving import (
+    BodyBroken,
+    BodyEncoded,
+    BodyTooLarge,
+    ClientGone,
+    Headers,
+    HttpRequest,
+    Listener,
+    Responder,
+)
+from trilogue.serving.known_heads import MAX_KEPT_BYTES, MOST, Head, KnownHeads, split
+from trilogue.serving.request import Problem
+
+HEAD = (
+    b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: localhost:1\r\nAuthorization: Bearer one\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 5\r\nUser-Agent: test\r\n\r\n"
+)
+ONE = HEAD + b"hello"
+OTHERS = {
+    "the same": ONE,
+    "another length": HEAD.replace(b": 5\r", b": 11\r") + b"hello there",
+    "no body": HEAD.replace(b": 5\r", b": 0\r"),
+    "zeros before the length": HEAD.replace(b": 5\r", b": 0005\r") + b"hello",
+    "a sign before the length": HEAD.replace(b": 5\r", b": +5\r") + b"hello",
+    "a length that is none": HEAD.replace(b": 5\r", b": five\r") + b"hello",
+    "an empty length": HEAD.replace(b": 5\r", b": \r") + b"hello",
+    "a length of a thousand digits": HEAD.replace(b": 5\r", b": " + b"9" * 1000 + b"\r") + b"hello",
+    "a list of lengths": HEAD.replace(b": 5\r", b": 5, 5\r") + b"hello",
+    "two lengths": HEAD.replace(b"User-Agent: test", b"Content-Length: 50") + b"hello",
+    "two lengths, the same": HEAD.replace(b"User-Agent: test", b"Content-Length: 5") + b"hello",
+    "a length and chunks": HEAD.replace(b"User-Agent: test", b"Transfer-Encoding: chunked") + b"0\r\n\r\n",
+    "chunks": HEAD.replace(b"Content-Length: 5", b"Transfer-Encoding: chunked") + b"5\r\nhello\r\n0\r\n\r\n",
+    "something else with a length": HEAD.replace(b"User-Agent: ", b"X-Strength: 5\r\nUser-Agent: ") + b"hello",
+    "something else with a length before": HEAD.replace(b"Host: ", b"X-Strength: 5\r\nHost: ") + b"hello",
+    "another key": HEAD.replace(b"Bearer one", b"Bearer two") + b"hello",
+    "another path": HEAD.replace(b"messages", b"responses") + b"hello",
+    "other spelling": HEAD.replace(b"Content-Length", b"content-length") + b"hello",
+    "no host": HEAD.replace(b"Host: localhost:1\r\n", b"") + b"hello",
+    "two hosts": HEAD.replace(b"User-Agent: test", b"Host: localhost:2") + b"hello",
+    "a line that is folded": HEAD.replace(b"User-Agent: test", b"User-Agent:\r\n test") + b"hello",
+    "an illegal name": HEAD.replace(b"User-Agent", b"User Agent") + b"hello",
+    "the last one": HEAD.replace(b"User-Agent: test", b"Connection: close") + b"hello",
+    "an old client": HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"hello",
+    "an upgrade": HEAD.replace(b"User-Agent: test", b"Connection: upgrade\r\nUpgrade: h2c") + b"hello",
+    "asks before it sends": HEAD.replace(b"User-Agent: test", b"Expect: 100-continue") + b"hello",
+    "compressed": HEAD.replace(b"User-Agent: test", b"Content-Encoding: gzip") + b"hello",
+    "half of the body": ONE[:-3],
+    "half of the head": HEAD[:60],
+    "too much of a body": ONE + b"?",
+    "two at once": ONE + ONE,
+    "an empty line first": b"\r\n" + ONE,
+    "a large head": HEAD.replace(b": test", b": " + b"x" * MAX_KEPT_BYTES) + b"hello",
+}
+
+
+def refusal(problem: Problem, path: str) -> tuple[Headers, bytes]:
+    return [], f"{problem[2]} {path}".encode()
+
+
+async def tell(request: HttpRequest, responder: Responder) -> None:
+    """Return everything that is known of the request."""
+    headers = {name: value for name, value in request.headers.items() if name != "content-length"}
+    seen = [request.method, request.path, request.query.decode(), headers]
+    try:
+        body = (await request.body(1000)).decode()
+    except (BodyBroken, BodyEncoded, BodyTooLarge, ClientGone) as error:
+        body = type(error).__name__
+    responder.reply(200, [], json.dumps([*seen, body]).encode())
+
+
+async def ask(address: tuple[str, int], data: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(data)
+    received = b""
+    try:
+        async with asyncio.timeout(0.1):
+            while piece := await reader.read(65536):
+                received += piece
+    except (TimeoutError, ConnectionError):
+        pass
+    writer.close()
+    return re.sub(rb"date: [^\r]+\r\n", b"", received)
+
+
+async def answer(data: bytes, *before: bytes) -> bytes:
+    """Return the server's response to this request after those."""
+    listener = Listener(tell, refusal)
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        await listener.open(sock)
+        for earlier in before:
+            await ask(sock.getsockname(), earlier)
+        received = await ask(sock.getsockname(), data)
+        await listener.drain(1)
+    return received
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_the_same_as_from_the_parser(what: str) -> None:
+    """This holds for requests that equal a known head and for those that only look like it, also when repeated."""
+    one = OTHERS[what]
+
+    async def main() -> tuple[bytes, bytes, bytes]:
+        return await asyncio.gather(answer(one), answer(one, ONE, ONE), answer(one, one, one))
+
+    fresh, after, again = asyncio.run(main())
+    assert after == again == fresh
+    if what == "the same":
+        assert b'"hello"]' in fresh
+
+
+def test_no_other_number_is_the_length() -> None:
+    """Request smuggling: a number in another header must not be taken for the length of the body."""
+    before = HEAD.replace(b"Host: ", b"X-Strength: 5\r\nHost: ") + b"hello"
+    now = before.replace(b"gth: 5\r\nHost", b"gth: 11\r\nHost") + b" there"
+
+    async def main() -> tuple[bytes, bytes]:
+        return await asyncio.gather(answer(now), answer(now, before, before))
+
+    fresh, after = asyncio.run(main())
+    assert after == fresh
+    assert b"hello there" not in fresh
+
+
+def test_notes_are_found_again() -> None:
+    """Notes are found again with the same head, whatever the length, and with no other head."""
+    notes: list[object] = []
+
+    async def note(request: HttpRequest, responder: Responder) -> None:
+        notes.append(request.head.note)
+        request.head.note = request.headers["authorization"]
+        responder.reply(200, [], b"")
+
+    async def main() -> None:
+        listener = Listener(note, refusal)
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            await listener.open(sock)
+            for what in ("the same", "the same", "the same", "another length", "another key", "another key"):
+                await ask(sock.getsockname(), OTHERS[what])
+            await listener.drain(1)
+
+    asyncio.run(main())
+    # The first time, the parser reads the head. The second time it is known, but has no notes yet.
+    assert notes == [None, None, "Bearer one", "Bearer one", None, None]
+
+
+def test_what_is_kept_is_bounded() -> None:
+    """The oldest head is removed first. If the notes are not valid any more, all are removed."""
+    known = KnownHeads()
+    keys = []
+    for number in range(MOST + 10):
+        found = split(ONE.replace(b"Bearer one", b"Bearer %d" % number))
+        assert found is not None
+        keys.append(found[0])
+        known.keep(found[0], Head("POST", "/", b"", {}))
+    assert [known.find(key) is None for key in keys] == [True] * 10 + [False] * MOST
+    known.forget()
+    assert all(known.find(key) is None for key in keys)
