@@ -271,7 +271,7 @@ def test_people_can_see_it_and_make_it_start_anew(learning: Gateway, up: Scripte
     ask(learning, up, case, "to-see")
     assert "to-see has refused temperature: left out" in command(home)
     assert "temperature: left out" in command(home, "chat/to-see")
-    assert "starts anew" in command(home, "--forget", "chat/to-see")
+    assert "is reset" in command(home, "--forget", "chat/to-see")
     assert "to-see" not in command(home)
     up.requests.clear()
     assert ask(learning, up, case, "to-see").status_code == 200

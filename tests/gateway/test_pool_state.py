@@ -229,7 +229,7 @@ def test_commands_beside_a_running_gateway(tmp_path: Path, up: ScriptedUpstream)
         pool.ask(Protocol.CHAT, "chat/text")
         until(lambda: "cooling (rate_limited)" in _command(tmp_path, "accounts"))
         up.by_key[secret("a")] = "text"
-        assert _command(tmp_path, "accounts", "reset", "chat/a") == "chat/a starts anew\n"
+        assert _command(tmp_path, "accounts", "reset", "chat/a") == "chat/a is reset\n"
         until(lambda: pool.accounts()["chat/a"]["state"] == "ready")
         _command(tmp_path, "accounts", "disable", "chat/b")
         until(lambda: pool.accounts()["chat/b"]["state"] == "disabled")
