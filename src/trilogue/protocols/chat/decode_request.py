@@ -154,6 +154,7 @@ class _Reader(Struct):
         legacy = fields.fields("function_call")
         if legacy is not None:
             call = _function(legacy, legacy, mint("call_", fields.path, "function_call"))
+            # Legacy results refer to their call by name.
             self.minted[call.name] = call.id
             calls.append(call)
         return calls
@@ -172,6 +173,7 @@ def _short_prompt(message: dict[str, Json], role: Role, path: str) -> Turn | Non
 
     The `_short` functions are fast paths for the usual form; the full readers give the same result.
     """
+    # Most messages of a long conversation are like this; the field reader costs several calls for each.
     if message.keys() != _PLAIN_MESSAGE or type(message["content"]) is not str:
         return None
     text = message["content"]

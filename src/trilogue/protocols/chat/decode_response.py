@@ -45,13 +45,16 @@ def decode_response(body: dict[str, Json]) -> Response:
     """
     fields, extras = sort_fields(body, _RESPONSE)
     choices = fields["choices"]
+    # OpenRouter sends errors with status 200, old vLLM as `object: error`, FastAPI servers as `detail`.
     may_be_error = fields["object"] == "error" or not MARKS.isdisjoint(body)
     if may_be_error and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
     if not choices or not isinstance(choices[0], dict):
         raise UpstreamProtocolError("the answer has no choices")
+    # Some servers send an empty first choice.
     chosen = _chosen(choices) if len(choices) > 1 else 0
     choice, choice_rest = sort_fields(choices[chosen], _CHOICE)
+    # OpenRouter reports a failed upstream inside the choice.
     if choice["error"]:
         raise UpstreamFailure(decode_failure({"error": choice["error"]}))
     answer_id = fields["id"] or ""
@@ -116,6 +119,7 @@ def _stop(choice: dict[str, Json], choice_rest: dict[str, Json], blocks: list[Bl
         choice_rest["finish_reason"] = reason
         reason = None
     if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
+        # A preview model of 2023 had finish_details instead of finish_reason.
         reason = details["type"]
     calls = any([type(block) is ToolCall for block in blocks])
     return decode_stop(reason, calls, choice_rest or None)
@@ -150,6 +154,7 @@ def _refusal(text: Json, rest: dict[str, Json]) -> list[Block]:
 
 def _cite(blocks: list[Block], annotations: Json, rest: dict[str, Json]) -> None:
     """Add the citations to the first text. Without a text they stay in the rest."""
+    # Annotations are on the message, and their positions are in the whole text.
     citations = [citation_of(entry) for entry in entries(annotations)]
     for position, block in enumerate(blocks):
         if citations and isinstance(block, Text):
@@ -194,6 +199,7 @@ def content_blocks(content: Json, path: str) -> list[Block]:
         return [Text(text=content, path=path)] if content else []
     if isinstance(content, list):
         return [_part_block(part, f"{path}[{index}]") for index, part in enumerate(content)]
+    # Some servers return the parsed object in JSON mode.
     return [] if content is None else [Text(text=dump_text(content), path=path)]
 
 
@@ -202,11 +208,13 @@ def _part_block(part: Json, path: str) -> Block:
         return Text(text=part, path=path)
     fields = LooseFields(part)
     kind = fields.text("type") or ""
+    # Magistral models of Mistral.
     if kind == "thinking":
         text = thinking_text(fields.any("thinking"))
         if fields.left.get("closed") is True:
             fields.any("closed")  # Mistral marks complete thinking, which it always is in a complete response
         return Reasoning(raw=(text,) if text else (), path=path, extras=fields.rest())
+    # Some servers use the part names of Responses, or none.
     text_value = fields.text("text") if kind in ("text", "output_text", "") else None
     if text_value is not None:
         return Text(text=text_value, path=path, extras=fields.rest())

@@ -42,6 +42,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     choice: dict[str, Json] = {
         "index": 0,
         "message": message.body(response.stop),
+        # The official types require both keys.
         "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
         "finish_reason": encode_stop(response.stop, bool(message.calls), reply),
     }
@@ -49,6 +50,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         "id": answer_id(response.id, reply),
         "object": "chat.completion",
         "created": response.created if response.created is not None else reply.created,
+        # Clients expect the name that they asked for, also behind an alias.
         "model": reply.model or response.model,
         "choices": [choice],
     }
@@ -58,6 +60,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         body |= encode_tier(response.tier, reply)
     if reply.source is PROTOCOL:
         return _restored(body, choice, response)
+    # OpenAI echoes metadata; Messages upstreams never see it.
     if reply.body.get("metadata"):
         body["metadata"] = reply.body["metadata"]
     if response.extras and (found := openai_moderation.for_chat(response.extras.get("moderation"), reply)):
@@ -107,6 +110,7 @@ def annotation_of(citation: Citation, path: str, offset: int, length: int, reply
         return None
     if citation.cited_text and reply.source is not PROTOCOL:
         reply.ledger.add("citation.source_span", path)
+    # Some upstreams count in other units, so keep positions inside the text.
     start = min(citation.start if citation.start is not None else 0, length)
     end = min(max(start, citation.end if citation.end is not None else length), length)
     link = {

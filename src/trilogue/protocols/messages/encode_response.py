@@ -64,6 +64,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     if writer.native and response.extras:
         add_extras(body, response.extras)
     elif response.extras:
+        # Messages has no moderation results.
         openai_moderation.declare(response.extras.get("moderation"), reply.ledger)
     return body
 
@@ -141,6 +142,7 @@ class AnswerWriter:
         if citation.token is None:
             self.ledger.add("citation.dropped", path)
             return None
+        # A citation of Messages always covers its whole text block.
         if citation.start is not None or citation.end is not None:
             self.ledger.add("citation.span", path)
         return {
@@ -166,6 +168,7 @@ class AnswerWriter:
         text, opaque = PART_BREAK.join(block.summary + block.raw), block.opaque
         if not (self.shows_thinking if text else self._shows_redacted):
             return self.left_out(block, "reasoning.visibility", "the client did not ask for thinking")
+        # Never invent a signature: the client would send it to Anthropic, which refuses it.
         if opaque is None and not self.native:
             return self.left_out(block, "reasoning.foreign_dropped") if text else None
         if opaque is None:
@@ -179,6 +182,7 @@ class AnswerWriter:
         self.called = True
         if block.kind is CallKind.CUSTOM:
             self.ledger.add("tool.custom_emulated", block.path)
+        # Anthropic's ids have only letters, digits, _ and -; agents send them back.
         wire: Wire = {"type": "tool_use", "id": safe_call_id(block.id), "name": block.name, "input": {}}
         if self.native and block.extras:
             add_extras(wire, block.extras)
@@ -195,6 +199,7 @@ class AnswerWriter:
             return {}
         parsed = parse_object(block.arguments)
         if parsed is None and self.truncated:
+            # The response was cut short: use the members that are complete.
             parsed = complete_object(block.arguments)
         if parsed is None:
             self.ledger.add("arguments.invalid_json", block.path)

@@ -120,13 +120,16 @@ class ResponsesConversation:
         turn = self._turn
         role = Role.DEVELOPER if turn.leading else Role.USER if turn.role is Role.TOOL else turn.role
         item: dict[str, Json] = {"type": "message", "role": _ROLES[role]}
+        # Assistant messages are output items, unlike those of other roles.
         if role is Role.ASSISTANT and not self._native:
             # Output messages need an id and a status; OpenAI refuses an empty one.
             blocks = [block for block in blocks if type(block) is not Text or block.text]
             if not blocks:
                 return None
+            # OpenAI checks the prefix of ids.
             item |= {"id": mint("msg_", blocks[0].path or turn.path), "status": "completed"}
             item["content"] = self._parts.write_output(blocks)
+            # Everything in it was dropped and declared.
             if not item["content"]:
                 return None
         else:
@@ -158,6 +161,7 @@ class ResponsesConversation:
             return _with_marks(item, block.item_id, block.status, block)
         arguments = block.arguments
         if not arguments and block.kind is CallKind.FUNCTION:
+            # OpenAI requires JSON.
             arguments = "{}"
         return encode_call(block, safe_call_id(block.id), arguments)
 
@@ -178,6 +182,7 @@ class ResponsesConversation:
         if block.is_error:
             self._ledger.add("tool_result.is_error", block.path)
             item["output"] = _as_error(item["output"])
+            # Only function outputs have a status.
             if not custom:
                 item["status"] = "incomplete"
         return item
@@ -204,6 +209,7 @@ class ResponsesConversation:
             item = encode_reasoning(block.summary, block.raw, opaque.value)
             # OpenAI checks the encrypted content against the item's id, so the id may be left out but not invented.
             return _with_marks(item, opaque.item_id or block.id, None)
+        # OpenAI refuses reasoning items with raw content.
         if block.raw and self._accepts_raw:
             return {**encode_reasoning((), block.raw, None), "id": mint("rs_", block.path)}
         self._ledger.add("reasoning.foreign_dropped", block.path)
@@ -297,6 +303,7 @@ def encode_turns(request: Request, out: EncodingContext) -> dict[str, Json]:
     turns = request.turns
     body: dict[str, Json] = {}
     offset = 0
+    # Cache marks need parts, and instructions is a string.
     if turns and turns[0].leading and conversation.is_plain_prompt(turns[0]):
         texts = conversation.texts(turns[0])
         if len(texts) > 1 and not out.native:

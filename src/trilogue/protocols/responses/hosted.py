@@ -40,6 +40,7 @@ def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, .
     if result is None and status not in _FAILED_STATUSES:
         return (call,)
     hits, text, error = result or ((), None, None)
+    # A failed search has no error text.
     if error is None and not hits and status in _FAILED_STATUSES:
         error = status
     return call, HostedResult(call_id=call_id, tool=tool, hits=hits, text=text, error=error, path=path)
@@ -56,6 +57,7 @@ _Read = tuple[HostedKind, str, _Result]
 def _web_search(fields: LooseFields, tool: HostedKind) -> _Read:
     """Read a search. Opening a page is a fetch. Without an action (xAI) the arguments have the query."""
     fields.any("call_id")
+    # Some servers repeat the name of the tool.
     if fields.left.get("name") == tool.value:
         fields.any("name")
     action = LooseFields(fields.mapping("action"))
@@ -72,6 +74,7 @@ def _searched(fields: LooseFields, action: LooseFields, tool: HostedKind) -> tup
         pattern = action.text("pattern")
         return HostedKind.WEB_FETCH, dump_text({"url": url} | ({"pattern": pattern} if pattern else {}))
     queries = [query for query in action.items("queries") or () if isinstance(query, str)]
+    # A search may have several queries.
     query = action.text("query") or (queries[0] if queries else None)
     if query is None:
         return tool, fields.text("arguments") or "{}"
