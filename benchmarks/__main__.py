@@ -1,4 +1,4 @@
-"""`make bench` and `make bench-quick`: the gateways side by side."""
+"""The command line of the benchmarks (`make bench`, `make bench-quick`): compare the gateways and show the results."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks import beside
+from benchmarks import others
 from benchmarks.build import NoCompiler
 from benchmarks.gateways import NGINX, PAIRS, TRILOGUE, Pair, trilogue
 from benchmarks.interpreter import NoInterpreter, chosen
 from benchmarks.page import DATA, PICTURE, page
+from benchmarks.paths import CACHE, ROOT
 from benchmarks.peers import NAMES as PEER_NAMES
 from benchmarks.plan import Progress
 from benchmarks.plot import picture
 from benchmarks.results import Results
 from benchmarks.rounds import FULL, QUICK, replace_rounds
-from benchmarks.run import Order, run
+from benchmarks.run import RunOptions, run
 from benchmarks.tables import all_tables, text
 from benchmarks.targets import LITELLM
 from benchmarks.tools import ToolFailed
-from benchmarks.where import CACHE, ROOT
 
 EPILOG = """\
 examples:
@@ -46,12 +46,12 @@ NAMES = (NGINX, TRILOGUE, *(name for name in PEER_NAMES if name != NGINX))
 
 
 def main() -> None:
-    """Parse, run, show."""
+    """Parse the options, run the benchmarks, and show or write the results."""
     options = parser().parse_args()
     signal.signal(signal.SIGTERM, _interrupted)
     progress = Progress(sys.stderr)
     try:
-        results = run(order(options, progress), progress)
+        results = run(run_options(options, progress), progress)
     except (NoCompiler, NoInterpreter, ToolFailed) as problem:
         raise SystemExit(f"benchmarks: {problem}") from problem
     except KeyboardInterrupt:
@@ -70,7 +70,7 @@ def _interrupted(*_: object) -> NoReturn:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the command line."""
     found = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Compare Trilogue with other gateways, on this machine and over loopback only.",
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def gateway_names(written: str) -> tuple[str, ...]:
-    """Names of gateways, separated by commas."""
+    """Parse names of gateways, separated by commas."""
     names = tuple(name.strip() for name in written.split(",") if name.strip())
     known = {name.lower(): name for name in NAMES}
     unknown = [name for name in names if name.lower() not in known]
@@ -127,7 +127,7 @@ def gateway_names(written: str) -> tuple[str, ...]:
 
 
 def pair_names(written: str) -> tuple[Pair, ...]:
-    """Pairs, separated by commas."""
+    """Parse names of pairs, separated by commas."""
     known = {pair.name: pair for pair in PAIRS}
     names = [name.strip() for name in written.split(",") if name.strip()]
     unknown = [name for name in names if name not in known]
@@ -136,14 +136,14 @@ def pair_names(written: str) -> tuple[Pair, ...]:
     return tuple(known[name] for name in names)
 
 
-def order(options: argparse.Namespace, progress: Progress) -> Order:
-    """What the options ask for."""
+def run_options(options: argparse.Namespace, progress: Progress) -> RunOptions:
+    """Return what a run has to do according to the options."""
     settings = replace_rounds(QUICK if options.quick else FULL, options.rounds)
     names = options.gateways or ((NGINX, TRILOGUE) if options.quick else NAMES)
     python = chosen(options.python, progress)
-    found, notes = beside.others(names, python, progress)
+    found, notes = others.prepare(names, python, progress)
     own = [trilogue(python.program)] if TRILOGUE in names else []
-    return Order(
+    return RunOptions(
         gateways=sorted([*found, *own], key=lambda gateway: NAMES.index(gateway.name)),
         notes=[*filter(None, [python.notice]), *notes],
         pairs=frozenset(options.pairs),
@@ -152,12 +152,12 @@ def order(options: argparse.Namespace, progress: Progress) -> Order:
         footprint_pairs=frozenset({"chat>chat"}) if options.quick else None,
         folder=CACHE / "run",
         python=python,
-        imports=lambda: beside.import_ms(3 if options.quick else 10, python, LITELLM in names),
+        imports=lambda: others.import_ms(3 if options.quick else 10, python, LITELLM in names),
     )
 
 
 def show(results: Results) -> None:
-    """Tables for the terminal."""
+    """Print the tables of a run."""
     for table in all_tables(results):
         print(f"\n{text(table)}")
     notes = [*results.notes, *(results.growth.notes if results.growth else ())]
@@ -166,7 +166,7 @@ def show(results: Results) -> None:
 
 
 def write(results: Results, folder: Path, data: str = "results.json") -> None:
-    """The files of a run."""
+    """Write the page, the chart and the raw data of a run."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / data).write_text(json.dumps(results.as_json(), indent=1) + "\n")
     (folder / PICTURE).write_text(picture(results))

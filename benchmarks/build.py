@@ -1,4 +1,4 @@
-"""Compiles the scripted upstream and the load generator, with the C compiler that is there or the one from PyPI."""
+"""Compile the scripted upstream and the load generator, with an installed C compiler or the one from PyPI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.where import CACHE, NATIVE
+from benchmarks.paths import CACHE, NATIVE
 
 COMPILERS = ("cc", "gcc", "clang")
 OPTIONS = ("-O2", "-Wall", "-Wextra")
@@ -23,25 +23,25 @@ NO_COMPILER = (
 
 
 class NoCompiler(Exception):
-    """Neither a compiler nor a way to get one."""
+    """There is no C compiler, and none could be downloaded."""
 
 
 class Compiler(NamedTuple):
-    """A command, and the environment that it needs."""
+    """The command of a compiler and the environment that it needs."""
 
     command: tuple[str, ...]
     environ: Mapping[str, str]
 
 
 class Tools(NamedTuple):
-    """The compiled programs."""
+    """The paths of the compiled programs."""
 
     upstream: Path
     client: Path
 
 
 def build(cache: Path = CACHE) -> Tools:
-    """Compile what has changed since the last time."""
+    """Compile the programs whose sources have changed, and return their paths. Raises NoCompiler."""
     sources = sorted(NATIVE.iterdir())
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = cache / "bin" / digest
@@ -56,7 +56,7 @@ def build(cache: Path = CACHE) -> Tools:
 
 
 def find_compiler(cache: Path) -> Compiler:
-    """The first of the usual ones; otherwise the wheel, kept in the cache."""
+    """Return the first installed compiler, or else the one from PyPI, which is kept in the cache."""
     for name in COMPILERS:
         found = shutil.which(name)
         if found:
@@ -65,7 +65,7 @@ def find_compiler(cache: Path) -> Compiler:
 
 
 def zig(folder: Path) -> Compiler:
-    """The compiler of the wheel `ziglang`, downloaded once."""
+    """Return the compiler of the wheel `ziglang`, downloaded if it is not in the cache."""
     if not (folder / "ziglang").exists():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), "ziglang"]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -76,7 +76,7 @@ def zig(folder: Path) -> Compiler:
 
 
 def compile_tool(compiler: Compiler, source: Path, target: Path) -> None:
-    """One source to one program; it appears under its name when it is whole."""
+    """Compile one source. The program appears under its name only when it is complete."""
     partial = target.with_suffix(f".{os.getpid()}")
     command = [*compiler.command, *OPTIONS, "-o", str(partial), str(source), *LIBRARIES]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=compiler.environ)

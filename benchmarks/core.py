@@ -1,7 +1,7 @@
-"""`make bench-core`: what translation costs, beside the standard library's JSON on the same bytes.
+"""What translation costs (`make bench-core`), compared with the standard library's JSON on the same bytes.
 
-Prints µs per text event for each of the nine stream pairs, how flat that stays over a long stream, and µs per request
-for a small and a large request, with ratios: machines differ, ratios less so.
+Prints µs per text event for each of the nine stream pairs, how constant that stays over a long stream, and µs per
+request for a small and a large request. Each also as a ratio, because ratios differ less between machines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOOLS = 60
 
 
 def main() -> None:
-    """Run everything."""
+    """Run all benchmarks of translation and print the results."""
     print("streams: µs per text event (aim: at most 6)")
     print(f"{'from':>10} {'to':>10} {SHORT_STREAM:>9,} ev {LONG_STREAM:>9,} ev   growth   x json.loads+dumps")
     for source in Protocol:
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def best(run: Callable[[], object], repeat: int) -> float:
-    """CPU seconds of the fastest run: the one that was disturbed least."""
+    """Return the CPU seconds of the fastest run, which is the one that was disturbed the least."""
     times = []
     for _ in range(repeat):
         gc.collect()
@@ -49,7 +49,7 @@ def best(run: Callable[[], object], repeat: int) -> float:
 
 
 def bench_stream(source: Protocol, target: Protocol) -> None:
-    """One pair: events arrive one at a time."""
+    """Print the cost of one stream pair, with events that arrive one at a time."""
     costs = []
     for count, repeat in ((SHORT_STREAM, 7), (LONG_STREAM, 2)):
         events = list(STREAMS[source](count))
@@ -63,7 +63,7 @@ def bench_stream(source: Protocol, target: Protocol) -> None:
 
 
 def relay(source: Protocol, target: Protocol, events: list[bytes]) -> None:
-    """A whole stream through a translator."""
+    """Pass a whole stream through a translator."""
     translator = StreamTranslator(source=source, target=target)
     for event in events:
         translator.feed(event)
@@ -73,7 +73,7 @@ def relay(source: Protocol, target: Protocol, events: list[bytes]) -> None:
 
 
 def bench_request(source: Protocol, target: Protocol, size: str, body: dict[str, Any]) -> None:
-    """One pair and size: bytes in, bytes out."""
+    """Print the cost of one request pair and size, from bytes to bytes."""
     data = json.dumps(body).encode()
     count = 200 if size == "small" else 5
 
@@ -90,13 +90,13 @@ def bench_request(source: Protocol, target: Protocol, size: str, body: dict[str,
 
 
 def sse(data: dict[str, Any], name: str = "") -> bytes:
-    """One event as a server writes it."""
+    """Return one event as a server writes it."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
 def chat_stream(count: int) -> Iterator[bytes]:
-    """OpenAI's chunks."""
+    """Return a stream of Chat Completions chunks."""
     base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -113,7 +113,7 @@ def chat_stream(count: int) -> Iterator[bytes]:
 
 
 def messages_stream(count: int) -> Iterator[bytes]:
-    """Anthropic's events."""
+    """Return a stream of Messages events."""
     message: dict[str, Any] = {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
         "stop_sequence": None, "usage": {"input_tokens": 5, "cache_creation_input_tokens": 0,
@@ -139,11 +139,11 @@ RESPONSE: dict[str, Any] = {
     "store": True, "temperature": 1.0, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [],
     "top_p": 1.0, "truncation": "disabled", "usage": None, "user": None,
 }  # fmt: skip
-"""the snapshot of the request that the first two events and the last one repeat"""
+"""the response object that the first two events and the last one repeat"""
 
 
 def responses_usage(count: int) -> dict[str, Any]:
-    """What an answer of this many tokens cost."""
+    """Return the usage of a response with this many tokens."""
     return {
         "input_tokens": 5, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": count, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": count + 5,
@@ -151,7 +151,7 @@ def responses_usage(count: int) -> dict[str, Any]:
 
 
 def responses_stream(count: int) -> Iterator[bytes]:
-    """OpenAI's events."""
+    """Return a stream of Responses events."""
     number = -1
 
     def event(kind: str, **fields: Any) -> bytes:
@@ -190,13 +190,13 @@ PROSE = "The quick brown fox jumps over the lazy dog. " * 6
 
 
 def schema(number: int) -> dict[str, Any]:
-    """A tool's parameters, of a usual size."""
+    """Return a tool's parameters of usual size."""
     properties = {f"field_{n}": {"type": "string", "description": f"Field {n} of tool {number}"} for n in range(8)}
     return {"type": "object", "properties": properties, "required": ["field_0"], "additionalProperties": False}
 
 
 def chat_request(turns: int, tools: int) -> dict[str, Any]:
-    """A long agent conversation on Chat."""
+    """Return a long agent conversation as a Chat request."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": PROSE}]
     for turn in range(turns // 2):
         call = {"name": f"tool_{turn % tools}", "arguments": '{"field_0":"x"}'}
@@ -215,7 +215,7 @@ def chat_request(turns: int, tools: int) -> dict[str, Any]:
 
 
 def messages_request(turns: int, tools: int) -> dict[str, Any]:
-    """The same on Messages."""
+    """Return the same conversation as a Messages request."""
     messages: list[dict[str, Any]] = []
     for turn in range(turns // 2):
         use = {"type": "tool_use", "id": f"toolu_{turn}", "name": f"tool_{turn % tools}", "input": {"field_0": "x"}}
@@ -231,7 +231,7 @@ def messages_request(turns: int, tools: int) -> dict[str, Any]:
 
 
 def responses_request(turns: int, tools: int) -> dict[str, Any]:
-    """The same on Responses."""
+    """Return the same conversation as a Responses request."""
     items: list[dict[str, Any]] = []
     for turn in range(turns // 2):
         call = {"type": "function_call", "call_id": f"call_{turn}", "name": f"tool_{turn % tools}",

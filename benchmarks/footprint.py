@@ -1,6 +1,6 @@
-"""What a gateway holds: memory when idle and for every open stream, and the time until it first answers.
+"""The memory of a gateway, idle and per open stream, and the time until its first response.
 
-Every pair gets a fresh process: memory that was used once and is free again would hide what a stream needs.
+Every pair gets a fresh process: memory that was used before and is free again would hide what a stream needs.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from benchmarks.answers import OPEN_ASK, SLOWLY_OPEN_ASK, Ask
 from benchmarks.gateways import Gateway, NotStarted, Pair, Running
 from benchmarks.measure import Bench, Subject
 from benchmarks.processes import rss_kib
 from benchmarks.tools import Client
+from benchmarks.traffic import OPEN_SCRIPT, SLOWLY_OPEN_SCRIPT, Script
 
 SLOW_STREAM_US = 30_000
-"""CPU per stream from which on a gateway gets fewer streams, and slower ones"""
+"""CPU per stream above which a gateway gets fewer and slower streams"""
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class Opening:
-    """How streams are opened: so many, then so many, one every so many ms."""
+    """How many streams are opened at first and in all, and the time between two of them in ms."""
 
     sizes: tuple[int, int]
-    ask: Ask
+    script: Script
     every_ms: float
 
 
-FAST = Opening((500, 1_500), OPEN_ASK, 1.2)
-SLOW = Opening((50, 150), SLOWLY_OPEN_ASK, 40)
+FAST = Opening((500, 1_500), OPEN_SCRIPT, 1.2)
+SLOW = Opening((50, 150), SLOWLY_OPEN_SCRIPT, 40)
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Of one pair."""
+    """The memory and start time of a gateway for one pair."""
 
     gateway: str
     pair: str
@@ -43,16 +43,16 @@ class Footprint:
     idle_kib: int
     streams: tuple[int, int]
     kib: tuple[int, int]
-    """with so many open streams"""
+    """memory with that many open streams"""
 
     @property
     def kib_per_stream(self) -> float:
-        """The slope between the two."""
+        """Return the memory per stream: the slope between the two counts."""
         return (self.kib[1] - self.kib[0]) / (self.streams[1] - self.streams[0])
 
 
 def footprint(bench: Bench, gateway: Gateway, pair: Pair, stream_us: float) -> Footprint:
-    """Start it, look, open streams, look again, open more, look again, end it."""
+    """Start a gateway, open streams in two steps, read its memory at each step, and stop it."""
     opening = SLOW if stream_us > SLOW_STREAM_US else FAST
     running, seconds = bench.start(gateway, "footprint")
     try:
@@ -65,7 +65,7 @@ def footprint(bench: Bench, gateway: Gateway, pair: Pair, stream_us: float) -> F
 
 
 def open_streams(bench: Bench, subject: Subject, opening: Opening) -> tuple[int, int]:
-    """Memory with so many open streams."""
+    """Return the memory with this many open streams."""
     found = []
     with ExitStack() as clients:
         so_far = 0
@@ -79,13 +79,13 @@ def open_streams(bench: Bench, subject: Subject, opening: Opening) -> tuple[int,
 
 
 def open_some(bench: Bench, subject: Subject, count: int, opening: Opening) -> Client:
-    """Streams that open as fast as the gateway can be expected to take them."""
-    load = subject.route.load(opening.ask, connections=count, spread_ms=int(count * opening.every_ms))
-    return bench.kit.client(subject.running.port, load)
+    """Open streams, no faster than the gateway can accept them."""
+    load = subject.route.load(opening.script, connections=count, spread_ms=int(count * opening.every_ms))
+    return bench.toolkit.client(subject.running.port, load)
 
 
 def await_texts(client: Client, count: int, running: Running) -> None:
-    """Wait until every stream has brought its first text."""
+    """Wait until every stream has delivered its first text."""
     give_up = time.monotonic() + PATIENCE + count / 100
     failed = 0
     while count > 0:

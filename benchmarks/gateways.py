@@ -1,4 +1,5 @@
-"""The gateways that are measured: how each is started before the scripted upstream, and which pairs it can do."""
+"""The gateways that are measured: how each is started in front of the scripted upstream, and which pairs it
+supports."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.answers import MARKER, PATHS, PLAIN_END, STREAM_END, Ask, http_request, question
 from benchmarks.interpreter import own_environ
 from benchmarks.processes import Processes, free_port
 from benchmarks.tools import Load
+from benchmarks.traffic import MARKER, PATHS, PLAIN_END, STREAM_END, Script, http_request, question
 from trilogue import Protocol
 
 KEY = "bench-key"
 PATIENCE = 180.0
-"""seconds after which a gateway that does not answer counts as broken"""
+"""seconds after which a gateway that does not respond counts as broken"""
 
 TRILOGUE = "trilogue"
 NGINX = "nginx"
@@ -27,23 +28,23 @@ DIRECT = "direct"
 
 
 class NotStarted(Exception):
-    """A gateway does not answer."""
+    """A gateway did not start or does not respond."""
 
 
 class Pair(NamedTuple):
-    """What the client speaks and what the upstream speaks."""
+    """The client's protocol and the upstream's protocol."""
 
     client: Protocol
     upstream: Protocol
 
     @property
     def name(self) -> str:
-        """As it is written in tables and on the command line."""
+        """Return the name of the pair as in tables and on the command line."""
         return f"{self.client.short}>{self.upstream.short}"
 
     @property
     def translated(self) -> bool:
-        """Whether the two differ."""
+        """Return whether the two protocols differ."""
         return self.client is not self.upstream
 
 
@@ -58,42 +59,42 @@ class Route:
     pair: Pair
     path: str
     model: str = "{model}"
-    """the model's name, around the one that the upstream reads"""
+    """the model's name as a template around the name for the upstream"""
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, upstream: int) -> Route:
-        """With the address of the upstream, which some gateways are told with every request."""
+        """Return the route with the upstream's address filled in. Some gateways get it with every request."""
         base = f"http://127.0.0.1:{upstream}"
         return replace(self, headers={name: value.format(upstream=base) for name, value in self.headers.items()})
 
-    def request(self, ask: Ask, body: Mapping[str, object] | None = None) -> bytes:
-        """The bytes of a request for this answer, with this body or a short question."""
-        named = {"model": self.model.format(model=ask.model), "stream": ask.stream}
+    def request(self, script: Script, body: Mapping[str, object] | None = None) -> bytes:
+        """Return the bytes of a request for this response, with the given body or a short question."""
+        named = {"model": self.model.format(model=script.model), "stream": script.stream}
         return http_request(self.path, self.headers, {**named, **(body or question(self.pair.client))})
 
-    def end(self, ask: Ask) -> str:
-        """What a whole answer holds."""
-        return (STREAM_END if ask.stream else PLAIN_END)[self.pair.client]
+    def end(self, script: Script) -> str:
+        """Return the text by which a complete response is recognized."""
+        return (STREAM_END if script.stream else PLAIN_END)[self.pair.client]
 
-    def load(self, ask: Ask, **how: int) -> Load:
-        """This request over and over."""
-        return Load(self.request(ask), self.end(ask), MARKER, **how)
+    def load(self, script: Script, **how: int) -> Load:
+        """Return the load that sends this request again and again."""
+        return Load(self.request(script), self.end(script), MARKER, **how)
 
 
 class Running(NamedTuple):
-    """A gateway at work."""
+    """A running gateway."""
 
     process: subprocess.Popen[bytes]
     port: int
 
 
 Start = Callable[[Processes, frozenset[int], int, Path], Running]
-"""processes, cores, the upstream's port, a folder for files; it need not answer yet when this returns"""
+"""arguments: processes, cores, the upstream's port, a folder for files; the gateway may not respond yet on return"""
 
 
 @dataclass(frozen=True)
 class Gateway:
-    """One that can be measured."""
+    """A gateway that can be measured."""
 
     name: str
     version: str
@@ -101,18 +102,19 @@ class Gateway:
     start: Start
 
     def route(self, pair: Pair) -> Route:
-        """The route of a pair that it can do."""
+        """Return the route of a pair that it supports."""
         return next(route for route in self.routes if route.pair == pair)
 
 
 def plain_headers(protocol: Protocol) -> dict[str, str]:
-    """What a client of this protocol sends."""
+    """Return the headers that a client of this protocol sends."""
     version = {"anthropic-version": "2023-06-01"} if protocol is Protocol.MESSAGES else {}
     return {"authorization": f"Bearer {KEY}", **version}
 
 
 def ask_once(port: int, request: bytes, end: str, patience: float = PATIENCE) -> bytes:
-    """One request; the whole answer, read until its end was seen and the connection is silent or closed."""
+    """Send one request and return the response, read until its end marker and until the connection is silent or
+    closed."""
     with socket.create_connection(("127.0.0.1", port), patience) as connection:
         connection.sendall(request)
         answer = b""
@@ -126,8 +128,8 @@ def ask_once(port: int, request: bytes, end: str, patience: float = PATIENCE) ->
         return answer
 
 
-def first_answer(running: Running, request: bytes, end: str) -> float:
-    """Wait until it answers; when that was (`time.perf_counter`)."""
+def first_response(running: Running, request: bytes, end: str) -> float:
+    """Wait until the gateway responds, and return the time of the response (`time.perf_counter`). Raises NotStarted."""
     give_up = time.perf_counter() + PATIENCE
     problem: Exception = NotStarted("no answer")
     while running.process.poll() is None and time.perf_counter() < give_up:
@@ -141,7 +143,7 @@ def first_answer(running: Running, request: bytes, end: str) -> float:
 
 
 def trilogue(python: str = sys.executable, workers: int = 1) -> Gateway:
-    """The checkout that this file belongs to, with its usual settings, under this interpreter."""
+    """Return Trilogue from this checkout, with its usual settings, under this interpreter."""
     routes = tuple(
         Route(pair, PATHS[pair.client], f"{pair.upstream.short}/{{model}}", plain_headers(pair.client))
         for pair in PAIRS
@@ -161,7 +163,7 @@ def trilogue(python: str = sys.executable, workers: int = 1) -> Gateway:
 
 
 def trilogue_config(upstream: int) -> str:
-    """One provider per protocol, all of them the scripted upstream."""
+    """Return a configuration with one provider per protocol, each of them the scripted upstream."""
     providers = "".join(
         f"  {protocol.short}: {{protocol: {protocol.value}, base_url: http://127.0.0.1:{upstream}/v1,"
         " accounts: [{key: upstream-key}]}\n"
@@ -171,11 +173,11 @@ def trilogue_config(upstream: int) -> str:
 
 
 def python_environ(folder: Path) -> dict[str, str]:
-    """Bytecode is kept between starts, as an installer writes it; state goes to this folder."""
+    """Return an environment that keeps bytecode between starts, as after an installation, and state in this folder."""
     return own_environ(folder.parent / "bytecode", folder)
 
 
 def direct(upstream: Running) -> Gateway:
-    """No gateway at all: what the tools and the kernel need."""
+    """Return the direct connection to the upstream, which shows what the tools and the kernel need."""
     routes = tuple(Route(pair, PATHS[pair.client], headers=plain_headers(pair.client)) for pair in SAME)
     return Gateway(DIRECT, "", routes, lambda *_: upstream)

@@ -1,4 +1,4 @@
-"""How the costs of Trilogue grow: with stream length, request size, open streams and workers."""
+"""How the costs of Trilogue grow with stream length, request size, open streams and workers."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from benchmarks.answers import PLAIN_ASK, Ask
 from benchmarks.core import REQUESTS
 from benchmarks.footprint import await_texts
 from benchmarks.gateways import Gateway, NotStarted, Pair, Running, trilogue
-from benchmarks.measure import ANSWERS, Bench, Slice, Subject, drive, used
+from benchmarks.measure import RESPONSES, Bench, Slice, Subject, drive, used
 from benchmarks.plan import Step
 from benchmarks.processes import Cores, rss_kib
 from benchmarks.tools import ToolFailed
+from benchmarks.traffic import PLAIN_SCRIPT, Script
 from trilogue import Protocol
 
 LENGTHS = (100, 1_000, 10_000, 100_000)
 LENGTH_GAP_US = 300
 LENGTH_CONNECTIONS = 4
 LENGTH_SECONDS = 2.5
-"""for streams that end sooner; those that do not are counted from beginning to end"""
+"""window for short streams; longer ones are counted from beginning to end"""
 LENGTH_PATIENCE = 300.0
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -48,7 +48,7 @@ WORKER_SECONDS = 1.5
 CORES_FOR_TWO_WORKERS = 4
 
 FLAT = 1.5
-"""by how much a cost may grow and still count as flat: caches and memory are not equally near for all sizes"""
+"""factor by which a cost may grow and still count as constant, since large sizes use slower memory"""
 
 PASSED = Pair(Protocol.CHAT, Protocol.CHAT)
 THREE = (PASSED, Pair(Protocol.CHAT, Protocol.MESSAGES), Pair(Protocol.MESSAGES, Protocol.RESPONSES))
@@ -56,7 +56,7 @@ THREE = (PASSED, Pair(Protocol.CHAT, Protocol.MESSAGES), Pair(Protocol.MESSAGES,
 
 @dataclass(frozen=True)
 class Point:
-    """A size and what it cost."""
+    """A size and its cost."""
 
     size: int
     cost: float
@@ -65,7 +65,7 @@ class Point:
 
 @dataclass
 class Series:
-    """One line of growth."""
+    """The costs of one kind by size."""
 
     kind: str
     pair: str
@@ -73,10 +73,10 @@ class Series:
     unit: str
     points: list[Point] = field(default_factory=list)
     marginal: bool = False
-    """whether the first point only is where the others are measured from: what every further byte costs"""
+    """whether to show the cost of every further byte, measured from the first point"""
 
     def shown(self) -> list[Point]:
-        """What is compared: costs, or costs per further unit of size."""
+        """Return the costs to compare: the costs themselves, or the costs per further unit of size."""
         if not self.marginal or not self.points:
             return self.points
         base = self.points[0]
@@ -84,9 +84,9 @@ class Series:
 
     @property
     def growth(self) -> float | None:
-        """The cost at the largest size beside that at the smallest.
+        """Return the cost at the largest size relative to the smallest.
 
-        What a further byte costs is only known where there are many, so there it is beside that at the size before.
+        The cost of a further byte is only known for large sizes, so it is compared with the next smaller size instead.
         """
         shown = self.shown()
         if len(shown) < 2:
@@ -97,7 +97,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Workers:
-    """Plain requests with one and two workers."""
+    """Plain requests with one worker and with two."""
 
     cores_free: bool
     requests_per_second: tuple[float, float]
@@ -105,18 +105,18 @@ class Workers:
 
     @property
     def ratio(self) -> float:
-        """Requests per second of two workers beside one."""
+        """Return the requests per second of two workers relative to one."""
         return self.requests_per_second[1] / self.requests_per_second[0]
 
     @property
     def expected(self) -> float:
-        """What two free cores would give, by the CPU time of a request."""
+        """Return the ratio that two free cores would give, according to the CPU time per request."""
         return 2 * self.cpu_us[0] / self.cpu_us[1]
 
 
 @dataclass
 class Growth:
-    """All of it."""
+    """Everything that was measured about growth."""
 
     series: list[Series] = field(default_factory=list)
     workers: Workers | None = None
@@ -124,7 +124,7 @@ class Growth:
 
 
 def steps(bench: Bench, files: int, into: Growth) -> Iterator[Step]:
-    """Everything; `files` is how many files a process may open."""
+    """Return all steps. `files` is how many files a process may open."""
     gateway = trilogue(bench.python)
     yield from _length_steps(bench, gateway, into)
     yield from _request_steps(bench, gateway, into)
@@ -133,7 +133,7 @@ def steps(bench: Bench, files: int, into: Growth) -> Iterator[Step]:
 
 
 def _with_gateway(bench: Bench, gateway: Gateway, run: Callable[[Running], None], notes: list[str]) -> None:
-    """A fresh one for every series."""
+    """Run an action with a gateway that was started for it."""
     running, _ = bench.start(gateway, "growth")
     try:
         run(running)
@@ -162,25 +162,28 @@ def _length_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Step
 
 
 def whole_streams(bench: Bench, subject: Subject, events: int) -> float:
-    """µs of CPU per event, from the first request to the last event of at least one stream per connection."""
-    ask = Ask(stream=True, events=events, gap_us=LENGTH_GAP_US)
+    """Return µs of CPU per event, counted from the first request to the last event of at least one stream per
+    connection."""
+    script = Script(stream=True, events=events, gap_us=LENGTH_GAP_US)
     rounds = max(1, int(LENGTH_SECONDS / (events * LENGTH_GAP_US / 1e6)))
     wanted = rounds * LENGTH_CONNECTIONS
     before = used(subject)
     good = failed = 0
     give_up = time.monotonic() + LENGTH_PATIENCE
-    with bench.kit.client(subject.running.port, subject.route.load(ask, connections=LENGTH_CONNECTIONS)) as client:
+    with bench.toolkit.client(
+        subject.running.port, subject.route.load(script, connections=LENGTH_CONNECTIONS)
+    ) as client:
         while good < wanted and not failed and time.monotonic() < give_up:
             time.sleep(0.005)
             report = client.report()
             good, failed = good + report.good, failed + report.failed
         cost = used(subject).since(before).cpu
-    # What the next streams have begun with is counted too; with a sleep this short it is little.
+    # The beginning of the next streams is counted too. The sleep is short enough for that to be little.
     return cost / (max(good, 1) * events)
 
 
 def large_request(protocol: Protocol, size: int) -> dict[str, Any]:
-    """A conversation of this many bytes in a dozen turns."""
+    """Return a conversation of this many bytes in a dozen turns."""
     body = REQUESTS[protocol](8, 2)
     missing = size - len(json.dumps(body))
     where = body["input"] if protocol is Protocol.RESPONSES else body["messages"]
@@ -210,18 +213,18 @@ def _request_steps(bench: Bench, gateway: Gateway, into: Growth) -> Iterator[Ste
 
 
 def request_costs(bench: Bench, subject: Subject, bodies: Sequence[dict[str, Any]]) -> list[Point]:
-    """µs of CPU for a plain request with each of these bodies: in turns, so that noise hits all alike."""
+    """Return µs of CPU per plain request for each body. They take turns, so that noise affects all of them alike."""
     requests = [_request(subject, body) for body in bodies]
     taken: list[list[Slice]] = [[] for _ in requests]
     for _ in range(REQUEST_REPEAT):
         for request, slices in zip(requests, taken, strict=True):
-            load = subject.route.load(PLAIN_ASK, connections=2)._replace(request=request)
+            load = subject.route.load(PLAIN_SCRIPT, connections=2)._replace(request=request)
             slices.append(drive(bench, subject, load, 0.4, REQUEST_SECONDS))
     return [_point(len(request), slices) for request, slices in zip(requests, taken, strict=True)]
 
 
 def _request(subject: Subject, body: dict[str, Any]) -> bytes:
-    return subject.route.request(PLAIN_ASK, {n: v for n, v in body.items() if n not in ("model", "stream")})
+    return subject.route.request(PLAIN_SCRIPT, {n: v for n, v in body.items() if n not in ("model", "stream")})
 
 
 def _point(size: int, slices: Sequence[Slice]) -> Point:
@@ -255,16 +258,16 @@ def _open_steps(bench: Bench, gateway: Gateway, files: int, into: Growth) -> Ite
 
 
 def open_cost(bench: Bench, subject: Subject, count: int) -> Point:
-    """µs of CPU per event while so many streams are open; together they bring the same number of events per second."""
+    """Return µs of CPU per event with this many open streams, which together produce a constant number of events."""
     gap = int(count * 1e6 / OPEN_EVENTS_PER_SECOND)
     load = subject.route.load(
-        Ask(stream=True, events=OPEN_EVENTS, gap_us=gap),
+        Script(stream=True, events=OPEN_EVENTS, gap_us=gap),
         connections=count,
         spread_ms=int(count / OPENED_PER_SECOND * 1e3),
     )
     idle = rss_kib(subject.running.process.pid)
     with ExitStack() as open_client:
-        client = open_client.enter_context(bench.kit.client(subject.running.port, load))
+        client = open_client.enter_context(bench.toolkit.client(subject.running.port, load))
         await_texts(client, count, subject.running)
         client.report()
         before = used(subject)
@@ -276,7 +279,7 @@ def open_cost(bench: Bench, subject: Subject, count: int) -> Point:
 
 
 def worker_cores(cores: Cores) -> Cores:
-    """Two cores for two workers if the tools have two others; otherwise all share all."""
+    """Return two cores for two workers if the tools have two others, and otherwise all cores for everything."""
     every = sorted(cores.gateway | cores.tools)
     if len(every) >= CORES_FOR_TWO_WORKERS:
         return Cores(frozenset(every[-2:]), frozenset(every[:-2]))
@@ -284,10 +287,13 @@ def worker_cores(cores: Cores) -> Cores:
 
 
 def measure_workers(bench: Bench, into: Growth) -> None:
-    """In turns, so that noise hits both alike; with an upstream that waits as it must on these cores."""
+    """Measure one and two workers in turns, so that noise affects both alike.
+
+    The upstream polls only on its own cores.
+    """
     cores = worker_cores(bench.cores)
-    kit = replace(bench.kit, cores=cores)
-    wide = replace(bench, kit=kit, upstream=kit.upstream(bench.folder / ANSWERS))
+    toolkit = replace(bench.toolkit, cores=cores)
+    wide = replace(bench, toolkit=toolkit, upstream=toolkit.upstream(bench.folder / RESPONSES))
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     try:
         for _ in range(WORKER_REPEAT):
@@ -297,16 +303,16 @@ def measure_workers(bench: Bench, into: Growth) -> None:
         bench.processes.stop(wide.upstream.process)
     rates = [statistics.median(rate for rate, _ in found[count]) for count in (1, 2)]
     costs = [statistics.median(cost for _, cost in found[count]) for count in (1, 2)]
-    into.workers = Workers(cores.apart, (rates[0], rates[1]), (costs[0], costs[1]))
+    into.workers = Workers(cores.separate, (rates[0], rates[1]), (costs[0], costs[1]))
 
 
 def with_workers(bench: Bench, count: int) -> tuple[float, float]:
-    """Requests per second, and µs of CPU per request."""
+    """Return requests per second and µs of CPU per request."""
     gateway = trilogue(bench.python, count)
     running, _ = bench.start(gateway, "workers")
     try:
         subject = bench.subject(gateway, PASSED, running)
-        load = subject.route.load(PLAIN_ASK, connections=WORKER_CONNECTIONS)
+        load = subject.route.load(PLAIN_SCRIPT, connections=WORKER_CONNECTIONS)
         taken = drive(bench, subject, load, 0.5, WORKER_SECONDS)
     finally:
         bench.processes.stop(running.process)

@@ -1,4 +1,4 @@
-"""Running installers, and making virtual environments for an interpreter that may have neither pip nor ensurepip."""
+"""Run installers, and create virtual environments for an interpreter that may have neither pip nor ensurepip."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 INSTALL_WITHIN = 1200.0
-"""seconds"""
+"""time limit in seconds"""
 STAMP = "installed"
 
 
 def install(command: Sequence[str], folder: Path, what: str) -> str | None:
-    """Run an installer; None, or why it failed. It sees the caller's environment, for mirrors and egress proxies."""
+    """Run an installer and return None, or why it failed. It gets the caller's environment, for mirrors and proxies."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_WITHIN, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -26,15 +26,15 @@ def install(command: Sequence[str], folder: Path, what: str) -> str | None:
 
 
 def environment_python(home: Path) -> Path:
-    """The interpreter of the virtual environment in this folder."""
+    """Return the interpreter of the virtual environment in this folder."""
     return home / "venv" / "bin" / "python"
 
 
 def environment(program: str, home: Path, packages: Sequence[str], what: str) -> str | None:
-    """A virtual environment of this interpreter with these packages (words for pip), made anew unless it is there.
+    """Create a virtual environment with these packages, unless it exists. Returns None, or why that failed.
 
-    Our own pip installs into it: Debian's Python can make environments without the package python3-venv, but none that
-    have pip. None, or why it failed.
+    `packages` are arguments of pip. The pip of the caller installs them: without the package python3-venv, Debian's
+    Python can create environments, but not with a pip.
     """
     stamp = home / STAMP
     if stamp.exists():

@@ -1,4 +1,4 @@
-"""The Python that Python gateways run under: the one that runs the benchmark, or another in an environment of its own.
+"""The interpreter for Python gateways: the one that runs the benchmark, or another one in its own environment.
 
 How an interpreter was built is worth a quarter of its speed, so figures mean little without it.
 """
@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.install import environment, environment_python
+from benchmarks.paths import CACHE, ROOT
 from benchmarks.plan import Progress
-from benchmarks.where import CACHE, ROOT
 
 OLDEST = (3, 11)
 SYSTEM = "/usr/bin/"
-"""where a distribution keeps its own"""
+"""folder of the interpreter of a distribution"""
 
 ASK = """
 import json, os, platform, sys, sysconfig
@@ -38,26 +38,26 @@ print(json.dumps({
 
 
 class NoInterpreter(Exception):
-    """It cannot run the gateways; the message says why."""
+    """The interpreter cannot run the gateways; the message says why."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python, and what it says of itself."""
+    """A Python interpreter and what it reports about itself."""
 
     program: str
-    """what runs the gateways"""
+    """program that runs the gateways"""
     path: str
-    """of the interpreter behind it; for our eyes only"""
+    """real path of the interpreter, which is never published"""
     name: str
     version: str
     compiler: str
     optimized: bool
-    """whether it says that it was built with profile-guided optimization; Debian's was, and does not say so"""
+    """whether it reports profile-guided optimization; Debian's has it but does not report it"""
 
     @property
     def description(self) -> str:
-        """For people, without the path."""
+        """Return a description for the page, without the path."""
         parts = [f"{self.name} {self.version}", self.compiler.strip()]
         if self.path.startswith(SYSTEM):
             parts.append("system Python")
@@ -67,7 +67,7 @@ class Interpreter:
 
     @property
     def notice(self) -> str | None:
-        """What to know of its figures, if it was hardly built for speed."""
+        """Return a warning if it was probably not built for speed, or None."""
         if self.optimized or self.path.startswith(SYSTEM):
             return None
         return (
@@ -77,21 +77,21 @@ class Interpreter:
 
     @property
     def key(self) -> str:
-        """For the names of folders: another interpreter has another."""
+        """Return a key for folder names that is different for every interpreter."""
         return f"{self.version}-{hashlib.sha256(self.path.encode()).hexdigest()[:8]}"
 
 
 def asked(program: str) -> Interpreter:
-    """What this program says of itself."""
+    """Script a program which interpreter it is. Raises NoInterpreter."""
     try:
         done = subprocess.run([program, "-c", ASK], capture_output=True, text=True, timeout=60, check=True)
         return Interpreter(program, **json.loads(done.stdout))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
-        raise NoInterpreter(f"{program} is no Python that runs: {type(error).__name__}") from error
+        raise NoInterpreter(f"{program} is not a working Python: {type(error).__name__}") from error
 
 
 def chosen(written: str | None, progress: Progress, cache: Path = CACHE) -> Interpreter:
-    """The one that runs this, or the one that was asked for, with what Trilogue needs to run."""
+    """Return the current interpreter or the given one, with everything that Trilogue needs. Raises NoInterpreter."""
     if written is None:
         return asked(sys.executable)
     program = shutil.which(written)
@@ -107,7 +107,7 @@ def chosen(written: str | None, progress: Progress, cache: Path = CACHE) -> Inte
 
 
 def with_requirements(interpreter: Interpreter, cache: Path) -> Path:
-    """The program of an environment that has what the lock file says; the checkout itself is found by PYTHONPATH."""
+    """Return an interpreter whose environment has what the lock file says. It finds the checkout by PYTHONPATH."""
     wanted = "\n".join(
         locked((ROOT / "requirements.lock").read_text(), run_time((ROOT / "pyproject.toml").read_text()))
     )
@@ -124,20 +124,20 @@ def with_requirements(interpreter: Interpreter, cache: Path) -> Path:
 
 
 def own_environ(bytecode: Path, state: Path) -> dict[str, str]:
-    """For processes that run this checkout, whatever is installed: bytecode and state are kept in these folders."""
+    """Return an environment for processes that run this checkout and keep bytecode and state in these folders."""
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     own = {"PYTHONPATH": ROOT / "src", "PYTHONPYCACHEPREFIX": bytecode, "XDG_STATE_HOME": state}
     return environ | {name: str(folder) for name, folder in own.items()}
 
 
 def run_time(pyproject: str) -> list[str]:
-    """The names of what the package itself asks for, as a lock file spells them."""
+    """Return the names of the package's own dependencies, as a lock file spells them."""
     names = [re.split(r"[^\w.-]", wish)[0] for wish in tomllib.loads(pyproject)["project"]["dependencies"]]
     return [re.sub(r"[-_.]+", "-", name).lower() for name in names]
 
 
 def locked(lock: str, roots: Iterable[str]) -> list[str]:
-    """The entries of a lock file that these packages need: themselves, what they need, what that needs, ..."""
+    """Return the entries of a lock file for these packages and everything that they require."""
     entries = dict(lock_entries(lock))
     needed: set[str] = set()
     more = set(roots)
@@ -151,7 +151,7 @@ def locked(lock: str, roots: Iterable[str]) -> list[str]:
 
 
 def lock_entries(lock: str) -> Iterator[tuple[str, str]]:
-    """Name and lines of each package in a file of pip-compile."""
+    """Yield the name and the lines of each package in a file of pip-compile."""
     for entry in re.split(r"\n(?=[a-z0-9])", lock):
         name, separator, _ = entry.partition("==")
         if separator and not name.startswith("#"):
@@ -159,6 +159,6 @@ def lock_entries(lock: str) -> Iterator[tuple[str, str]]:
 
 
 def asked_by(entry: str) -> set[str]:
-    """Those that need a package, from the comment after its hashes."""
+    """Return the packages that require a package, from the comment after its hashes."""
     _, _, comment = entry.partition("# via")
     return set(re.findall(r"^[\s#]*([\w.-]+)$", comment, re.MULTILINE))

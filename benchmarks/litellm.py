@@ -1,9 +1,9 @@
-"""LiteLLM (PyPI, pinned), in a virtual environment of its own, one for each interpreter.
+"""LiteLLM (PyPI, pinned), in its own virtual environment, one for each interpreter.
 
-The models of `MODELS` are registered with prices, as real ones are: for a model it does not know, LiteLLM logs a
-traceback per request and, to a Responses upstream, asks for a plain answer and then plays it back as a stream. Other
-names go through its wildcards and have both faults. It refuses to start without a master key, so each run makes one up;
-the routes carry it.
+The models of `MODELS` are registered with prices, as real ones are. For a model that it does not know, LiteLLM logs a
+traceback per request, and it asks a Responses upstream for a response without streaming and plays that back as a
+stream. Other names match its wildcards and have both problems. It does not start without a master key, so each run
+creates one, and the routes carry it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.answers import MODELS, PATHS
 from benchmarks.install import environment, environment_python
 from benchmarks.interpreter import Interpreter
-from benchmarks.peer import Peer, Route, Started, answers, clean_environment, fresh, launch
+from benchmarks.peer import Peer, Route, Started, clean_environment, fresh, launch, responds
 from benchmarks.processes import free_port
+from benchmarks.traffic import MODELS, PATHS
 from trilogue.model import Protocol
 
-VERSION = "1.106.2"  # 1.82.7 and 1.82.8 were malicious; later ones ask for a certifi that is not everywhere yet
+# 1.82.7 and 1.82.8 were malicious; later versions require a certifi that is not available everywhere yet.
+VERSION = "1.106.2"
 KEY = f"sk-{secrets.token_hex(32)}"
 
-# The provider of each upstream protocol, what its base URL ends in, and more settings. The Chat upstream is not
-# `openai`: with it plain answers to Messages clients come back empty ("content":[]), and as modes go by provider and
-# model, the mode of the Responses upstream would hold for both. It costs the same within the noise of a measurement.
+# The provider of each upstream protocol, the end of its base URL, and more settings. The Chat upstream is not `openai`:
+# with `openai`, plain responses to Messages clients are empty ("content":[]), and the mode of the Responses upstream
+# would apply to both, because modes are set by provider and model. It costs the same within the noise of a measurement.
 # `use_chat_completions_api` keeps Responses clients on Chat.
 UPSTREAMS: Mapping[Protocol, tuple[str, str, Mapping[str, object]]] = {
     Protocol.CHAT: ("hosted_vllm", "/v1", {"use_chat_completions_api": True}),
@@ -35,7 +36,7 @@ UPSTREAMS: Mapping[Protocol, tuple[str, str, Mapping[str, object]]] = {
 
 
 def deployment(model: str, protocol: Protocol, upstream: str) -> dict[str, object]:
-    """One row of its model list."""
+    """Return one row of its model list."""
     provider, suffix, more = UPSTREAMS[protocol]
     row: dict[str, object] = {
         "model_name": f"{protocol.short}/{model}",
@@ -59,7 +60,7 @@ def deployment(model: str, protocol: Protocol, upstream: str) -> dict[str, objec
 
 
 def config(upstream: str) -> dict[str, object]:
-    """No callbacks, retries, cache or database: the settings of its own benchmark page."""
+    """Return a configuration without callbacks, retries, cache or database, as on its own benchmark page."""
     return {
         "model_list": [deployment(model, protocol, upstream) for model in (*MODELS, "*") for protocol in UPSTREAMS],
         "litellm_settings": {"callbacks": [], "num_retries": 0, "request_timeout": 600, "telemetry": False},
@@ -68,18 +69,18 @@ def config(upstream: str) -> dict[str, object]:
 
 
 def home(folder: Path, interpreter: Interpreter) -> Path:
-    """Where it is installed for this interpreter."""
+    """Return the folder in which it is installed for this interpreter."""
     return folder.resolve() / f"litellm-{VERSION}-{interpreter.key}"
 
 
 def prepare(folder: Path, interpreter: Interpreter) -> str | None:
-    """Its own virtual environment, about 750 MB."""
+    """Install it into its own virtual environment, about 750 MB. Returns None, or why that failed."""
     wanted = [f"litellm[proxy]=={VERSION}"]
     return environment(interpreter.program, home(folder, interpreter), wanted, f"LiteLLM {VERSION}")
 
 
 def start(folder: Path, interpreter: Interpreter, upstream: str) -> Started:
-    """One uvicorn worker with uvloop, as its production guide advises."""
+    """Start one uvicorn worker with uvloop, as its production guide recommends."""
     program = environment_python(home(folder, interpreter)).with_name("litellm")
     run, port = fresh(folder, "litellm"), free_port()
     (run / "config.yaml").write_text(json.dumps(config(upstream), indent=1), "utf-8")
@@ -87,7 +88,7 @@ def start(folder: Path, interpreter: Interpreter, upstream: str) -> Started:
         run,
         LITELLM_MODE="PRODUCTION",  # no .env file
         LITELLM_LOG="ERROR",  # the access log is off with it
-        LITELLM_LOCAL_MODEL_COST_MAP="True",  # does not fetch prices at start
+        LITELLM_LOCAL_MODEL_COST_MAP="True",  # keeps it from downloading prices at the start
         LITELLM_TELEMETRY="False",
         DISABLE_ADMIN_UI="True",
         NO_DOCS="True",
@@ -104,7 +105,7 @@ def start(folder: Path, interpreter: Interpreter, upstream: str) -> Started:
         "--num_workers",
         "1",
     ]
-    return launch(command, run, port, answers(ROUTES[Protocol.CHAT, Protocol.CHAT], upstream), env)
+    return launch(command, run, port, responds(ROUTES[Protocol.CHAT, Protocol.CHAT], upstream), env)
 
 
 ROUTES = {
@@ -115,7 +116,7 @@ ROUTES = {
 
 
 def litellm(interpreter: Interpreter) -> Peer:
-    """Under this interpreter."""
+    """Return LiteLLM under this interpreter."""
     return Peer(
         "LiteLLM",
         lambda: VERSION,

@@ -1,4 +1,4 @@
-"""The machine that was measured on, in words that say nothing about whose it is."""
+"""A description of the machine that does not reveal whose it is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import trilogue
 from benchmarks.interpreter import Interpreter
 
 BUSY = 0.3
-"""load per core from which on figures are noisy"""
+"""load per core above which the figures are noisy"""
 
 
 def describe(interpreter: Interpreter) -> dict[str, str]:
-    """What a reader needs to compare; the interpreter is the one that runs the gateways."""
+    """Return what a reader needs to compare figures. `interpreter` is the one that runs the gateways."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = f"{len(os.sched_getaffinity(0))}"
@@ -31,7 +31,7 @@ def describe(interpreter: Interpreter) -> dict[str, str]:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """The name that the processor gives itself."""
+    """Return the name of the processor."""
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model"):
@@ -40,19 +40,19 @@ def cpu_model(cpuinfo: str) -> str:
 
 
 def kernel(release: str) -> str:
-    """The version without what somebody appended to it."""
+    """Return the kernel version without local suffixes."""
     return release.partition("-")[0]
 
 
 def distribution() -> str:
-    """As it calls itself."""
+    """Return the name of the distribution."""
     with suppress(OSError):
         return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
     return "Linux"
 
 
 def load_notice() -> str | None:
-    """A warning if others use the machine."""
+    """Return a warning if other programs use the machine, or None."""
     load = os.getloadavg()[0]
     if load < BUSY * len(os.sched_getaffinity(0)):
         return None

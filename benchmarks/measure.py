@@ -1,4 +1,4 @@
-"""One slice of measuring: drive a gateway for a moment and read what it and the tools used."""
+"""One slice of a measurement: send load to a gateway for a short time and read what it and the tools used."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.answers import BUNCHED_ASK, EVENTS, GAP_US, MARKER, PLAIN_ASK, PROBE_ASK, STREAM_ASK
-from benchmarks.gateways import DIRECT, Gateway, Pair, Route, Running, ask_once, first_answer
+from benchmarks.gateways import DIRECT, Gateway, Pair, Route, Running, ask_once, first_response
 from benchmarks.processes import Cores, Processes, Usage, stolen_us, tree, undisturbed, usage
-from benchmarks.tools import Kit, Load, Upstream
+from benchmarks.tools import Load, Toolkit, Upstream
+from benchmarks.traffic import BUNCHED_SCRIPT, EVENTS, GAP_US, MARKER, PLAIN_SCRIPT, PROBE_SCRIPT, STREAM_SCRIPT
 
 CONNECTIONS = 16
 STREAM_SECONDS = EVENTS * GAP_US / 1e6
 MOST_BUSY = 0.4
-"""part of a core that streams may use before their events begin to pile up"""
+"""share of a core that streams may use; above that, their events begin to pile up"""
 CALM_RATE = 1000.0
-"""requests per second that every gateway but the slow ones answers without being busy"""
+"""requests per second that all but slow gateways handle without being busy"""
 ENOUGH_REQUESTS = 100
 ENOUGH_STREAMS = 30
 LONGEST_SLICE = 6.0
 
-ANSWERS = "answers"
-"""where the upstream's answers are, in the folder of a run"""
+RESPONSES = "responses"
+"""folder of the upstream's responses in the folder of a run"""
 
 
 @dataclass
 class Bench:
-    """What all slices share."""
+    """What all slices share: tools, cores, processes and the folder of the run."""
 
-    kit: Kit
+    toolkit: Toolkit
     upstream: Upstream
     folder: Path
     python: str = sys.executable
@@ -40,81 +40,81 @@ class Bench:
 
     @property
     def cores(self) -> Cores:
-        """Who runs where."""
-        return self.kit.cores
+        """Return which cores the gateway and the tools use."""
+        return self.toolkit.cores
 
     @property
     def processes(self) -> Processes:
-        """All that was started."""
-        return self.kit.processes
+        """Return the list of everything that was started."""
+        return self.toolkit.processes
 
     def start(self, gateway: Gateway, purpose: str) -> tuple[Running, float]:
-        """Start a gateway, with a folder of its own per purpose; with the seconds until its first answer."""
+        """Start a gateway with its own folder, and return it with the seconds until its first response."""
         folder = self.folder / f"{gateway.name}-{purpose}"
         folder.mkdir(parents=True, exist_ok=True)
         route = gateway.routes[0].at(self.upstream.port)
         begin = time.perf_counter()
         running = gateway.start(self.processes, self.cores.gateway, self.upstream.port, folder)
-        return running, first_answer(running, route.request(PLAIN_ASK), route.end(PLAIN_ASK)) - begin
+        return running, first_response(running, route.request(PLAIN_SCRIPT), route.end(PLAIN_SCRIPT)) - begin
 
     def undisturbed(self, subject: Subject) -> AbstractContextManager[None]:
-        """While delays are measured: nobody else's work on the gateway's core, if it has one for itself."""
-        if subject.gateway == DIRECT or not self.cores.apart:
+        """Keep other work off the gateway's core while latency is measured, if the gateway has its own core."""
+        if subject.gateway == DIRECT or not self.cores.separate:
             return nullcontext()
         return undisturbed(self.processes, tree(subject.running.process.pid), self.cores.gateway)
 
     def subject(self, gateway: Gateway, pair: Pair, running: Running) -> Subject:
-        """A pair of a running gateway."""
+        """Return a pair of a running gateway, ready to be measured."""
         return Subject(gateway.name, gateway.route(pair).at(self.upstream.port), running)
 
 
 @dataclass
 class Subject:
-    """A gateway and a pair, with what is known about its pace."""
+    """A running gateway and a pair, with what is known about its speed."""
 
     gateway: str
     route: Route
     running: Running
     markers: int = EVENTS
-    """texts in a stream as the client sees it"""
+    """text events in a stream as the client sees it"""
     plain_us: float = 0
-    """CPU of a request, roughly at first"""
+    """CPU time of a request, at first an estimate"""
     stream_us: float = 0
-    """CPU of a stream, roughly at first"""
+    """CPU time of a stream, at first an estimate"""
     loaded_us: float = 0
-    """CPU of a stream at half of capacity, if it was measured"""
+    """CPU time of a stream at half of the capacity, if it was measured"""
 
     @property
     def pair(self) -> Pair:
-        """Of its route."""
+        """Return the pair of its route."""
         return self.route.pair
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Return a name for messages."""
         return f"{self.gateway} {self.pair.name}"
 
     @property
     def connections(self) -> int:
-        """So many streams at the same time that this gateway still forwards every event by itself."""
+        """Return how many streams may run at once while the gateway still forwards every event separately."""
         if not self.stream_us:
             return CONNECTIONS
         return max(1, min(CONNECTIONS, int(MOST_BUSY * STREAM_SECONDS * 1e6 / self.stream_us)))
 
     @property
     def slow(self) -> bool:
-        """Whether 16 streams are too many for it."""
+        """Return whether 16 streams are too many for it."""
         return self.connections < CONNECTIONS
 
     @property
     def half_capacity(self) -> float:
-        """Streams per second that use half of a core."""
+        """Return the streams per second that use half of a core."""
         return 0.5e6 / (self.loaded_us or self.stream_us)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """What happened in one slice; times in µs."""
+    """What happened in one slice; times are in µs."""
 
     good: int
     failed: int
@@ -122,9 +122,9 @@ class Slice:
     us: int
     gateway_us: float
     gateway_waited_us: float
-    """ready to run, but its core was taken"""
+    """time in which the gateway was ready to run but something else used its core"""
     upstream_us: float
-    """of work: the tools do not sleep, and what they use while they wait does not count"""
+    """CPU time of the tools; the time in which they poll is not included"""
     client_us: float
     connections: int
     rate: float
@@ -134,30 +134,31 @@ class Slice:
     at: float = 0.0
     """when it was taken, in seconds of a clock that all slices share"""
     stolen_us: float = 0.0
-    """what the host took of the machine's cores meanwhile"""
+    """time that the host took from the machine's cores meanwhile ("steal")"""
 
     @property
     def gateway_busy(self) -> float:
-        """Part of a core that the gateway used."""
+        """Return the share of a core that the gateway used."""
         return self.gateway_us / self.us
 
     @property
     def tools_busy(self) -> float:
-        """Part of a core that upstream and load generator needed together for what they had to do."""
+        """Return the share of a core that the upstream and the load generator needed together, without their
+        polling."""
         return (self.upstream_us + self.client_us) / self.us
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all fields as plain data."""
         return asdict(self)
 
 
 def probe(subject: Subject) -> None:
-    """Learn the pace of a gateway from single requests; the first of each kind only warms it up."""
-    for ask in (PLAIN_ASK, PLAIN_ASK, PROBE_ASK, PROBE_ASK):
+    """Estimate the speed of a gateway from single requests. The first request of each kind only warms it up."""
+    for script in (PLAIN_SCRIPT, PLAIN_SCRIPT, PROBE_SCRIPT, PROBE_SCRIPT):
         before = used(subject)
-        answer = ask_once(subject.running.port, subject.route.request(ask), subject.route.end(ask))
+        answer = ask_once(subject.running.port, subject.route.request(script), subject.route.end(script))
         cost = used(subject).since(before).cpu
-        if ask.stream:
+        if script.stream:
             subject.stream_us = cost
             subject.markers = answer.count(MARKER.encode())
         else:
@@ -165,13 +166,13 @@ def probe(subject: Subject) -> None:
 
 
 def used(subject: Subject) -> Usage:
-    """What the gateway used so far; nothing if there is none."""
+    """Return what the gateway has used so far; nothing if there is no gateway."""
     return Usage() if subject.gateway == DIRECT else usage(tree(subject.running.process.pid))
 
 
 def drive(bench: Bench, subject: Subject, load: Load, warm: float, seconds: float) -> Slice:
-    """Send for a moment, then count for a moment."""
-    with bench.kit.client(subject.running.port, load) as client:
+    """Send load, wait until it is steady, and count for a while."""
+    with bench.toolkit.client(subject.running.port, load) as client:
         time.sleep(warm)
         client.report()
         before, stolen, _ = used(subject), stolen_us(), bench.upstream.work_us()
@@ -187,25 +188,25 @@ def drive(bench: Bench, subject: Subject, load: Load, warm: float, seconds: floa
 
 @dataclass(frozen=True)
 class Window:
-    """Seconds before and while it is counted."""
+    """The seconds before counting and while counting."""
 
     warm: float
     seconds: float
 
     def at_least(self, seconds: float) -> Window:
-        """Longer for slow gateways, within reason."""
+        """Return a longer window for slow gateways, up to a limit."""
         return Window(self.warm, max(self.seconds, min(seconds, LONGEST_SLICE)))
 
     @property
     def whole(self) -> float:
-        """All of it."""
+        """Return the seconds of both parts."""
         return self.warm + self.seconds
 
 
 def plain(bench: Bench, subject: Subject, window: Window) -> Slice:
-    """Requests one after the other on 16 connections, as fast as the gateway answers."""
+    """Send requests one after the other on 16 connections, as fast as the gateway responds."""
     window = window.at_least(ENOUGH_REQUESTS * subject.plain_us / 1e6)
-    load = subject.route.load(PLAIN_ASK, connections=CONNECTIONS)
+    load = subject.route.load(PLAIN_SCRIPT, connections=CONNECTIONS)
     taken = drive(bench, subject, load, window.warm, window.seconds)
     if taken.good and taken.gateway_us > 0:
         subject.plain_us = taken.gateway_us / taken.good
@@ -213,15 +214,15 @@ def plain(bench: Bench, subject: Subject, window: Window) -> Slice:
 
 
 def calm(bench: Bench, subject: Subject, window: Window) -> Slice:
-    """Requests at random moments, so few that each comes alone; as many to every gateway."""
-    load = subject.route.load(PLAIN_ASK, connections=CONNECTIONS)._replace(rate=CALM_RATE)
+    """Send the same rate of requests to every gateway, at random moments and so slowly that each comes alone."""
+    load = subject.route.load(PLAIN_SCRIPT, connections=CONNECTIONS)._replace(rate=CALM_RATE)
     return drive(bench, subject, load, window.warm, window.seconds)
 
 
 def stream(bench: Bench, subject: Subject, window: Window) -> Slice:
-    """Streams whose events arrive one at a time."""
+    """Run streams whose events arrive one at a time."""
     spread = int(STREAM_SECONDS * 1e3)
-    load = subject.route.load(STREAM_ASK, connections=subject.connections, spread_ms=spread)
+    load = subject.route.load(STREAM_SCRIPT, connections=subject.connections, spread_ms=spread)
     taken = drive(bench, subject, load, window.warm, window.seconds)
     if taken.events and taken.gateway_us > 0:
         subject.stream_us = cost_of_stream(taken, subject)
@@ -229,21 +230,21 @@ def stream(bench: Bench, subject: Subject, window: Window) -> Slice:
 
 
 def cost_of_stream(taken: Slice, subject: Subject) -> float:
-    """µs of CPU; by the events, as streams that are not finished when the slice ends count too."""
+    """Return µs of CPU per stream, calculated from the events, because unfinished streams count too."""
     return taken.gateway_us / (taken.events / subject.markers)
 
 
 def bunched(bench: Bench, subject: Subject, window: Window) -> Slice:
-    """16 streams in step."""
-    load = subject.route.load(BUNCHED_ASK, connections=CONNECTIONS)
+    """Run 16 streams in step."""
+    load = subject.route.load(BUNCHED_SCRIPT, connections=CONNECTIONS)
     return drive(bench, subject, load, window.warm, window.seconds)
 
 
 def first_token(bench: Bench, subject: Subject, window: Window, rate: float, again: int = 0) -> Slice:
-    """Streams that start at this rate whatever the gateway does.
+    """Measure the time to the first text of streams that start at this rate, whatever the gateway does.
 
-    If the host took a core away meanwhile it is done again, `again` times at the most, and the quietest counts: in two
-    seconds, a single pause of the machine is all that a p99 shows.
+    If the host took a core away meanwhile, the measurement is repeated, at most `again` times, and the quietest one
+    counts: in two seconds, a single pause of the machine determines the p99.
     """
     taken = _first_token(bench, subject, window, rate)
     if taken.stolen_us and again:
@@ -254,6 +255,6 @@ def first_token(bench: Bench, subject: Subject, window: Window, rate: float, aga
 def _first_token(bench: Bench, subject: Subject, window: Window, rate: float) -> Slice:
     window = window.at_least(ENOUGH_STREAMS / rate)
     connections = int(rate * STREAM_SECONDS * 3) + CONNECTIONS
-    load = subject.route.load(STREAM_ASK, connections=connections)._replace(rate=rate)
+    load = subject.route.load(STREAM_SCRIPT, connections=connections)._replace(rate=rate)
     with bench.undisturbed(subject):
         return drive(bench, subject, load, window.warm, window.seconds)

@@ -1,6 +1,6 @@
-"""nginx, from the system. It only relays bytes: the floor.
+"""nginx from the system. It only relays bytes, so it shows the least that a proxy can cost.
 
-Response buffering is off for plain answers too, because one location serves both, and streams need it off.
+Response buffering is off for plain responses too, because one location serves both, and streams need it off.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from benchmarks.answers import PATHS
-from benchmarks.peer import Peer, Route, Started, answers, clean_environment, fresh, launch
+from benchmarks.peer import Peer, Route, Started, clean_environment, fresh, launch, responds
 from benchmarks.processes import free_port
+from benchmarks.traffic import PATHS
 from trilogue.model import Protocol
 
 
 def installed() -> str | None:
-    """Debian keeps it where only root's PATH looks."""
+    """Return the path of nginx, or None. Debian installs it into a folder that is only on root's PATH."""
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 
 
 def version() -> str:
-    """Such as 1.22.1."""
+    """Return the version, such as 1.22.1."""
     program = installed()
     if program is None:
         return "not installed"
@@ -33,12 +33,15 @@ def version() -> str:
 
 
 def prepare(folder: Path) -> str | None:
-    """It is a system package: nothing to install here."""
+    """Return None if nginx is installed, and otherwise how to install it."""
     return None if installed() else "nginx is not installed (Debian: apt install nginx-light)."
 
 
 def config(port: int, upstream: str, *, root: bool, files: int) -> str:
-    """Pass everything on. `user` is only for root: its workers would become nobody, who may not enter the folder."""
+    """Return a configuration that forwards everything.
+
+    `user` is set for root only: otherwise its workers would run as `nobody`, who cannot enter the folder.
+    """
     address = urlsplit(upstream).netloc
     return f"""\
 {"user root;" if root else ""}
@@ -82,7 +85,7 @@ http {{
 
 
 def start(folder: Path, upstream: str) -> Started:
-    """A master and one worker, in a prefix folder of its own."""
+    """Start a master and one worker, in their own prefix folder."""
     program = installed()
     if program is None:
         raise FileNotFoundError("nginx is not installed")
@@ -91,7 +94,7 @@ def start(folder: Path, upstream: str) -> Started:
     files = 100_000 if hard == resource.RLIM_INFINITY else min(100_000, hard)
     (run / "nginx.conf").write_text(config(port, upstream, root=os.geteuid() == 0, files=files), "utf-8")
     command = [program, "-e", "stderr", "-p", f"{run}/", "-c", "nginx.conf"]
-    return launch(command, run, port, answers(ROUTES[Protocol.CHAT, Protocol.CHAT], upstream), clean_environment(run))
+    return launch(command, run, port, responds(ROUTES[Protocol.CHAT, Protocol.CHAT], upstream), clean_environment(run))
 
 
 ROUTES = {(protocol, protocol): Route(path) for protocol, path in PATHS.items()}

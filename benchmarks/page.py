@@ -1,4 +1,4 @@
-"""`docs/performance.md`, written from the results of a run. Pure."""
+"""Write `docs/performance.md` from the results of a run. Pure."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ built goes to `.bench/`.
 
 
 def page(results: Results) -> str:
-    """The whole page."""
+    """Return the whole page."""
     ceiling = tables.tool_ceiling(results)
     failed = sum(row.failed for row in results.rows)
     return PAGE.format(

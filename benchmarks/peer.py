@@ -1,7 +1,7 @@
-"""What the gateways that Trilogue is measured beside have in common: how one is started and asked.
+"""What the other gateways have in common: how they are installed, started and asked.
 
-Give `prepare` and `start` the same folder (such as `.bench/`): `prepare` installs into it and `start` finds it there.
-The upstream has to run before `start`, which waits for a plain chat request to come back from it.
+Pass the same folder (such as `.bench/`) to `prepare`, which installs into it, and to `start`, which runs from it. The
+upstream must run before `start`, which waits until a plain chat request has come back from it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.answers import MODELS
+from benchmarks.traffic import MODELS
 from trilogue.model import Protocol
 
 READY_MODEL = MODELS[0]
@@ -27,30 +27,33 @@ STOP_WITHIN = 5.0
 
 @dataclass(frozen=True)
 class Route:
-    """How a client asks for one pair. `{model}` stands for the model, `{upstream}` for the upstream's base URL."""
+    """How a client asks for one pair.
+
+    `{model}` and `{upstream}` are replaced by the model and the upstream's base URL.
+    """
 
     path: str
     headers: Mapping[str, str] = field(default_factory=dict)
     model: str = "{model}"
 
     def headers_for(self, upstream: str) -> dict[str, str]:
-        """The headers to send when this is the upstream."""
+        """Return the headers to send with this upstream."""
         return {name: value.format(upstream=upstream) for name, value in self.headers.items()}
 
     def model_for(self, model: str) -> str:
-        """The name to ask for when the upstream is to see this one."""
+        """Return the model name to request so that the upstream gets this one."""
         return self.model.format(model=model)
 
 
 @dataclass(frozen=True)
 class Started:
-    """A running gateway, the leader of a process group of its own."""
+    """A running gateway, which is the leader of its own process group."""
 
     port: int
     process: subprocess.Popen[bytes]
 
     def stop(self) -> None:
-        """End the whole group, gently first."""
+        """End the whole process group, first with SIGTERM."""
         for sign in (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(self.process.pid, sign)
@@ -63,7 +66,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Peer:
-    """One gateway to measure beside."""
+    """A gateway to compare with."""
 
     name: str
     version: Callable[[], str]
@@ -73,14 +76,14 @@ class Peer:
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
-    """Nothing of the caller's but PATH: no egress proxies, no keys, no settings that would change a figure."""
+    """Return an environment with PATH alone: proxies, keys and other settings could change the figures."""
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8", **more}
 
 
 def launch(
     command: Sequence[str], folder: Path, port: int, ready: Callable[[int], bool], env: dict[str, str]
 ) -> Started:
-    """Start it in a process group of its own and wait until `ready`; its output goes to output.log."""
+    """Start a program in its own process group and wait until `ready` returns True. Its output goes to output.log."""
     log = folder / "output.log"
     begun = time.monotonic()
     with log.open("wb") as output:
@@ -99,8 +102,8 @@ def launch(
     return Started(port, process)
 
 
-def answers(route: Route, upstream: str) -> Callable[[int], bool]:
-    """Whether a plain chat request comes back from the upstream."""
+def responds(route: Route, upstream: str) -> Callable[[int], bool]:
+    """Return a check that a plain chat request comes back from the upstream."""
     body = json.dumps({"model": route.model_for(READY_MODEL), "messages": [{"role": "user", "content": "Hello"}]})
     headers = {"content-type": "application/json", **route.headers_for(upstream)}
 
@@ -118,7 +121,7 @@ def answers(route: Route, upstream: str) -> Callable[[int], bool]:
 
 
 def fresh(folder: Path, name: str) -> Path:
-    """An empty folder for one run."""
+    """Return an empty folder for one run."""
     run = folder.resolve() / name
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""The gateways that Trilogue is measured beside.
+"""The gateways that Trilogue is compared with.
 
-Each runs as one worker on loopback, without a database, with its log of requests off, and as its makers advise for
-speed.
+Each runs as one worker on loopback, without a database, with its request log off, and with the settings that its
+authors recommend for speed.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ NAMES = ("nginx", "LiteLLM", "Portkey")
 
 
 def peers(interpreter: Interpreter) -> tuple[Peer, ...]:
-    """All of them, in the order of `NAMES`; those written in Python run under this interpreter."""
+    """Return all of them, in the order of `NAMES`. Those in Python run under this interpreter."""
     return NGINX, litellm(interpreter), PORTKEY

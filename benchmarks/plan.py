@@ -1,4 +1,4 @@
-"""A list of steps, done one after the other, with a line per step that says what runs and how long it will take."""
+"""Run a list of steps, with a line per step that says what is running and how long the rest will take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TextIO
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do, and about how many seconds it takes."""
+    """An action and about how many seconds it takes."""
 
     label: str
     seconds: float
@@ -18,25 +18,25 @@ class Step:
 
 
 def duration(seconds: float) -> str:
-    """As people say it."""
+    """Return a duration for people."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"
 
 
 class Progress:
-    """Runs steps and tells."""
+    """Runs steps and reports the progress."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self.out = out
         self.clock = clock
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         print(text, file=self.out, flush=True)
 
     def run(self, title: str, steps: Iterable[Step]) -> None:
-        """Do them all. The guess of what is left follows the pace so far."""
+        """Run all steps. The estimate of the remaining time follows the speed so far."""
         steps = list(steps)
         left = sum(step.seconds for step in steps)
         begin, planned = self.clock(), 0.0

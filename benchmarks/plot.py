@@ -1,4 +1,4 @@
-"""Which bars the picture shows. Pure."""
+"""Choose the bars of the chart. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ((False, "passed through"), (True, "translated"))
 
 
 def picture(results: Results) -> str:
-    """The panels of a run; a bar is the average over the pairs of its kind."""
+    """Return the chart of a run. A bar is the average over the pairs of its kind."""
 
     def late(row: Row) -> float | None:
         return added(row, results.rows, "first_p99_us")
@@ -39,7 +39,7 @@ def _bars(results: Results, of: Callable[[Row], float | None], scale: float = 1)
         for translated, kind in KINDS:
             rows = [row for row in results.rows if row.gateway == gateway and row.translated is translated]
             found = [value for value in map(of, rows) if value is not None]
-            # A logarithmic scale has no place for what is not above zero.
+            # A logarithmic scale cannot show values that are not above zero.
             if found and fmean(found) > 0:
                 bars.append(Bar(f"{gateway}, {kind}", fmean(found) / scale, gateway))
     return tuple(bars)

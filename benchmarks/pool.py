@@ -1,7 +1,7 @@
-"""What a decision of the account pool costs, in µs: choosing, and a whole request (begin, choose, answered).
+"""What a decision of the account pool costs, in µs: choosing an account, and a whole request (begin, choose, finish).
 
-`python -m benchmarks.pool`. The aim is under 20 µs per decision at 1,000 accounts, sticky, with limits on every
-account, and with most of the pool away.
+Run `python -m benchmarks.pool`. The aim is under 20 µs per decision at 1,000 accounts, sticky, with limits on every
+account, and with most of the accounts cooling down.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ START = 1_000_000.0
 
 
 def pools(accounts: int, strategy: Strategy = "lru") -> Pools:
-    """A pool in which every account has every limit."""
+    """Return pools in which every account has every limit."""
     named = tuple(AccountSpec(name=f"a{number}", limits=LIMITS, balance=1e6) for number in range(accounts))
     spec = ProviderSpec(name="p", accounts=named, settings=PoolSettings(strategy=strategy))
     return Pools([spec], PoolsSettings(), rng=SystemRandom())
 
 
 def choosing(pool: Pool, conversations: int = 0) -> Callable[[], object]:
-    """One decision after the other: new conversations only, or so many in turn."""
+    """Return a function that makes decisions, for new conversations only or for this many conversations in turn."""
 
     def run() -> None:
         now = START
@@ -54,17 +54,17 @@ def choosing(pool: Pool, conversations: int = 0) -> Callable[[], object]:
 
 
 def plain(accounts: int, strategy: Strategy = "lru") -> Callable[[], object]:
-    """New conversations only."""
+    """Measure decisions for new conversations only."""
     return choosing(pools(accounts, strategy).pools["p"])
 
 
 def sticky(accounts: int) -> Callable[[], object]:
-    """5,000 conversations in turn."""
+    """Measure decisions for 5,000 conversations in turn."""
     return choosing(pools(accounts).pools["p"], CONVERSATIONS)
 
 
-def mostly_away(accounts: int, verdict: Verdict) -> Callable[[], object]:
-    """One account in ten is left."""
+def mostly_cooling_down(accounts: int, verdict: Verdict) -> Callable[[], object]:
+    """Measure decisions when nine accounts out of ten are cooling down."""
     book = pools(accounts)
     pool = book.pools["p"]
     for number in range(accounts - max(1, accounts // 10)):
@@ -74,16 +74,16 @@ def mostly_away(accounts: int, verdict: Verdict) -> Callable[[], object]:
 
 
 def whole(accounts: int) -> Callable[[], object]:
-    """Everything that a request needs, with its record."""
+    """Measure everything that the pool does for a request, with its record."""
     book = pools(accounts)
 
     def run() -> None:
         now = START
         for number in range(DECISIONS):
             now += 0.001
-            journey = book.begin(now, f"r{number}", [("p", "m")], sticky=f"key-{number % CONVERSATIONS}", tokens=100)
-            journey.next(now)
-            journey.finished(now)
+            plan = book.begin(now, f"r{number}", [("p", "m")], sticky=f"key-{number % CONVERSATIONS}", tokens=100)
+            plan.next(now)
+            plan.finished(now)
 
     return run
 
@@ -93,20 +93,20 @@ ROWS: dict[str, Callable[[int], Callable[[], object]]] = {
     "weighted": lambda accounts: plain(accounts, "weighted"),
     "highest balance": lambda accounts: plain(accounts, "highest_balance"),
     "sticky": sticky,
-    "90 % cooling": lambda accounts: mostly_away(accounts, RATE_LIMITED),
-    "90 % lack the model": lambda accounts: mostly_away(accounts, NO_MODEL),
+    "90 % cooling": lambda accounts: mostly_cooling_down(accounts, RATE_LIMITED),
+    "90 % lack the model": lambda accounts: mostly_cooling_down(accounts, NO_MODEL),
     "whole request": whole,
 }
 SIZES = (10, 100, 1_000)
 
 
 def microseconds(run: Callable[[], object], repeat: int = 3) -> float:
-    """CPU time per decision."""
+    """Return the CPU time per decision."""
     return best(run, repeat) / DECISIONS * 1e6
 
 
 def main() -> None:
-    """Run everything."""
+    """Run all benchmarks of the pool and print the results."""
     print("account pool: µs per decision (aim: under 20 at 1,000 accounts)")
     print(f"{'':>22}" + "".join(f"{size:>9,}" for size in SIZES))
     for name, make in ROWS.items():

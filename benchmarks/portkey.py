@@ -1,7 +1,7 @@
-"""Portkey (npm, pinned), run by node itself. It is told the upstream by header with every request.
+"""Portkey (npm, pinned), run by node. It gets the upstream by header with every request.
 
-With the `@hono/node-server` that npm would choose every stream is a 500 ("TypeError: immutable", its issue 1389), so an
-older one is pinned, and a preloaded line makes it listen on loopback only.
+With the `@hono/node-server` that npm would choose, every stream is a 500 ("TypeError: immutable", its issue 1389), so
+an older version is pinned. A preloaded line makes Portkey listen on loopback only.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import json
 import shutil
 from pathlib import Path
 
-from benchmarks.answers import PATHS
 from benchmarks.install import STAMP, install
-from benchmarks.peer import Peer, Route, Started, answers, clean_environment, fresh, launch
+from benchmarks.peer import Peer, Route, Started, clean_environment, fresh, launch, responds
 from benchmarks.processes import free_port
+from benchmarks.traffic import PATHS
 from trilogue.model import Protocol
 
 VERSION = "1.15.2"
 NODE_SERVER_VERSION = "1.13.8"
 
-# It listens on every address and has no setting for that.
+# Portkey listens on every address and has no setting for that.
 LOOPBACK = """\
 const net = require("node:net");
 const listen = net.Server.prototype.listen;
@@ -30,7 +30,7 @@ net.Server.prototype.listen = function (port, host, ...rest) {
 
 
 def package() -> dict[str, object]:
-    """What npm is asked to install."""
+    """Return the package.json for npm."""
     return {
         "private": True,
         "dependencies": {"@portkey-ai/gateway": VERSION},
@@ -43,7 +43,7 @@ def _home(folder: Path) -> Path:
 
 
 def prepare(folder: Path) -> str | None:
-    """Its own node_modules, about 30 MB."""
+    """Install it into its own node_modules, about 30 MB. Returns None, or why that failed."""
     if shutil.which("node") is None:
         return "Portkey needs node, which is not installed."
     home = _home(folder)
@@ -63,7 +63,7 @@ def prepare(folder: Path) -> str | None:
 
 
 def start(folder: Path, upstream: str) -> Started:
-    """Node itself, without its web console."""
+    """Start node without Portkey's web console."""
     node = shutil.which("node")
     if node is None:
         raise FileNotFoundError("node is not installed")
@@ -73,11 +73,11 @@ def start(folder: Path, upstream: str) -> Started:
     server = home / "node_modules/@portkey-ai/gateway/build/start-server.js"
     command = [node, "--require", "./loopback.cjs", str(server), "--headless", f"--port={port}"]
     env = clean_environment(run, NODE_ENV="production")
-    return launch(command, run, port, answers(ROUTES[Protocol.CHAT, Protocol.CHAT], upstream), env)
+    return launch(command, run, port, responds(ROUTES[Protocol.CHAT, Protocol.CHAT], upstream), env)
 
 
 def route(client: Protocol, provider: str) -> Route:
-    """The provider and where it is, by header."""
+    """Return a route whose headers name the provider and its address."""
     headers = {
         "authorization": "Bearer sk-upstream",
         "x-portkey-provider": provider,
@@ -86,8 +86,8 @@ def route(client: Protocol, provider: str) -> Route:
     return Route(PATHS[client], headers)
 
 
-# Of the five others it says "messages is not supported by openai", "createModelResponse is not supported by
-# anthropic", and nothing in it turns Chat or Messages into Responses or Responses into Chat.
+# For the five other pairs it says "messages is not supported by openai", "createModelResponse is not supported by
+# anthropic", or has no translation: Chat or Messages to Responses, Responses to Chat.
 ROUTES = {
     (Protocol.CHAT, Protocol.CHAT): route(Protocol.CHAT, "openai"),
     (Protocol.CHAT, Protocol.MESSAGES): route(Protocol.CHAT, "anthropic"),

@@ -1,4 +1,4 @@
-"""Starting programs on chosen cores, ending them whatever happens, and reading what they use (Linux: /proc)."""
+"""Start programs on chosen cores, end them in any case, and read what they use (Linux: /proc)."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from typing import IO, NamedTuple
 
 PROC = Path("/proc")
 PATIENCE = 5.0
-"""seconds that a program gets to end by itself"""
+"""seconds that a program gets to end after SIGTERM"""
 KTHREADD = 2
-"""the parent of all threads of the kernel"""
+"""parent of all kernel threads"""
 AWAKE = "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
-"""keeps a core busy, and gives way to everything"""
+"""program that keeps a core busy but yields to everything else"""
 
 
 class Cores(NamedTuple):
-    """Who runs where: the gateway has its core for itself if there are two."""
+    """The cores of the gateway and of the tools. The gateway has its own core if the machine has two."""
 
     gateway: frozenset[int]
     tools: frozenset[int]
 
     @property
-    def apart(self) -> bool:
-        """Whether gateway and tools cannot take time from each other."""
+    def separate(self) -> bool:
+        """Return whether the gateway and the tools cannot take time from each other."""
         return not self.gateway & self.tools
 
 
 def split_cores(available: Sequence[int] | None = None) -> Cores:
-    """The last core for the gateway, the others for the tools."""
+    """Return the last core for the gateway and the others for the tools."""
     cores = sorted(os.sched_getaffinity(0)) if available is None else sorted(available)
     return Cores(frozenset(cores[-1:]), frozenset(cores[:-1] or cores))
 
 
 @contextmanager
 def on_cores(cores: frozenset[int]) -> Iterator[None]:
-    """What is started in here inherits these cores."""
+    """Run everything that is started in this context on these cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -53,7 +53,7 @@ def on_cores(cores: frozenset[int]) -> Iterator[None]:
 
 
 class Processes:
-    """All programs of a run; leaving the context ends those that are left, with their children."""
+    """All programs of a run. Leaving the context ends those that still run, with their children."""
 
     def __init__(self) -> None:
         self.running: list[subprocess.Popen[bytes]] = []
@@ -74,11 +74,11 @@ class Processes:
         output: IO[bytes] | int = subprocess.DEVNULL,
         talk: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """A program in a process group of its own; `talk` connects its standard input and output with us.
+        """Start a program in its own process group. `talk` connects us to its standard input and output.
 
-        Others have a session of their own too, as the gateways beside ours have: Linux may share time between sessions
-        first, and tools that do not sleep would take it from a gateway in theirs, and could not yield to each other if
-        each had its own.
+        All programs but the tools also get their own session, as the other gateways do. Linux may divide time between
+        sessions first: tools that poll would take it from a gateway in their session, and tools in separate sessions
+        could not yield to each other.
         """
         with on_cores(cores):
             process = subprocess.Popen(
@@ -94,7 +94,7 @@ class Processes:
         return process
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
-        """Ask, then force; the whole group, so that no worker is left behind."""
+        """End a program and its whole group, first with SIGTERM, so that no worker is left behind."""
         self.running.remove(process)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -111,25 +111,25 @@ class Processes:
 
 
 def pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    """Standard input and output of a program that was started to talk with."""
+    """Return standard input and output of a program that was started with `talk`."""
     if process.stdin is None or process.stdout is None:
         raise ValueError("started without pipes")
     return process.stdin, process.stdout
 
 
 def kill_group(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    """A signal to a program and its children; none if they are gone."""
+    """Send a signal to a program and its children, if they still run."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, how)
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all below it."""
+    """Return a process and all processes below it."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                # The name in brackets may hold anything, also brackets and spaces.
+                # The name in parentheses may contain anything, including parentheses and spaces.
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 children[int(fields[1])].append(int(entry.name))
     found = [pid]
@@ -140,11 +140,11 @@ def tree(pid: int) -> list[int]:
 
 @contextmanager
 def undisturbed(processes: Processes, pids: Sequence[int], cores: frozenset[int]) -> Iterator[None]:
-    """These processes go before all others, on cores that do not sleep.
+    """Give these processes priority over all others, on cores that do not sleep.
 
-    The core of a virtual machine that has gone to sleep may take tens of milliseconds to come back, and the machine's
-    own services take it for some at a time, the kernel's without giving way to anyone. That is the machine's delay, not
-    a gateway's. Where this is not allowed, it is left as it is.
+    A sleeping core of a virtual machine may take tens of milliseconds to wake up, and the machine's own services use it
+    for a few at a time; kernel threads do so at any priority. Those delays are the machine's, not the gateway's. What
+    is not permitted is left unchanged.
     """
     if not set_policy(pids, os.SCHED_RR, 1):
         yield
@@ -160,7 +160,7 @@ def undisturbed(processes: Processes, pids: Sequence[int], cores: frozenset[int]
 
 @contextmanager
 def kept_off(threads: Sequence[int], cores: frozenset[int]) -> Iterator[None]:
-    """These threads run elsewhere meanwhile, if they may run elsewhere and can be moved."""
+    """Move these threads to other cores for a while, as far as they can be moved."""
     before: dict[int, set[int]] = {}
     for thread in threads:
         with suppress(OSError):
@@ -177,7 +177,7 @@ def kept_off(threads: Sequence[int], cores: frozenset[int]) -> Iterator[None]:
 
 
 def kernel_threads() -> list[int]:
-    """Of this machine, as far as they can be seen."""
+    """Return the kernel threads of this machine, as far as they are visible."""
     return [pid for pid in tree(KTHREADD) if pid != KTHREADD] if _name(KTHREADD) == "kthreadd" else []
 
 
@@ -189,7 +189,7 @@ def _name(pid: int) -> str:
 
 
 def set_policy(pids: Sequence[int], policy: int, priority: int) -> bool:
-    """How the threads of these processes are scheduled from now on; whether that was allowed for any."""
+    """Set the scheduling of all threads of these processes, and return whether that was permitted for any."""
     changed = False
     for pid in pids:
         with suppress(OSError):
@@ -200,18 +200,19 @@ def set_policy(pids: Sequence[int], policy: int, priority: int) -> bool:
 
 
 class Usage(NamedTuple):
-    """Of all threads that some processes have now, in µs: on a core (user and system), and ready but not on one."""
+    """CPU time of all current threads of some processes, in µs: running (user and system), and ready but waiting for
+    a core."""
 
     cpu: float = 0.0
     waited: float = 0.0
 
     def since(self, before: Usage) -> Usage:
-        """The difference."""
+        """Return the difference to an earlier reading."""
         return Usage(self.cpu - before.cpu, self.waited - before.waited)
 
 
 def usage(pids: Sequence[int]) -> Usage:
-    """So far."""
+    """Return the CPU time of these processes so far."""
     cpu = waited = 0
     for pid in pids:
         with suppress(OSError):
@@ -223,13 +224,14 @@ def usage(pids: Sequence[int]) -> Usage:
 
 
 def stolen_us() -> float:
-    """What the host has taken of this machine's cores so far, in µs, in steps of a clock tick (mostly 10 ms)."""
+    """Return the time that the host has taken from this machine's cores so far, in µs, in clock ticks of mostly 10
+    ms."""
     fields = (PROC / "stat").read_text().split("\n", 1)[0].split()
     return int(fields[8]) * 1e6 / os.sysconf("SC_CLK_TCK")
 
 
 def rss_kib(pid: int) -> int:
-    """Resident memory of a process and all below it."""
+    """Return the resident memory of a process and all processes below it."""
     total = 0
     for one in tree(pid):
         with suppress(OSError):
@@ -240,7 +242,7 @@ def rss_kib(pid: int) -> int:
 
 
 def raise_file_limit(wanted: int) -> int:
-    """Let this process and what it starts open this many files, or as many as allowed; how many that are."""
+    """Allow this process and its children to open this many files, if permitted, and return how many it may open."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < wanted:
         with suppress(ValueError, OSError):  # only root may raise the hard limit
@@ -252,7 +254,7 @@ def raise_file_limit(wanted: int) -> int:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
+    """Return a port of 127.0.0.1 that is not in use."""
     with socket.socket() as finder:
         finder.bind(("127.0.0.1", 0))
         port: int = finder.getsockname()[1]

@@ -1,4 +1,4 @@
-"""All that a run found, as one object and as JSON."""
+"""The results of a run, as one object and as JSON."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ TWO_WORKERS = 1.8
 
 @dataclass
 class Results:
-    """Of one run."""
+    """The results of one run."""
 
     machine: Mapping[str, str]
     settings: Settings
     date: str
     versions: dict[str, str] = field(default_factory=dict)
-    """of the gateways, by name, in the order of tables"""
+    """versions of the gateways by name, in the order of the tables"""
     rows: list[Row] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     footprints: list[Footprint] = field(default_factory=list)
     import_ms: dict[str, float] = field(default_factory=dict)
-    """of the library, by gateway"""
+    """import times of the libraries, by gateway"""
     growth: Growth | None = None
     measured: Measured = field(default_factory=nothing_measured)
     notes: list[str] = field(default_factory=list)
 
     def targets(self) -> list[Target]:
-        """Each with its verdict."""
+        """Return all targets with their verdicts."""
         found = evaluate(Outcome(self.rows, self.holds, self.import_ms.get("trilogue")))
         return found + (growth_targets(self.growth) if self.growth else [])
 
     def as_json(self) -> dict[str, Any]:
-        """Summary first, then every slice."""
+        """Return the summary, followed by all slices."""
         return {
             "date": self.date,
             "machine": dict(self.machine),
@@ -64,7 +64,7 @@ class Results:
 
 
 def growth_targets(growth: Growth) -> list[Target]:
-    """What must not grow, by the worst series of each kind."""
+    """Return the targets for costs that must not grow, each with its worst series."""
     kinds = dict.fromkeys(series.kind for series in growth.series)
     found = [_flat(kind, [s for s in growth.series if s.kind == kind]) for kind in kinds]
     workers = growth.workers

@@ -1,4 +1,7 @@
-"""The rounds: every gateway and pair gets a short slice of each kind, then all again, so that noise hits all alike."""
+"""The rounds of a run: every gateway and pair gets a short slice of each kind, then all of them again.
+
+That way, noise affects all of them alike.
+"""
 
 from __future__ import annotations
 
@@ -26,36 +29,36 @@ from benchmarks.plan import Step
 from benchmarks.tools import ToolFailed
 
 MOST_CALM = 0.8
-"""part of a core that plain requests one at a time may need"""
+"""share of a core that single plain requests may need"""
 
 Measured = dict[tuple[str, str], dict[str, list[Slice]]]
-"""by gateway and pair, then by kind"""
+"""slices by gateway and pair, then by kind"""
 Measure = Callable[[Bench, Subject, Window, Measured], Callable[[], None]]
-"""what does one slice and keeps what it gave"""
+"""returns an action that measures one slice and records it"""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How long and how often."""
+    """How long and how often to measure."""
 
     rounds: int
     others: int
-    """rounds that gateways beside nginx and ours take part in: they are so much dearer that noise matters less"""
+    """rounds for gateways other than nginx and ours: they cost so much more that noise matters less"""
     group: int
-    """how many of ours are measured for each turn of nginx"""
+    """how many of our pairs are measured per measurement of nginx"""
     plain: Window
     calm: Window | None
     stream: Window
     bunched: Window | None
     first: Window
     plain_twice: bool = False
-    """plain requests of nginx and ours, which take a second, once more later in the round"""
+    """whether plain requests of nginx and ours, which take a second, are measured again later in the round"""
     first_pairs: frozenset[str] | None = None
     """pairs whose time to first token is measured; None for all"""
     again: int = 0
-    """how often times to first token are measured again if the host took a core away"""
+    """how often a time to first token is measured again if the host took a core away"""
     calibrations: int = 0
-    """how often the cost of a stream is measured anew under half of the load that the last figure allows"""
+    """how often the cost of a stream is measured again, at half of the load that the last figure allows"""
 
 
 FULL = Settings(
@@ -66,7 +69,7 @@ FULL = Settings(
     calm=Window(0.2, 0.8),
     stream=Window(1.05, 1.6),
     bunched=Window(1.0, 1.0),
-    # After two streams' time there are as many connections as the load needs, and none is opened any more.
+    # After the time of two streams there are as many connections as the load needs, and no more are opened.
     first=Window(2.4, 2.5),
     plain_twice=True,
     again=4,
@@ -84,16 +87,16 @@ QUICK = Settings(
     first_pairs=frozenset({"chat>chat", "chat>messages"}),
 )
 _LASTING = (NGINX, TRILOGUE, DIRECT)
-"""those that take part in all rounds"""
+"""gateways that take part in all rounds"""
 
 
 def nothing_measured() -> Measured:
-    """Nothing yet."""
+    """Return an empty set of measurements."""
     return defaultdict(lambda: defaultdict(list))
 
 
 def rounds(bench: Bench, subjects: Sequence[Subject], settings: Settings, into: Measured) -> Iterator[Step]:
-    """All steps, in the order in which they are done."""
+    """Return all steps in the order in which they are done."""
     for number in range(1, settings.rounds + 1):
         where = f"round {number} of {settings.rounds}"
         present = [one for one in subjects if number <= settings.others or one.gateway in _LASTING]
@@ -109,7 +112,7 @@ def rounds(bench: Bench, subjects: Sequence[Subject], settings: Settings, into: 
 
 
 def _costs(bench: Bench, turns: Sequence[Subject], settings: Settings, into: Measured, where: str) -> Iterator[Step]:
-    """What requests and events take, one kind after the other."""
+    """Return the steps that measure CPU time per request and event, one kind after the other."""
     through = [subject for subject in turns if subject.gateway != DIRECT]
     compared = [subject for subject in turns if subject.gateway in (NGINX, TRILOGUE)]
     kinds: list[tuple[str, Sequence[Subject], Window | None, Measure]] = [
@@ -127,8 +130,9 @@ def _costs(bench: Bench, turns: Sequence[Subject], settings: Settings, into: Mea
 
 
 def interleaved(subjects: Sequence[Subject], group: int) -> list[Subject]:
-    """With nginx, beside which the others are judged, before each group of ours and after the last: waking up is cheap
-    in one minute and dear in the next.
+    """Put nginx, to which the others are compared, before each group of ours and after the last.
+
+    The cost of waking up a process changes from minute to minute.
     """
     yardsticks = [subject for subject in subjects if subject.gateway == NGINX]
     ours = [subject for subject in subjects if subject.gateway == TRILOGUE]
@@ -144,7 +148,8 @@ def _step(label: str, window: Window, action: Callable[[], None]) -> Step:
 
 
 def _with_first(subjects: Sequence[Subject], settings: Settings) -> list[Subject]:
-    """Those whose time to first token is measured, and the direct way to each of their upstreams."""
+    """Return the subjects whose time to first token is measured, and the direct connection to each of their
+    upstreams."""
     chosen = [s for s in subjects if settings.first_pairs is None or s.pair.name in settings.first_pairs]
     upstreams = {s.pair.upstream for s in chosen}
     return [s for s in subjects if s in chosen or (s.gateway == DIRECT and s.pair.upstream in upstreams)]
@@ -178,7 +183,7 @@ def _first(
     def rate() -> float:
         if subject.gateway != DIRECT:
             return subject.half_capacity
-        # The direct way is measured under the load that our own gateway gets.
+        # The direct connection is measured under the load that our own gateway gets.
         same = [s for s in subjects if s.gateway == TRILOGUE and s.pair.upstream is subject.pair.upstream]
         others = [s for s in subjects if s.gateway != DIRECT]
         return min(s.half_capacity for s in same or others)
@@ -187,9 +192,10 @@ def _first(
 
 
 def _calibrate(bench: Bench, subject: Subject, window: Window) -> Callable[[], None]:
-    """A stream is cheaper in a busy process than in one that is woken for every event; half of capacity is busy.
+    """Return a step that measures the cost of a stream at half of the capacity.
 
-    To a slow one it makes no difference.
+    A stream is cheaper in a busy process than in one that wakes up for every event. For slow gateways it makes no
+    difference.
     """
 
     def action() -> None:
@@ -204,7 +210,7 @@ def _calibrate(bench: Bench, subject: Subject, window: Window) -> Callable[[], N
 
 
 def _keep(into: Measured, subject: Subject, kind: str, measure: Callable[[], Slice | None]) -> Callable[[], None]:
-    """A gateway that fails under a load loses this figure, not the run."""
+    """Return an action that records a slice. If a gateway fails under a load, only this figure is missing."""
 
     def action() -> None:
         try:
@@ -218,5 +224,5 @@ def _keep(into: Measured, subject: Subject, kind: str, measure: Callable[[], Sli
 
 
 def replace_rounds(settings: Settings, number: int | None) -> Settings:
-    """With another number of rounds, if one is given."""
+    """Return the settings with another number of rounds, if one is given."""
     return replace(settings, rounds=max(1, number)) if number else settings

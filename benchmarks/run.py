@@ -1,4 +1,4 @@
-"""A whole run: build, start, measure in rounds, look at memory and growth, sum up."""
+"""A whole run: build the tools, start the gateways, measure in rounds, measure memory and growth, and summarize."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import growth, machine
-from benchmarks.answers import EVENTS, write_answers
 from benchmarks.build import build
 from benchmarks.footprint import Footprint, footprint
 from benchmarks.gateways import DIRECT, NGINX, TRILOGUE, Gateway, NotStarted, Pair, Running, direct
 from benchmarks.interpreter import Interpreter
-from benchmarks.measure import ANSWERS, Bench, Subject, probe
+from benchmarks.measure import RESPONSES, Bench, Subject, probe
 from benchmarks.plan import Progress, Step
 from benchmarks.processes import Processes, on_cores, raise_file_limit, split_cores
 from benchmarks.results import Results
 from benchmarks.rounds import Settings, rounds
 from benchmarks.summary import hold, row, taken_by_others
-from benchmarks.tools import Kit, ToolFailed
+from benchmarks.tools import ToolFailed, Toolkit
+from benchmarks.traffic import EVENTS, write_responses
 
 FILES = 40_000
 FOOTPRINT_SECONDS = 6.0
 FOOTPRINT_PAIRS = frozenset({"chat>chat", "chat>messages"})
-"""enough for gateways beside ours, which take long to start"""
+"""pairs whose memory is measured for other gateways, which take long to start"""
 NOISY = 0.05
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a run shall do."""
+class RunOptions:
+    """What a run has to do."""
 
     gateways: Sequence[Gateway]
     pairs: frozenset[Pair]
     settings: Settings
     grow: bool
     footprint_pairs: frozenset[str] | None
-    """whose memory is looked at; None for all"""
+    """gateways whose memory is measured; None for all"""
     folder: Path
     notes: Sequence[str]
-    """why some are missing"""
+    """why some gateways are missing"""
     python: Interpreter
     imports: Callable[[], dict[str, float]]
 
     def routes(self, gateway: Gateway) -> list[Pair]:
-        """Pairs that were asked for and that it can do; of direct and nginx, those to the same upstreams."""
+        """Return the requested pairs that a gateway supports. Direct and nginx only get those to the same upstreams."""
         possible = [route.pair for route in gateway.routes]
         if gateway.name in (DIRECT, NGINX):
             upstreams = {pair.upstream for pair in self.pairs}
@@ -54,45 +54,45 @@ class Order:
         return [pair for pair in possible if pair in self.pairs]
 
 
-def run(order: Order, progress: Progress) -> Results:
-    """All of it."""
+def run(options: RunOptions, progress: Progress) -> Results:
+    """Do the whole run and return its results."""
     results = Results(
-        machine.describe(order.python), order.settings, datetime.datetime.now(datetime.UTC).date().isoformat()
+        machine.describe(options.python), options.settings, datetime.datetime.now(datetime.UTC).date().isoformat()
     )
-    results.notes += [*order.notes, *filter(None, [machine.load_notice()])]
+    results.notes += [*options.notes, *filter(None, [machine.load_notice()])]
     tools = build()
     files = raise_file_limit(FILES)
-    shutil.rmtree(order.folder, ignore_errors=True)
-    lengths = growth.LENGTHS if order.grow else (EVENTS,)
-    write_answers(order.folder / ANSWERS, {*lengths, growth.OPEN_EVENTS} if order.grow else lengths)
+    shutil.rmtree(options.folder, ignore_errors=True)
+    lengths = growth.LENGTHS if options.grow else (EVENTS,)
+    write_responses(options.folder / RESPONSES, {*lengths, growth.OPEN_EVENTS} if options.grow else lengths)
     cores = split_cores()
-    if not cores.apart:
+    if not cores.separate:
         results.notes.append(
             "There is only one core: the gateway and the tools compete for it, and the tools sleep while they wait."
         )
-    with Processes() as processes, on_cores(cores.tools):  # we too keep away from the gateway
-        kit = Kit(tools, processes, cores, order.folder)
-        bench = Bench(kit, kit.upstream(order.folder / ANSWERS), order.folder, order.python.program)
-        measure_all(bench, order, progress, results)
-        if order.grow:
+    with Processes() as processes, on_cores(cores.tools):  # this process must stay off the gateway's core too
+        toolkit = Toolkit(tools, processes, cores, options.folder)
+        bench = Bench(toolkit, toolkit.upstream(options.folder / RESPONSES), options.folder, options.python.program)
+        measure_all(bench, options, progress, results)
+        if options.grow:
             results.growth = growth.Growth()
             progress.run("growth", growth.steps(bench, files, results.growth))
     progress.say("imports")
-    results.import_ms = order.imports()
+    results.import_ms = options.imports()
     return results
 
 
-def measure_all(bench: Bench, order: Order, progress: Progress, results: Results) -> None:
-    """Rounds and footprints of all gateways."""
+def measure_all(bench: Bench, options: RunOptions, progress: Progress, results: Results) -> None:
+    """Measure the rounds and footprints of all gateways."""
     straight = direct(Running(bench.upstream.process, bench.upstream.port))
     subjects: list[Subject] = []
-    for gateway in (*order.gateways, straight):
+    for gateway in (*options.gateways, straight):
         progress.say(f"starting {gateway.name}")
-        subjects += started(bench, gateway, order, results)
-    progress.run("rounds", rounds(bench, subjects, order.settings, results.measured))
+        subjects += started(bench, gateway, options, results)
+    progress.run("rounds", rounds(bench, subjects, options.settings, results.measured))
     for subject in {id(s.running.process): s for s in subjects if s.gateway != DIRECT}.values():
         bench.processes.stop(subject.running.process)
-    progress.run("memory", footprints(bench, order, subjects, results))
+    progress.run("memory", footprints(bench, options, subjects, results))
     results.rows = [
         row(s.gateway, s.pair.name, results.measured[s.gateway, s.pair.name], s.markers, EVENTS) for s in subjects
     ]
@@ -101,9 +101,9 @@ def measure_all(bench: Bench, order: Order, progress: Progress, results: Results
 
 
 def noise(results: Results) -> str | None:
-    """A warning if other programs ran on the gateway's core.
+    """Return a warning if other programs ran on the gateway's core, or None.
 
-    Only nginx and ours are asked: they have no threads of their own that wait for each other.
+    Only nginx and ours are checked: other gateways have threads that wait for each other.
     """
     taken = [
         one
@@ -117,8 +117,8 @@ def noise(results: Results) -> str | None:
     return f"Other programs used the gateway's core {share:.0%} of the time, so the figures are too high."
 
 
-def started(bench: Bench, gateway: Gateway, order: Order, results: Results) -> list[Subject]:
-    """Its pairs, ready to be measured; those that do not work are left out with a notice."""
+def started(bench: Bench, gateway: Gateway, options: RunOptions, results: Results) -> list[Subject]:
+    """Start a gateway and return its pairs, ready to be measured. Pairs that do not work are left out with a notice."""
     try:
         running, _ = bench.start(gateway, "main")
     except NotStarted as problem:
@@ -127,7 +127,7 @@ def started(bench: Bench, gateway: Gateway, order: Order, results: Results) -> l
     if gateway.name != DIRECT:
         results.versions[gateway.name] = gateway.version
     found = []
-    for pair in order.routes(gateway):
+    for pair in options.routes(gateway):
         subject = bench.subject(gateway, pair, running)
         try:
             probe(subject)
@@ -138,12 +138,12 @@ def started(bench: Bench, gateway: Gateway, order: Order, results: Results) -> l
     return found
 
 
-def footprints(bench: Bench, order: Order, subjects: Sequence[Subject], results: Results) -> Iterator[Step]:
-    """One fresh process per pair."""
-    for gateway in order.gateways:
+def footprints(bench: Bench, options: RunOptions, subjects: Sequence[Subject], results: Results) -> Iterator[Step]:
+    """Return the steps that measure memory, with a fresh process per pair."""
+    for gateway in options.gateways:
         for subject in subjects:
-            chosen = order.footprint_pairs is None and gateway.name == TRILOGUE
-            chosen = chosen or subject.pair.name in (order.footprint_pairs or FOOTPRINT_PAIRS)
+            chosen = options.footprint_pairs is None and gateway.name == TRILOGUE
+            chosen = chosen or subject.pair.name in (options.footprint_pairs or FOOTPRINT_PAIRS)
             if subject.gateway == gateway.name and chosen:
                 action = _footprint(bench, gateway, subject, results)
                 yield Step(f"{subject.label}, start and memory", FOOTPRINT_SECONDS, action)

@@ -1,10 +1,11 @@
-"""What starting costs: `python -m benchmarks.startup`, or with `--python PATH` under another interpreter.
+"""What starting costs: `python -m benchmarks.startup`, with `--python PATH` under another interpreter.
 
-Prints the CPU time of imports beyond a bare interpreter, and the wall time from starting `trilogue serve` with a
-configuration file to its first answers: to `/health`, and to a chat request that is translated for the demo model.
+Prints the CPU time of imports in addition to a bare interpreter, and the wall time from the start of `trilogue serve`
+with a configuration file to its first responses: from `/health`, and to a chat request that is translated for the demo
+model.
 
-Bytecode is written beforehand, into a folder of its own, as an installer does it. Where the environment forbids writing
-it (PYTHONDONTWRITEBYTECODE), every start would compile the sources anew, which takes longer than all the rest.
+Bytecode is written in advance, into its own folder, as an installer does. If the environment forbids writing it
+(PYTHONDONTWRITEBYTECODE), every start would compile the sources again, which takes longer than everything else.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.plan import Progress
 
 REPEAT = 10
 PATIENCE = 30.0
-"""seconds after which a gateway that does not answer counts as broken"""
+"""seconds after which a gateway that does not respond counts as broken"""
 
 CONFIG = """\
 server: {log: {level: error}}
@@ -49,7 +50,7 @@ CHAT = (
 )
 
 ENTRY = "from trilogue.cli import main; main()"
-"""what the installed command `trilogue` runs"""
+"""the code of the installed command `trilogue`"""
 
 IMPORTS = {
     "import trilogue": "import trilogue",
@@ -61,23 +62,23 @@ IMPORTS = {
 
 
 class ColdStart(NamedTuple):
-    """Seconds from starting the process to its answers."""
+    """Seconds from the start of the process to its responses."""
 
     health: float
     chat: float
 
 
 def import_seconds(repeat: int, code: str = "import trilogue", python: str = sys.executable) -> float:
-    """CPU seconds (user and system) that `code` takes in a fresh process beyond its bare start, best of `repeat`."""
+    """Return the CPU seconds (user and system) of `code` in a fresh process beyond a bare start, best of `repeat`."""
     with _bytecode() as environ:
         _cpu(python, code, environ)  # writes the bytecode
-        # Turn by turn, so that both see the same load of the machine.
+        # Take turns, so that both see the same load of the machine.
         times = [(_cpu(python, "pass", environ), _cpu(python, code, environ)) for _ in range(repeat)]
     return min(whole for _, whole in times) - min(bare for bare, _ in times)
 
 
 def cold_starts(repeat: int, python: str = sys.executable) -> list[ColdStart]:
-    """Wall seconds from starting `trilogue serve` to its first answers, once per start."""
+    """Return the wall seconds from the start of `trilogue serve` to its first responses, once per start."""
     with _bytecode() as environ:
         _cold_start(python, environ)  # writes the bytecode and the state folder
         return [_cold_start(python, environ) for _ in range(repeat)]
@@ -85,7 +86,7 @@ def cold_starts(repeat: int, python: str = sys.executable) -> list[ColdStart]:
 
 @contextmanager
 def _bytecode() -> Iterator[dict[str, str]]:
-    """An environment in which bytecode is kept between starts, beside a state folder of its own."""
+    """Provide an environment that keeps bytecode between starts, and has its own state folder."""
     with tempfile.TemporaryDirectory() as folder:
         yield own_environ(Path(folder, "bytecode"), Path(folder))
 
@@ -125,7 +126,7 @@ def _free_port() -> int:
 
 
 def _connected(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
-    """Connect as soon as it listens; an answer may come later than that."""
+    """Connect as soon as the gateway listens. Its first response may come later."""
     while process.poll() is None:
         with suppress(ConnectionRefusedError):
             return socket.create_connection(("127.0.0.1", port), PATIENCE)
@@ -136,16 +137,16 @@ def _connected(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
 def _ask(connection: socket.socket, request: bytes, expected: bytes) -> None:
     """Send a request and wait until this text has come back."""
     connection.sendall(request)
-    answer = b""
-    while expected not in answer:
+    response = b""
+    while expected not in response:
         data = connection.recv(65536)
         if not data:
-            raise RuntimeError(f"the gateway answered {answer!r}")
-        answer += data
+            raise RuntimeError(f"the gateway responded {response!r}")
+        response += data
 
 
 def parser() -> argparse.ArgumentParser:
-    """The option."""
+    """Return the parser of the command line."""
     found = argparse.ArgumentParser(prog="python -m benchmarks.startup", description="What starting Trilogue costs.")
     found.add_argument(
         "--python", metavar="PATH", help="as for python -m benchmarks, whose other options do nothing here"
@@ -154,8 +155,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Run everything."""
-    options, _ = parser().parse_known_args()  # `make bench` gives all of its options
+    """Measure imports and cold starts, and print the results."""
+    options, _ = parser().parse_known_args()  # `make bench` passes all of its options
     try:
         python = chosen(options.python, Progress(sys.stderr))
     except NoInterpreter as problem:
@@ -165,11 +166,11 @@ def main() -> None:
     for name, code in IMPORTS.items():
         print(f"{name:>30} {import_seconds(REPEAT, code, python.program) * 1e3:>8.1f}")
     starts = cold_starts(REPEAT, python.program)
-    print(f"\ncold start of `trilogue serve`: wall ms, {REPEAT} starts (aim for the translated answer: under 600)")
+    print(f"\ncold start of `trilogue serve`: wall ms, {REPEAT} starts (aim for the translated response: under 600)")
     print(f"{'':>30} {'best':>8} {'median':>8}")
     for name, times in (
         ("/health", [start.health for start in starts]),
-        ("translated answer", [start.chat for start in starts]),
+        ("translated response", [start.chat for start in starts]),
     ):
         print(f"{name:>30} {min(times) * 1e3:>8.0f} {statistics.median(times) * 1e3:>8.0f}")
 

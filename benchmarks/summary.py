@@ -1,4 +1,4 @@
-"""From slices to figures: medians over the rounds, per gateway and pair. Pure."""
+"""Summarize slices as figures: medians over the rounds, per gateway and pair. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.gateways import DIRECT
 from benchmarks.measure import Slice
 
 Slices = Mapping[str, Sequence[Slice]]
-"""by kind"""
+"""slices by kind"""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure over the rounds."""
+    """The values of one figure in all rounds."""
 
     median: float
     least: float
@@ -27,7 +27,10 @@ class Figure:
 
 
 def figure(values: Sequence[float], times: Sequence[float] = ()) -> Figure | None:
-    """None if there is nothing to sum up. Without times: one after the other."""
+    """Return the figure of these values, or None if there are none.
+
+    Without times, they count as one after the other.
+    """
     if not values:
         return None
     return Figure(statistics.median(values), min(values), tuple(values), tuple(times or range(len(values))))
@@ -35,25 +38,25 @@ def figure(values: Sequence[float], times: Sequence[float] = ()) -> Figure | Non
 
 @dataclass(frozen=True)
 class Row:
-    """A gateway and a pair; times in µs."""
+    """The figures of one gateway and pair; times are in µs."""
 
     gateway: str
     pair: str
     plain_us: Figure | None = None
     requests_per_second: Figure | None = None
     plain_busy: float | None = None
-    """part of its core that the gateway used for plain requests: 1 unless the tools were slower"""
+    """share of its core that the gateway used for plain requests: 1 unless the tools were slower"""
     plain_tools_busy: float | None = None
-    """part of one core that the tools needed for it; what they use while they wait does not count"""
+    """share of one core that the tools needed, without their polling"""
     calm_us: Figure | None = None
-    """of plain requests that come one at a time"""
+    """plain requests that come one at a time"""
     stream_us: Figure | None = None
     event_us: Figure | None = None
     stream_busy: float | None = None
     connections: int | None = None
     bunched_event_us: Figure | None = None
     rate: float | None = None
-    """streams per second for the time to first token"""
+    """streams per second while the time to first token was measured"""
     first_busy: float | None = None
     first_count: int = 0
     first_p50_us: Figure | None = None
@@ -62,19 +65,21 @@ class Row:
 
     @property
     def translated(self) -> bool:
-        """Whether the two sides differ."""
+        """Return whether the two protocols differ."""
         client, _, upstream = self.pair.partition(">")
         return client != upstream
 
     @property
     def upstream(self) -> str:
-        """What the upstream speaks."""
+        """Return the upstream's protocol."""
         return self.pair.partition(">")[2]
 
 
 def row(gateway: str, pair: str, slices: Slices, markers: int, events: int) -> Row:
-    """The figures of one gateway and pair. A slice in which nothing came back says nothing, nor does one in which a
-    process of the gateway ended and took its CPU time with it.
+    """Return the figures of one gateway and pair.
+
+    Slices without any response are left out, and those in which a process of the gateway ended, because its CPU time is
+    then missing.
     """
     plain = [one for one in slices.get("plain", ()) if one.good and one.gateway_us > 0]
     calm = [one for one in slices.get("calm", ()) if one.good and one.gateway_us > 0]
@@ -109,25 +114,26 @@ def _times(slices: Sequence[Slice]) -> list[float]:
 
 
 def taken_by_others(slices: Sequence[Slice]) -> float:
-    """Part of the time in which a gateway was ready to run and something else was on its core."""
+    """Return the share of the time in which a gateway was ready to run while something else used its core."""
     return statistics.median([one.gateway_waited_us / one.us for one in slices]) if slices else 0.0
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """None of nothing."""
+    """Return the mean, or None if there are no values."""
     return statistics.fmean(values) if values else None
 
 
 def cost(row: Row, which: str) -> float | None:
-    """The median of one of its figures, if it was measured."""
+    """Return the median of one of its figures, or None if it was not measured."""
     found: Figure | None = getattr(row, which)
     return found.median if found else None
 
 
-def beside(row: Row, base: Sequence[Row], which: str) -> float | None:
-    """How many times the others this is: each value beside what theirs was at that moment, then the median.
+def relative_to(row: Row, base: Sequence[Row], which: str) -> float | None:
+    """Return how many times the cost of the others this is.
 
-    How fast a shared machine is changes within a minute: only what was measured next to each other can be compared.
+    Each value is divided by theirs at the same moment, and the median of the ratios is returned. The speed of a shared
+    machine changes within a minute, so only neighbouring measurements can be compared.
     """
     ours: Figure | None = getattr(row, which)
     figures: list[Figure] = [found for one in base if (found := getattr(one, which))]
@@ -138,7 +144,7 @@ def beside(row: Row, base: Sequence[Row], which: str) -> float | None:
 
 
 def _at(time: float, readings: Sequence[tuple[float, float]]) -> float:
-    """The value at a time, on the line between the readings (time, value) before and after it."""
+    """Return the value at a time, interpolated between the readings (time, value) before and after it."""
     after = bisect_left(readings, (time, 0.0))
     first, then = readings[max(0, after - 1)], readings[min(after, len(readings) - 1)]
     passed = (time - first[0]) / (then[0] - first[0]) if then[0] > first[0] else 0.0
@@ -146,7 +152,8 @@ def _at(time: float, readings: Sequence[tuple[float, float]]) -> float:
 
 
 def added(row: Row, rows: Sequence[Row], which: str) -> float | None:
-    """µs that a gateway adds to a percentile of the time to first token: minus the direct way to the same upstream."""
+    """Return the µs that a gateway adds to a percentile of the time to first token, compared to the direct
+    connection."""
     straight = next((r for r in rows if r.gateway == DIRECT and r.upstream == row.upstream), None)
     ours: Figure | None = getattr(row, which)
     theirs: Figure | None = getattr(straight, which) if straight else None
@@ -155,22 +162,22 @@ def added(row: Row, rows: Sequence[Row], which: str) -> float | None:
 
 @dataclass(frozen=True)
 class Hold:
-    """What a gateway holds and how fast it starts."""
+    """The memory of a gateway and its start time."""
 
     gateway: str
     start_seconds: Figure | None
     idle_kib: Figure | None
     kib_per_stream: Mapping[str, float]
-    """by pair"""
+    """memory per stream by pair"""
 
     @property
     def most_per_stream(self) -> float | None:
-        """Of the pair that needs most."""
+        """Return the memory per stream of the pair that needs the most."""
         return max(self.kib_per_stream.values(), default=None)
 
 
 def hold(gateway: str, found: Sequence[Footprint]) -> Hold:
-    """Sum up the footprints of one gateway."""
+    """Summarize the footprints of one gateway."""
     own = [one for one in found if one.gateway == gateway]
     return Hold(
         gateway,

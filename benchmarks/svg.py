@@ -1,4 +1,4 @@
-"""Bar charts as SVG, by hand: a few panels one below the other, each on a logarithmic scale. Pure."""
+"""Draw bar charts as SVG: a few panels one below the other, each with a logarithmic scale. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHERS = "#d97706"
 
 @dataclass(frozen=True)
 class Bar:
-    """One value; `kind` chooses the colour."""
+    """One value. `kind` chooses the colour."""
 
     label: str
     value: float
@@ -29,7 +29,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Panel:
-    """Bars that are compared."""
+    """Bars that are compared with each other."""
 
     title: str
     unit: str
@@ -37,7 +37,7 @@ class Panel:
 
 
 def chart(panels: Sequence[Panel]) -> str:
-    """The whole picture. Panels without bars are left out."""
+    """Return the whole chart. Panels without bars are left out."""
     parts: list[str] = []
     top = MARGIN
     for panel in panels:
@@ -53,13 +53,13 @@ def chart(panels: Sequence[Panel]) -> str:
 
 
 def decades(values: Sequence[float]) -> tuple[int, int]:
-    """The powers of ten around these values."""
+    """Return the powers of ten around these values."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     return (low, high) if high > low else (low, low + 1)
 
 
 def short(value: float) -> str:
-    """At most three digits that count."""
+    """Return a number with at most three significant digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

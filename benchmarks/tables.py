@@ -1,4 +1,4 @@
-"""The results as tables: the same cells for the terminal and for Markdown. Pure."""
+"""Turn results into tables, with the same cells for the terminal and for Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 from benchmarks.gateways import DIRECT, NGINX
 from benchmarks.growth import Growth
 from benchmarks.results import Results
-from benchmarks.summary import Figure, Row, added, beside
+from benchmarks.summary import Figure, Row, added, relative_to
 from benchmarks.targets import Target
 
 NOTHING = "-"
@@ -17,7 +17,7 @@ NOTHING = "-"
 
 @dataclass(frozen=True)
 class Table:
-    """Cells; the first columns are names, the others figures."""
+    """Cells. The first columns are names, the others are figures."""
 
     title: str
     header: tuple[str, ...]
@@ -26,7 +26,7 @@ class Table:
 
 
 def text(table: Table) -> str:
-    """For the terminal."""
+    """Return a table for the terminal."""
     widths = [max(len(row[column]) for row in (table.header, *table.rows)) for column in range(len(table.header))]
 
     def line(cells: Sequence[str]) -> str:
@@ -40,14 +40,14 @@ def text(table: Table) -> str:
 
 
 def markdown(table: Table) -> str:
-    """For a page, without the title."""
+    """Return a table as Markdown, without the title."""
     rule = ["---" if column < table.names else "---:" for column in range(len(table.header))]
     lines = [table.header, rule, *table.rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Three digits or so, whatever the size."""
+    """Return a number with about three digits, whatever its size."""
     if value is None:
         return NOTHING
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
@@ -55,17 +55,17 @@ def number(value: float | None, unit: str = "") -> str:
 
 
 def median(figure: Figure | None, scale: float = 1) -> float | None:
-    """Of the rounds."""
+    """Return the median of the rounds as text."""
     return figure.median / scale if figure else None
 
 
 def percent(part: float | None) -> str:
-    """A share."""
+    """Return a share as a percentage."""
     return NOTHING if part is None else f"{part:.0%}"
 
 
 def costs(results: Results) -> Table:
-    """CPU, and requests per second."""
+    """Return the table of CPU time and requests per second."""
     nginx = [row for row in results.rows if row.gateway == NGINX]
     header = ("gateway", "pair", "plain µs", "/nginx", "requests/s", "gateway busy", "tools busy",
               "one at a time, plain µs", "/nginx",
@@ -73,11 +73,11 @@ def costs(results: Results) -> Table:
     cells = [
         (
             row.gateway, row.pair,
-            number(median(row.plain_us)), number(beside(row, nginx, "plain_us"), "x"),
+            number(median(row.plain_us)), number(relative_to(row, nginx, "plain_us"), "x"),
             number(median(row.requests_per_second)), percent(row.plain_busy), percent(row.plain_tools_busy),
-            number(median(row.calm_us)), number(beside(row, nginx, "calm_us"), "x"),
+            number(median(row.calm_us)), number(relative_to(row, nginx, "calm_us"), "x"),
             number(median(row.stream_us, 1e3)),
-            number(median(row.event_us)), number(beside(row, nginx, "event_us"), "x"),
+            number(median(row.event_us)), number(relative_to(row, nginx, "event_us"), "x"),
             number(median(row.bunched_event_us)), str(row.connections or NOTHING),
         )
         for row in results.rows if row.gateway != DIRECT
@@ -86,7 +86,7 @@ def costs(results: Results) -> Table:
 
 
 def latencies(results: Results) -> Table:
-    """Time to first token."""
+    """Return the table of times to first token."""
     header = (
         "gateway",
         "pair",
@@ -116,7 +116,7 @@ def latencies(results: Results) -> Table:
 
 
 def holds(results: Results) -> Table:
-    """Memory and start."""
+    """Return the table of memory and start times."""
     header = ("gateway", "start to first response s", "idle MiB", "KiB per open stream", "library import ms")
     cells = []
     for hold in results.holds:
@@ -140,7 +140,7 @@ def holds(results: Results) -> Table:
 
 
 def targets(found: Sequence[Target]) -> Table:
-    """Each with its verdict."""
+    """Return the table of targets and verdicts."""
     cells = [
         (
             target.name,
@@ -155,7 +155,7 @@ def targets(found: Sequence[Target]) -> Table:
 
 
 def growth(found: Growth) -> Table:
-    """One line per series."""
+    """Return the table of growth, with one line per series."""
     cells = []
     for series in found.series:
         scale = 1e3 if series.marginal else 1
@@ -169,7 +169,7 @@ def growth(found: Growth) -> Table:
 
 
 def workers(found: Growth) -> Table | None:
-    """One and two."""
+    """Return the table of one and two workers."""
     if found.workers is None:
         return None
     one, two = found.workers.requests_per_second
@@ -179,7 +179,7 @@ def workers(found: Growth) -> Table | None:
 
 
 def tool_ceiling(results: Results) -> float | None:
-    """Requests per second that the tools reach by themselves."""
+    """Return the requests per second that the tools reach without a gateway."""
     rates = [
         row.requests_per_second.median for row in results.rows if row.gateway == DIRECT and row.requests_per_second
     ]
@@ -187,7 +187,7 @@ def tool_ceiling(results: Results) -> float | None:
 
 
 def all_tables(results: Results) -> list[Table]:
-    """In the order of reading."""
+    """Return all tables in reading order."""
     found = [costs(results), latencies(results), holds(results)]
     if results.growth:
         found += [growth(results.growth), *filter(None, [workers(results.growth)])]

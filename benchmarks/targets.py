@@ -1,4 +1,4 @@
-"""The targets, each with its figure and whether it is met. Pure."""
+"""The targets of the project, each with its figure and whether it is met. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.gateways import NGINX, TRILOGUE
-from benchmarks.summary import Figure, Hold, Row, added, beside, cost
+from benchmarks.summary import Figure, Hold, Row, added, cost, relative_to
 
 LITELLM = "LiteLLM"
 
 
 @dataclass(frozen=True)
 class Target:
-    """One of them. `figure` is None if this run did not measure it."""
+    """One target. `figure` is None if this run did not measure it."""
 
     name: str
     limit: float
@@ -25,44 +25,44 @@ class Target:
 
     @property
     def met(self) -> bool | None:
-        """None if it was not measured."""
+        """Return whether it is met, or None if it was not measured."""
         if self.figure is None:
             return None
         return self.figure >= self.limit if self.at_least else self.figure <= self.limit
 
     @property
     def verdict(self) -> str:
-        """For people."""
+        """Return the verdict in words."""
         return {True: "met", False: "NOT MET", None: "not measured"}[self.met]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the targets are judged by."""
+    """The results by which the targets are judged."""
 
     rows: Sequence[Row]
     holds: Sequence[Hold] = ()
     import_ms: float | None = None
 
     def of(self, gateway: str, translated: bool | None = None) -> list[Row]:
-        """The rows of a gateway."""
+        """Return the rows of a gateway."""
         return [r for r in self.rows if r.gateway == gateway and translated in (None, r.translated)]
 
 
 def worst(rows: Iterable[Row], of: Callable[[Row], float | None]) -> tuple[float | None, str]:
-    """The highest figure, and the pair that has it."""
+    """Return the highest figure and the pair that has it."""
     found = [(value, row.pair) for row in rows if (value := of(row)) is not None]
     return max(found, default=(None, ""))
 
 
 def evaluate(outcome: Outcome) -> list[Target]:
-    """All targets."""
-    return [*_beside_nginx(outcome), *_beside_litellm(outcome), *_own(outcome)]
+    """Return all targets with their figures."""
+    return [*_relative_to_nginx(outcome), *_relative_to_litellm(outcome), *_own(outcome)]
 
 
 def _ratio(name: str, limit: float, rows: Sequence[Row], base: Sequence[Row], which: str) -> Target:
-    """The worst pair beside the average of the others."""
-    most, pair = worst(rows, lambda row: beside(row, base, which))
+    """Return the worst pair relative to the average of the others."""
+    most, pair = worst(rows, lambda row: relative_to(row, base, which))
     if most is None:
         return Target(name, limit, "x", None)
     ours = next(cost(row, which) for row in rows if row.pair == pair)
@@ -70,14 +70,14 @@ def _ratio(name: str, limit: float, rows: Sequence[Row], base: Sequence[Row], wh
     return Target(name, limit, "x", most, f"{ours:.1f} µs ({pair}) against {theirs:.1f} µs")
 
 
-def _beside_nginx(outcome: Outcome) -> Iterable[Target]:
+def _relative_to_nginx(outcome: Outcome) -> Iterable[Target]:
     nginx, same = outcome.of(NGINX), outcome.of(TRILOGUE, False)
     other = outcome.of(TRILOGUE, True)
     yield _ratio("plain request passed through, CPU relative to nginx", 5, same, nginx, "plain_us")
     yield _ratio("plain request passed through, one at a time, relative to nginx", 5, same, nginx, "calm_us")
     yield _ratio("streamed event passed through, CPU relative to nginx", 1.8, same, nginx, "event_us")
     yield _ratio("streamed event translated, CPU relative to nginx", 2.2, other, nginx, "event_us")
-    # To wake up costs all gateways the same and hides what differs; streams in step need few wake-ups and hide nothing.
+    # Waking up costs all gateways the same and hides the differences. Streams in step need few wake-ups.
     yield _ratio(
         "streamed event passed through, streams in step, relative to nginx", 1.8, same, nginx, "bunched_event_us"
     )
@@ -85,7 +85,7 @@ def _beside_nginx(outcome: Outcome) -> Iterable[Target]:
     yield _ratio("plain request translated, CPU relative to passed through", 2, other, same, "plain_us")
 
 
-def _beside_litellm(outcome: Outcome) -> Iterable[Target]:
+def _relative_to_litellm(outcome: Outcome) -> Iterable[Target]:
     for name, limit, which in (
         ("plain request, CPU of LiteLLM relative to Trilogue", 100, "plain_us"),
         ("streamed event, CPU of LiteLLM relative to Trilogue", 30, "event_us"),
@@ -94,12 +94,12 @@ def _beside_litellm(outcome: Outcome) -> Iterable[Target]:
 
 
 def _least_advantage(name: str, limit: float, outcome: Outcome, which: str) -> Target:
-    """The pair where LiteLLM comes closest; pairs that it cannot do are compared with none."""
+    """Return the pair for which LiteLLM comes closest. Pairs that it does not support are not compared."""
     ours = {row.pair: row for row in outcome.of(TRILOGUE)}
     ratios = [
         (ratio, row.pair, cost(row, which))
         for row in outcome.of(LITELLM)
-        if row.pair in ours and (ratio := beside(row, [ours[row.pair]], which)) is not None
+        if row.pair in ours and (ratio := relative_to(row, [ours[row.pair]], which)) is not None
     ]
     if not ratios:
         return Target(name, limit, "x", None, at_least=True)

@@ -1,4 +1,4 @@
-"""The scripted upstream and the load generator, as started programs (see native/)."""
+"""The scripted upstream and the load generator as running programs (see native/)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.processes import Cores, Processes, pipes
 
 
 class ToolFailed(Exception):
-    """The load generator or the upstream has ended, as a rule because the gateway is gone."""
+    """The load generator or the upstream has ended, usually because the gateway has."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Percentiles in µs; none if nothing was counted."""
+    """Percentiles in µs; None if nothing was counted."""
 
     count: int = 0
     p50: float | None = None
@@ -28,7 +28,7 @@ class Times:
 
 
 class Report(NamedTuple):
-    """What the load generator saw since its last report."""
+    """What the load generator has seen since its last report."""
 
     good: int
     failed: int
@@ -37,13 +37,13 @@ class Report(NamedTuple):
     open: int
     us: int
     work_us: int
-    """CPU time, without that of waiting"""
+    """CPU time without polling"""
     first: Times
     whole: Times
 
 
 class Load(NamedTuple):
-    """What the load generator shall do."""
+    """What the load generator has to do."""
 
     request: bytes
     end: str
@@ -54,8 +54,8 @@ class Load(NamedTuple):
 
 
 @dataclass
-class Kit:
-    """The programs, where they run, and the folder for their files."""
+class Toolkit:
+    """The programs, their cores, and the folder for their files."""
 
     tools: Tools
     processes: Processes
@@ -64,14 +64,16 @@ class Kit:
 
     @property
     def waiting(self) -> str:
-        """How the tools wait. On cores of their own they spin: waking them would be charged to the gateway that writes
-        to them, and only to one that is slow enough to find them asleep. Elsewhere they would take the gateway's time.
-        """
-        return "spin" if self.cores.apart else "sleep"
+        """Return how the tools wait.
 
-    def upstream(self, answers: Path) -> Upstream:
-        """Start an upstream that answers from this folder."""
-        command = [str(self.tools.upstream), str(answers), self.waiting]
+        On their own cores they poll. Waking them up would be charged to the gateway that writes to them, and only to
+        one that is slow enough to find them asleep. On shared cores they sleep: polling would take the gateway's time.
+        """
+        return "spin" if self.cores.separate else "sleep"
+
+    def upstream(self, responses: Path) -> Upstream:
+        """Start an upstream that responds from this folder."""
+        command = [str(self.tools.upstream), str(responses), self.waiting]
         process = self.processes.start(command, self.cores.tools, talk=True)
         line = pipes(process)[1].readline()
         if not line.strip().isdigit():
@@ -79,30 +81,30 @@ class Kit:
         return Upstream(process, int(line))
 
     def client(self, port: int, load: Load) -> Client:
-        """Start sending."""
+        """Start a load generator."""
         file = self.folder / "request"
         file.write_bytes(load.request)
         options = [port, file, load.connections, load.rate, load.spread_ms, load.marker, load.end, self.waiting]
         command = [str(self.tools.client), *map(str, options)]
         client = Client(self.processes, self.processes.start(command, self.cores.tools, talk=True))
-        client.report()  # it has read its file, so the next one may have the same name
+        client.report()  # it has read its file, so the next one can have the same name
         return client
 
 
 class Upstream(NamedTuple):
-    """It runs as long as the run."""
+    """The running upstream, which is kept for the whole run."""
 
     process: subprocess.Popen[bytes]
     port: int
 
     def work_us(self) -> int:
-        """CPU time since it was last asked, without that of waiting."""
-        work: int = said_by(self.process, "the scripted upstream ended")["work_us"]
+        """Return its CPU time since the last call, without polling."""
+        work: int = reply_of(self.process, "the scripted upstream ended")["work_us"]
         return work
 
 
 class Client:
-    """A load generator at work; leaving the context ends it."""
+    """A running load generator. Leaving the context ends it."""
 
     def __init__(self, processes: Processes, process: subprocess.Popen[bytes]) -> None:
         self.processes = processes
@@ -115,12 +117,12 @@ class Client:
         self.processes.stop(self.process)
 
     def report(self) -> Report:
-        """What happened since the last report."""
-        return as_report(said_by(self.process, "the load generator ended: does the gateway still run?"))
+        """Return what happened since the last report."""
+        return as_report(reply_of(self.process, "the load generator ended: does the gateway still run?"))
 
 
-def said_by(process: subprocess.Popen[bytes], otherwise: str) -> dict[str, Any]:
-    """What a tool says when it is asked; it has ended if it says nothing."""
+def reply_of(process: subprocess.Popen[bytes], otherwise: str) -> dict[str, Any]:
+    """Return the reply of a tool to a command. Raises ToolFailed if it has ended."""
     to_it, from_it = pipes(process)
     try:
         to_it.write(b"\n")
@@ -135,5 +137,5 @@ def said_by(process: subprocess.Popen[bytes], otherwise: str) -> dict[str, Any]:
 
 
 def as_report(said: dict[str, Any]) -> Report:
-    """A line of the load generator."""
+    """Parse a report of the load generator."""
     return Report(**{**said, "first": Times(**said["first"]), "whole": Times(**said["whole"])})

@@ -10,7 +10,8 @@ from tests.timing import with_tries
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Modules, types and recordings stay to the end: looking through them for garbage takes a sixth of all the time."""
+    """Exempt modules, types and recordings from garbage collection: they stay to the end, and scanning them takes a
+    sixth of the time."""
     gc.disable()
     try:
         return (yield)
@@ -20,14 +21,15 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Limits on time may be missed on a busy machine, but not three times in a row."""
+    """Retry tests that missed a time limit, at most twice: a busy machine may miss one, but not three times in a
+    row."""
     if isinstance(item, pytest.Function):
         item.obj = with_tries(item.obj)
 
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The directory of recorded provider traffic; a test that asks for it is skipped where there is none."""
+    """Return the folder of recorded provider traffic, and skip the test if there is none."""
     directory = corpus_directory()
     if not directory.is_dir():
         pytest.skip(f"no recorded traffic at {directory}; set TRILOGUE_CORPUS to its directory")

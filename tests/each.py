@@ -1,4 +1,4 @@
-"""Many small cases as one test: pytest takes longer to begin and end a test than most cases take to run."""
+"""Run many small cases as one test: pytest takes longer to set up a test than most cases take to run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.timing import with_tries
 
 SEPARATE = os.environ.get("TRILOGUE_CASES") == "1"
-"""Every case is a test of its own after all, to choose one with `-k`."""
+"""whether every case is its own test, so that `-k` can select it"""
 
 Test = Callable[..., None]
 Decorator = Callable[[Test], Any]
@@ -21,18 +21,18 @@ _Parameters = type(pytest.param())
 
 
 class Case(NamedTuple):
-    """The arguments of one case, and what it is called when it fails."""
+    """The arguments of one case, and its name for failures."""
 
     id: str
     arguments: dict[str, Any]
 
 
 Failures = list[tuple[str, str]]
-"""the cases that failed, with where and why"""
+"""the failed cases, with the place and the reason"""
 
 
 class CasesFailedError(AssertionError):
-    """Some cases failed. Tells all of them."""
+    """Some cases failed. The message lists all of them."""
 
     def __init__(self, failures: Failures, cases: int) -> None:
         told = [f"{name}\n{why}" for name, why in failures]
@@ -41,9 +41,9 @@ class CasesFailedError(AssertionError):
 
 
 def each(names: str | tuple[str, ...], values: Iterable[Any], ids: Any = None) -> Decorator:
-    """As `pytest.mark.parametrize`, but one test, which goes through all cases and then tells all that failed.
+    """Run all cases in one test and then report all failures. Otherwise like `pytest.mark.parametrize`.
 
-    For tests that leave no trace, as all cases share the fixtures. A case must not skip itself: that is a failure.
+    Use it for tests without side effects, because all cases share the fixtures. A case that skips itself is a failure.
     """
     rows = list(values)
     if SEPARATE:
@@ -54,7 +54,7 @@ def each(names: str | tuple[str, ...], values: Iterable[Any], ids: Any = None) -
 
 
 def _case(names: list[str], row: Any, name: Any) -> Case:
-    """`name` is that of the case, or a function that names its values."""
+    """Return one case. `name` is its name, or a function that makes a name from its values."""
     given = [row] if len(names) == 1 else list(row)
     if isinstance(row, _Parameters):
         assert not row.marks, "marks are for tests, not for cases"
@@ -80,18 +80,18 @@ def _together(test: Test, names: list[str], cases: list[Case]) -> Test:
     parameters = inspect.signature(test).parameters
     left = [parameter for name, parameter in parameters.items() if name not in names]
     assert len(left) == len(parameters) - len(names), f"{test.__name__} must take {names}"
-    # For pytest, which goes by it to find the fixtures.
+    # pytest finds the fixtures by this signature.
     all_cases.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
     return all_cases
 
 
 def _failures(name: str, run: Callable[[], None], file: str) -> Failures:
-    """What failed; several if there are cases inside the case."""
+    """Return the failures of a case; several if the case contains cases."""
     call = pytest.CallInfo.from_call(run, "call", reraise=(KeyboardInterrupt, pytest.exit.Exception))
     if call.excinfo is None:
         return []
     if isinstance(call.excinfo.value, CasesFailedError):
         return [(f"{name}-{inner}", why) for inner, why in call.excinfo.value.failures]
-    # Without the steps from here to the test.
+    # Leave out the frames between here and the test.
     call.excinfo.traceback = call.excinfo.traceback.cut(path=file)
     return [(name, str(call.excinfo.getrepr(style="short")))]

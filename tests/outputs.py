@@ -1,10 +1,10 @@
-"""Print one hash over everything that translation makes, to show that a change of structure changed no output.
+"""Print one hash of everything that translation produces, to show that a change of structure changed no output.
 
     python -m tests.outputs [FILE]
 
 The hash covers all recordings and the generated requests of `tests.vendors`, on every pair of protocols: bodies,
-events, loss codes and paths, and which error was raised. Sealed values and the words of our own messages are left
-out. FILE gets one line per case, so that two runs can be compared with `diff`.
+events, loss codes and paths, and which error was raised. Sealed values and the words of our own messages are left out.
+FILE gets one line per case, so that two runs can be compared with `diff`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Case = tuple[str, Callable[[], Made]]
 
 
 def digest(make: Callable[[], Made]) -> str:
-    """Return a hash of what one case makes, or of the kind of error that it raises."""
+    """Return a hash of what one case produces, or of the kind of error that it raises."""
     try:
         body, losses = make()
     except TrilogueError as error:
@@ -43,7 +43,7 @@ def digest(make: Callable[[], Made]) -> str:
 
 
 def recorded() -> Iterator[Case]:
-    """Yield every recorded request, whole response and stream, on its way to each of the three protocols."""
+    """Yield every recorded request, complete response and stream, to be translated to each of the three protocols."""
     for client in Protocol:
         for name in load.requests():
             for model in (cases.NEWEST[client], cases.OLDER[client]):
@@ -75,7 +75,7 @@ def stream(name: str, target: Protocol) -> Made:
 
 
 def half_a_stream(name: str, target: Protocol) -> Made:
-    """Return the events before the error that ends them: its words are our own."""
+    """Return the events before the error that ends the stream. The words of the error are our own."""
     recording = load.load(name)
     assert recording.stream is not None
     exchange = cases.asked(recording, target)
@@ -108,7 +108,7 @@ def made_request(body: dict[str, Any], client: Protocol | str, target: Target) -
 
 
 def main() -> None:
-    """Print the hash and how many cases it covers."""
+    """Print the hash and the number of cases."""
     whole, count = blake2b(digest_size=16), 0
     with Path(sys.argv[1] if len(sys.argv) > 1 else "/dev/null").open("w") as lines:
         for make_all in (recorded, generated):

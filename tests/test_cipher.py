@@ -1,8 +1,8 @@
-"""What is encrypted comes back whole, or not at all."""
+"""Encrypted data is decrypted unchanged, or refused."""
 
 import pytest
 
-from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Changed, Cipher
+from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Changed, Cipher, RepeatableCipher
 
 KEY, NONCE = b"k" * KEY_BYTES, b"n" * NONCE_BYTES
 SEALED = Cipher(KEY).encrypt(NONCE, b"text", b"bound")
@@ -33,3 +33,29 @@ def test_changes_are_noticed(key: bytes, nonce: bytes, data: bytes, bound: bytes
 def test_keys_of_another_size_are_refused(size: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         Cipher(bytes(size))
+
+
+REPEATED = RepeatableCipher(KEY).encrypt(b"text", b"bound")
+
+
+def test_the_same_text_is_encrypted_alike() -> None:
+    assert RepeatableCipher(KEY).encrypt(b"text", b"bound") == REPEATED
+    assert (
+        len({REPEATED, *(RepeatableCipher(KEY).encrypt(*other) for other in ((b"text", b""), (b"test", b"bound")))})
+        == 3
+    )
+    assert RepeatableCipher(KEY).decrypt(REPEATED, b"bound") == b"text"
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "bound"),
+    [
+        (b"o" * KEY_BYTES, REPEATED, b"bound"),
+        (KEY, REPEATED[:-1], b"bound"),
+        (KEY, b"", b"bound"),
+        (KEY, REPEATED, b"other"),
+    ],
+)
+def test_changes_are_noticed_without_a_nonce_too(key: bytes, data: bytes, bound: bytes) -> None:
+    with pytest.raises(Changed):
+        RepeatableCipher(key).decrypt(data, bound)

@@ -1,7 +1,7 @@
-"""What the hot paths cost, counted in calls: of functions, methods and builtins, per event and per request.
+"""What the hot paths cost, counted in calls of functions, methods and builtins, per event and per request.
 
-Calls do not depend on the machine or on what else it does, so 20 % more of them is caught without a clock. A limit that
-is no longer near the count should follow it downwards; to raise one needs a reason.
+The number of calls does not depend on the machine or its load, so an increase of 20 % is noticed without a clock.
+Lower a limit when the count has become much smaller. Raising one needs a reason.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ PER_EVENT: dict[tuple[Protocol, Protocol], float] = {
     (R, M): 17,
     (R, R): 13,
 }
-"""from the bytes of the upstream's socket to those for the client, an ordinary text event that comes alone"""
+"""calls for an ordinary text event that arrives alone, from the bytes of the upstream's socket to those for the
+client"""
 PER_STREAM: dict[tuple[Protocol, Protocol], float] = {
     (C, C): 197,
     (C, M): 261,
@@ -61,7 +62,7 @@ PER_STREAM: dict[tuple[Protocol, Protocol], float] = {
     (R, M): 418,
     (R, R): 354,
 }
-"""of decoder and encoder, for all of a stream but its ordinary events: how it begins and how it ends"""
+"""calls of decoder and encoder for a stream without its ordinary events: its beginning and its end"""
 PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
     (C, C): 194,
     (C, M): 290,
@@ -73,11 +74,11 @@ PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
     (R, M): 326,
     (R, R): 203,
 }
-"""of a client and an upstream, from the bytes of the request to those of the answer, without the sockets"""
+"""calls by client and upstream protocol, from the bytes of the request to those of the response, without the sockets"""
 
 
 def calls(run: Callable[[], object]) -> int:
-    """How many calls this makes."""
+    """Return how many calls this makes."""
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:
@@ -85,7 +86,7 @@ def calls(run: Callable[[], object]) -> int:
         if event in ("call", "c_call"):
             count += 1
 
-    # What other tests have left behind must not be cleared away, with calls of its own, while these are counted.
+    # Garbage of other tests must not be collected meanwhile: that would be counted too.
     gc.collect()
     gc.disable()
     sys.setprofile(note)
@@ -98,13 +99,13 @@ def calls(run: Callable[[], object]) -> int:
 
 
 def check(found: float, expected: float) -> None:
-    """At most a fifth more than is known."""
+    """Fail if there are more calls than a fifth above the known number."""
     if found > expected * MARGIN:
         pytest.fail(f"{found:.1f} calls, and {expected} are known")
 
 
 class Wire:
-    """A transport that takes everything."""
+    """A socket transport that accepts everything."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -119,7 +120,7 @@ class Wire:
         return 0
 
     def abort(self) -> None:
-        """Who stops waiting drops the connection."""
+        """Do what a client does that stops waiting: drop the connection."""
 
     close = pause_reading = resume_reading = abort
 
@@ -132,7 +133,7 @@ def passage(source: Protocol, target: Protocol) -> PassThrough | StreamTranslato
 
 @pytest.mark.parametrize("pair", PER_EVENT, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
 def test_calls_per_event(pair: tuple[Protocol, Protocol]) -> None:
-    """The first events of a stream are more work; then each costs the same."""
+    """The first events of a stream cost more; then each costs the same."""
     asyncio.run(_stream(pair))
 
 
@@ -167,7 +168,7 @@ async def _stream(pair: tuple[Protocol, Protocol]) -> None:
 
 @pytest.mark.parametrize("pair", PER_STREAM, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
 def test_calls_per_stream(pair: tuple[Protocol, Protocol]) -> None:
-    """What is left when the cost of the ordinary events, by which a longer stream is dearer, is taken off."""
+    """This is the cost of a stream without that of its ordinary events, which is the difference to a longer stream."""
 
     def whole(events: int) -> int:
         pieces = list(STREAMS[pair[0]](events))
@@ -226,7 +227,7 @@ ANSWERS: dict[Protocol, Any] = {
 
 
 class Upstream:
-    """A transport behind the seam that has its answer at once."""
+    """An upstream transport that has its response at once."""
 
     def __init__(self, protocol: Protocol) -> None:
         body = json.dumps(ANSWERS[protocol]).encode()
@@ -259,7 +260,7 @@ REQUESTS_OF: dict[Protocol, tuple[str, dict[str, Any]]] = {
 
 
 def request_of(client: Protocol) -> bytes:
-    """The bytes of a small request."""
+    """Return the bytes of a small request."""
     path, asked = REQUESTS_OF[client]
     body = json.dumps(asked)
     head = (
@@ -271,7 +272,7 @@ def request_of(client: Protocol) -> bytes:
 
 @pytest.mark.parametrize("pair", PER_PLAIN_REQUEST, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
 def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
-    """The whole gateway but for the sockets: parser, keys, routes, accounts, translation, records."""
+    """This is the whole gateway without sockets: parser, keys, routes, accounts, translation and records."""
     source, upstream = pair
     request = request_of(source)
     file = tmp_path / "trilogue.yaml"
@@ -305,7 +306,7 @@ def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]
         sys.setprofile(note)
         try:
             await ask(REQUESTS)
-            # Else it depends on the clock how many of their lines are written by now.
+            # Otherwise the number of written log lines would depend on the clock.
             journal.flush()
         finally:
             sys.setprofile(None)

@@ -1,4 +1,4 @@
-"""Many limits on time with one timer: each is reached in time, not before, and none that was taken back."""
+"""Many deadlines share one timer: each is called in time, not before, and not if it was removed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ from trilogue.deadlines import Deadlines, deadlines
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 LATE = 0.015
-"""How late one may be called here: the promise of 10 ms, and something for the machine."""
+"""how late a call may be here: the promised 10 ms, and some tolerance for the machine"""
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
@@ -33,7 +33,10 @@ def timers(limits: Deadlines) -> int:
 
 @pytest.mark.parametrize("lengths", [[0.05], [0.2, 0.1, 0.05], [0.05, 0.1, 0.2], [0.05, 0.051, 0.052, 0.053], [0, -1]])
 def test_each_is_called_in_its_time(loop: str, lengths: list[float]) -> None:
-    """Whatever the order in which they were added; those whose time has passed already at once."""
+    """Deadlines are called in order of time, whatever the order in which they were added.
+
+    Past ones are called at once.
+    """
 
     async def test(limits: Deadlines) -> None:
         called: dict[int, float] = {}
@@ -55,7 +58,7 @@ def test_each_is_called_in_its_time(loop: str, lengths: list[float]) -> None:
 
 
 def test_one_that_was_removed_is_not_called(loop: str) -> None:
-    """Nor does it disturb the others. To remove one that is not there does nothing."""
+    """A removed deadline is not called and does not disturb the others. Removing an unknown one does nothing."""
 
     async def test(limits: Deadlines) -> None:
         called: list[str] = []
@@ -71,7 +74,7 @@ def test_one_that_was_removed_is_not_called(loop: str) -> None:
 
 
 def test_one_that_is_added_again_has_a_new_time(loop: str) -> None:
-    """It is called once: later than before, or sooner."""
+    """A deadline that is added again is called once, at its new time."""
 
     async def test(limits: Deadlines) -> None:
         for old, new in [(0.02, 0.08), (0.5, 0.08)]:
@@ -92,7 +95,7 @@ def test_one_that_is_added_again_has_a_new_time(loop: str) -> None:
 
 
 def test_one_may_remove_and_add_others(loop: str) -> None:
-    """Of two whose time has come the first takes the other one back, and adds one more."""
+    """A callback may remove another deadline that is due, and add one."""
 
     async def test(limits: Deadlines) -> None:
         called: list[str] = []
@@ -113,7 +116,7 @@ def test_one_may_remove_and_add_others(loop: str) -> None:
 
 
 def test_one_that_fails_does_not_stop_the_others(loop: str) -> None:
-    """Its error is the event loop's to report."""
+    """If a callback fails, the event loop reports the error and the others are still called."""
 
     async def test(limits: Deadlines) -> None:
         errors: list[object] = []
@@ -130,7 +133,7 @@ def test_one_that_fails_does_not_stop_the_others(loop: str) -> None:
 
 
 def test_a_thousand_need_one_timer(loop: str) -> None:
-    """What was taken back leaves nothing behind, and the timer ends with the last look."""
+    """Removed deadlines leave nothing behind, and the timer stops after its last check."""
 
     async def test(limits: Deadlines) -> None:
         waits = [partial(print, number) for number in range(1000)]
@@ -146,7 +149,7 @@ def test_a_thousand_need_one_timer(loop: str) -> None:
 
 
 def test_every_loop_has_its_own(loop: str) -> None:
-    """What one loop was closed with is never called by another."""
+    """A deadline of a closed loop is never called by another loop."""
     called: list[int] = []
     found: list[Deadlines] = []
 
@@ -166,7 +169,7 @@ def test_every_loop_has_its_own(loop: str) -> None:
 
 
 def test_old_loops_are_forgotten(loop: str) -> None:
-    """However many there were."""
+    """Closed loops are released, however many there were."""
     for _ in range(100):
         made = LOOPS[loop]()
         deadlines(made)

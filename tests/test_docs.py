@@ -1,4 +1,4 @@
-"""The documentation is part of the product: what it lists must exist, what exists must be listed, examples must run."""
+"""The documentation is complete and correct: what it lists exists, what exists is listed, and examples run."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`[^`\n]*`")
-"""code inside a line, which may look like anything"""
+"""inline code, which may look like anything"""
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 def section(page: Path, name: str) -> str:
-    """What stands between two markers."""
+    """Return the text between two markers."""
     found = re.search(rf"<!-- {name} -->\n(.*?)\n?<!-- /{name} -->", page.read_text(), re.DOTALL)
     assert found, f"{page.name} has no section {name}"
     return found.group(1)
 
 
 def test_loss_table_is_current() -> None:
-    """The table is generated: `trilogue losses --markdown`."""
+    """The table is the output of `trilogue losses --markdown`."""
     assert section(DOCS / "losses.md", "losses") == losses_table()
 
 
 def test_table_of_models_is_current() -> None:
-    """The table is generated: `trilogue models --markdown`."""
+    """The table is the output of `trilogue models --markdown`."""
     assert section(DOCS / "models.md", "models") == models_table()
 
 
 def test_every_loss_code_is_well_formed() -> None:
-    """Codes are part of the interface: lower case, dotted, and explained."""
+    """Codes are part of the interface: lower case, dotted and explained."""
     for code, rule in LOSSES.items():
         assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", code), code
         assert rule.when
@@ -55,7 +55,7 @@ EXAMPLES = [(page.name, number, code) for page in PAGES for number, code in enum
 
 @pytest.mark.parametrize(("page", "number", "code"), EXAMPLES, ids=[f"{page}-{n}" for page, n, _ in EXAMPLES])
 def test_examples_run(page: str, number: int, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python example is run as a user would paste it, unless it needs a server (marked so in its first line)."""
+    """Every Python example runs when it is pasted, unless its first line says that it needs a server."""
     if code.startswith("# needs a running gateway"):
         compile(code, f"{page} example {number}", "exec")
         return
@@ -66,19 +66,19 @@ def test_examples_run(page: str, number: int, code: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    """A link to another page of ours must find it."""
+    """Every link to another page of the documentation leads to a page."""
     for target in LINK.findall(SPAN.sub("", page.read_text())):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 @pytest.mark.parametrize("name", [name for name in trilogue.__all__ if name != "__version__"])
 def test_every_public_name_is_documented(name: str) -> None:
-    """docs/library.md says what it is for."""
+    """docs/library.md documents every public name."""
     assert re.search(rf"\b{name}\b", (DOCS / "library.md").read_text())
 
 
 def flags() -> list[tuple[str, str]]:
-    """Every command with every long option it has."""
+    """Return every command with all of its long options."""
     found = []
     for name in COMMANDS:
         command = app.get_command(click.Context(app), name)
@@ -91,7 +91,7 @@ def flags() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "flag"), flags())
 def test_every_flag_is_documented(command: str, flag: str) -> None:
-    """docs/cli.md names every option under its command."""
+    """docs/cli.md documents every option under its command."""
     text = (DOCS / "cli.md").read_text()
     start = text.find(f"## trilogue {command}")
     assert start >= 0, f"docs/cli.md has no section for {command}"

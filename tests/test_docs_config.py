@@ -1,4 +1,4 @@
-"""Every configuration in the documentation is one that works: users paste them."""
+"""Every configuration in the documentation works, because users paste them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trilogue.config import parse, refuse_exposure
+from trilogue.config import exposure_problem, parse
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -15,9 +15,9 @@ BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 VARIABLE = re.compile(r"\benv:(\w+)")
 STORED = re.compile(r"\bstore:(\w+)")
 VALUE = "http://127.0.0.1:9"
-"""does for a secret and for the address of a proxy"""
+"""a value that works as a secret and as the address of a proxy"""
 WHOLE = re.compile(r"^providers:", re.MULTILINE)
-"""A block without providers shows a part of a configuration, which is not checked alone."""
+"""a block without providers is only part of a configuration and is not checked"""
 
 BLOCKS = [
     (page.relative_to(ROOT).as_posix(), number, text)
@@ -29,17 +29,17 @@ BLOCKS = [
 
 @pytest.mark.parametrize(("page", "number", "text"), BLOCKS, ids=[f"{page}-{number}" for page, number, _ in BLOCKS])
 def test_configuration_is_right(page: str, number: int, text: str, tmp_path: Path) -> None:
-    """With its variables set and its store filled, a block has no problem and could be served."""
+    """A block is valid and can be served once its variables are set and its keys are stored."""
     text = STORED.sub(r"env:\1", text)
     environ = dict.fromkeys(VARIABLE.findall(text), VALUE)
     config = parse(text.encode(), environ, tmp_path)
     assert config.providers
-    assert refuse_exposure(config) is None
+    assert exposure_problem(config) is None
 
 
 @pytest.mark.parametrize("folder", ["clients", "upstreams"])
 def test_index_names_every_page(folder: str) -> None:
-    """A page that the index does not link to is not found."""
+    """The index links to every page."""
     pages = {page.name for page in (ROOT / "docs" / folder).glob("*.md")} - {"README.md"}
     index = (ROOT / "docs" / folder / "README.md").read_text()
     assert pages

@@ -27,7 +27,7 @@ def text_of(node: ast.expr | None) -> Iterator[str]:
 
 
 def codes_in(tree: ast.AST) -> Iterator[str]:
-    """Codes as they are written: `code=…` in a call, a default, a class; or status, text and code in a row."""
+    """Return the codes in a source: `code=…` in a call, a default or a class, or the code in a row of a table."""
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "code":
             yield from text_of(node.value)
@@ -52,7 +52,7 @@ def test_every_error_code_is_documented() -> None:
 
 
 def rows() -> dict[str, list[str]]:
-    """The cells behind each code of the table."""
+    """Return the cells of the table by code."""
     found: dict[str, list[str]] = {}
     for line in PAGE.read_text("utf-8").split("\n"):
         cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]

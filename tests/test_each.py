@@ -1,4 +1,4 @@
-"""Many cases in one test: every case is run, every failure is told, and fixtures still come."""
+"""`each` runs every case, reports every failure, and works with fixtures."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ pytestmark = pytest.mark.skipif(SEPARATE, reason="every case is a test of its ow
 
 
 def failures(test: Any, **fixtures: Any) -> list[tuple[str, str]]:
-    """What fails of a test with cases."""
+    """Return the failures of a test with cases."""
     with pytest.raises(CasesFailedError) as caught:
         test(**fixtures)
     assert f"{len(caught.value.failures)} of " in str(caught.value)
     return caught.value.failures
 
 
-def test_all_cases_run_and_all_failures_are_told() -> None:
-    """Also after the first failure, and whatever it is."""
+def test_all_cases_run_and_all_failures_are_reported() -> None:
+    """All cases run after a failure, whatever kind of failure it is."""
     ran = []
 
     @each("number", [1, 2, 3, 4, 5])
@@ -41,7 +41,7 @@ def test_all_cases_run_and_all_failures_are_told() -> None:
 
 
 def test_a_case_that_skips_itself_fails() -> None:
-    """Otherwise all the others would be skipped with it."""
+    """A case that skips itself fails, because it would skip all the others."""
 
     @each("number", [1, 2])
     def check(number: int) -> None:
@@ -51,7 +51,7 @@ def test_a_case_that_skips_itself_fails() -> None:
 
 
 def test_no_cases_are_skipped_not_passed() -> None:
-    """As pytest does it: nothing was tested."""
+    """Without cases the test is skipped, as in pytest: nothing was tested."""
 
     @each("number", [])
     def check(number: int) -> None:
@@ -62,7 +62,7 @@ def test_no_cases_are_skipped_not_passed() -> None:
 
 
 def test_cases_inside_cases() -> None:
-    """Every combination, each told once."""
+    """With nested cases, every combination runs and is reported once."""
 
     @each("first", ["a", "b"])
     @each(("second", "third"), [pytest.param(1, 2, id="x"), (3, 4)])
@@ -73,7 +73,7 @@ def test_cases_inside_cases() -> None:
 
 
 def test_fixtures_and_other_parameters_are_left_to_pytest() -> None:
-    """They are what is left of the signature, and reach every case."""
+    """Parameters that are not part of a case come from pytest and reach every case."""
 
     @each("number", [1, 2], ids=lambda number: f"n{number}")
     def check(place: str, number: int) -> None:
@@ -84,7 +84,7 @@ def test_fixtures_and_other_parameters_are_left_to_pytest() -> None:
 
 
 def test_a_case_that_missed_a_limit_is_tried_again() -> None:
-    """That case alone."""
+    """Only the case that missed a time limit is tried again."""
     tries = {"quick": 0, "slow": 0}
 
     @each("name", tries, ids=["first", "second"])
@@ -97,7 +97,7 @@ def test_a_case_that_missed_a_limit_is_tried_again() -> None:
 
 
 def test_a_misspelt_name_is_noticed() -> None:
-    """At once, not when the test runs."""
+    """A wrong parameter name is reported when the test is defined, not when it runs."""
     with pytest.raises(AssertionError, match="must take"):
 
         @each("nubmer", [1])

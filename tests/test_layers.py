@@ -1,6 +1,6 @@
-"""The architecture, proved from the source text: who may import whom, and that the core does no I/O.
+"""The architecture, checked in the source text: which modules import which, and that the core does no I/O.
 
-Every rule is a function from modules to a list of problems, so that it can be tried on bad sources too.
+Every rule is a function from modules to a list of problems, so that it can also be tried on bad sources.
 """
 
 import ast
@@ -42,7 +42,7 @@ LAYERS = {
     "cli": 7,
     "__main__": 8,
 }
-# The rooms of the large packages, and the modules next to them, lowest first: each imports only what stands before it.
+# The rooms of the large packages and the modules next to them, lowest first: each imports only those before it.
 ROOMS = {
     "protocols": ("fields", "failure", "content", "stream", "codec", "openai", "fit", PROTOCOL_ROOMS, "registry"),
     "translate": (
@@ -59,7 +59,7 @@ ROOMS = {
     "pool": ("settings", "changes", "choice", "health", "decision", "pool", "plan", "pools"),
     "gateway": ("log", "setup", "request", "response", "endpoints", "process"),
 }
-# The package's own __init__ shows the library, which ends with layer 3; only what is above may import it.
+# The package's own __init__ shows the library, which ends with layer 3. Only higher layers may import it.
 ROOT_LAYER = 3.5
 
 CORE = {name for name, layer in LAYERS.items() if layer < ROOT_LAYER}
@@ -79,7 +79,7 @@ class Module:
 
     @property
     def component(self) -> str:
-        """The part of the name that has a layer; empty for the root package."""
+        """Return the part of the name that has a layer; empty for the root package."""
         return component(self.name)
 
 
@@ -102,7 +102,7 @@ def read_modules() -> list[Module]:
 
 
 def imported_names(module: Module, tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Each import as (module, name in it); the name is empty for a plain `import module`."""
+    """Yield each import as (module, name in it); the name is empty for a plain `import module`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
@@ -124,9 +124,9 @@ def is_ours(name: str) -> bool:
 
 
 def internal_imports(module: Module, known: set[str]) -> set[str]:
-    """The trilogue modules that a module imports: `from package import module` counts as that module.
+    """Return the trilogue modules that a module imports. `from package import module` counts as that module.
 
-    A name directly below the root that is a layer counts as one even where its package does not exist yet.
+    A name directly below the root that is a layer counts as one, even if its package does not exist yet.
     """
     found = set()
     for origin, name in imported_names(module, module.tree):
@@ -157,7 +157,7 @@ def upward_imports(modules: list[Module]) -> list[str]:
 
 
 def room(name: str) -> str:
-    """The room of a module, or its own name where it stands next to the rooms; empty for a package itself."""
+    """Return the room of a module, or its own name if it is next to the rooms; empty for a package itself."""
     return name.split(".")[2] if name.count(".") >= 2 else ""
 
 
@@ -203,7 +203,7 @@ def protocol(name: str) -> str | None:
 
 
 def import_cycle(modules: list[Module]) -> list[str]:
-    """One cycle of imports, as the list of its modules; empty if there is none."""
+    """Return one cycle of imports as a list of modules; empty if there is none."""
     known = names(modules)
     graph = {module.name: internal_imports(module, known) for module in modules}
     try:
@@ -246,7 +246,7 @@ def is_impure_import(name: str) -> bool:
 
 
 def impurity(node: ast.AST) -> str | None:
-    """What a node does that the core must not do."""
+    """Return what a node does that the core must not do, or nothing."""
     match node:
         case ast.comprehension(is_async=1):
             return "is async"
@@ -260,7 +260,7 @@ def impurity(node: ast.AST) -> str | None:
 
 
 def protocol_files(protocols: Path) -> dict[str, set[str]]:
-    """The file names of each protocol package that exists."""
+    """Return the file names of each protocol package that exists."""
     present = (protocols / name for name in PROTOCOLS)
     return {
         package.name: {str(file.relative_to(package)) for file in package.rglob("*.py")}
@@ -270,7 +270,7 @@ def protocol_files(protocols: Path) -> dict[str, set[str]]:
 
 
 def documented_files(text: str) -> tuple[set[str], dict[str, set[str]]]:
-    """The table of files in the codecs' docs: those that every package has, and those that only some have."""
+    """Return the table of files in docs/codecs.md: those that every package has, and those that only some have."""
     base: set[str] = set()
     further: dict[str, set[str]] = {}
     for files, packages in re.findall(r"^\| (`[^|]*\.py`) \| ([a-z, ]*) \|", text, re.MULTILINE):
@@ -323,7 +323,7 @@ def test_what_protocols_share_is_documented() -> None:
 
 
 def is_shared(module: Module) -> bool:
-    """Whether a module serves all protocols."""
+    """Return whether a module serves all protocols."""
     return module.component == "protocols" and bool(room(module.name)) and room(module.name) not in PROTOCOLS
 
 
@@ -334,7 +334,7 @@ def test_protocol_packages_have_the_same_files() -> None:
         assert files - base == further.get(package, set()), f"{package}: the table in {CODECS_DOC.name} says otherwise"
 
 
-# The rules can fail: each is fed a source that breaks it.
+# Each rule must be able to fail, so it gets a source that breaks it.
 
 
 def module(name: str, source: str = "", is_package: bool = False) -> Module:

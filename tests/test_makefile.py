@@ -1,4 +1,4 @@
-"""`make` on a machine where not everything is as it should be."""
+"""`make setup` on a machine that lacks something."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ MAKEFILE = Path(__file__).resolve().parent.parent / "Makefile"
 
 
 def make(folder: Path, python: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """`make setup` with nothing to install, in a folder of its own."""
+    """Run `make setup` with nothing to install, in its own folder."""
     shutil.copy(MAKEFILE, folder)
     for name in ("requirements.lock", "pyproject.toml"):
         (folder / name).touch()
@@ -20,8 +20,11 @@ def make(folder: Path, python: str, **environ: str) -> subprocess.CompletedProce
     )
 
 
-def test_an_old_python_is_told_and_leaves_nothing(tmp_path: Path) -> None:
-    """Otherwise an installer complains of packages, and the next try finds the old one again."""
+def test_an_old_python_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
+    """An old Python is reported and leaves nothing behind.
+
+    Otherwise the next attempt would find the old environment.
+    """
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.version_info = (3, 10, 1); sys.version = '3.10.1 x'")
     done = make(tmp_path, sys.executable, PYTHONPATH=str(tmp_path))
     assert done.returncode != 0
@@ -30,7 +33,7 @@ def test_an_old_python_is_told_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_python_without_venv_leaves_nothing(tmp_path: Path) -> None:
-    """As on systems that have it in a package of its own: half an environment would be taken for a whole one."""
+    """A Python without venv (Debian has it in another package) does not leave half an environment behind."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\nmkdir -p .venv/bin; cp "$0" .venv/bin/python; exit 1\n')
     python.chmod(0o755)

@@ -30,14 +30,15 @@ HEAVY = (
     "uvloop",
     "yaml",
 )
-"""What takes long to load, and is not needed to say `import trilogue`."""
+"""modules that take long to load and are not needed for `import trilogue`"""
 
 MAX_MODULES = 40
-"""of `import trilogue`, beside what the interpreter has at its start: those of `typing` and `importlib`"""
+"""modules that `import trilogue` may load in addition to those of a bare interpreter: those of `typing` and
+`importlib`"""
 
 
 def loaded_by(code: str) -> set[str]:
-    """The modules that a fresh interpreter has after running some code, beyond those it starts with."""
+    """Return the modules that a fresh interpreter has after running some code, without those it starts with."""
     script = (
         f"import sys; before = set(sys.modules)\n{code}\nimport json; print(json.dumps([*set(sys.modules) - before]))"
     )
@@ -50,7 +51,7 @@ def heavy(modules: set[str], *, needed: tuple[str, ...] = ()) -> list[str]:
 
 
 def imports_for_type_checkers() -> dict[str, set[str]]:
-    """What the package imports under TYPE_CHECKING: module to names."""
+    """Return what the package imports under TYPE_CHECKING: names by module."""
     tree = ast.parse(Path(trilogue.__file__).read_text("utf-8"))
     return {
         node.module or "": {alias.name for alias in node.names}
@@ -104,7 +105,10 @@ translate_request(body, source=Protocol.CHAT, target=Protocol.RESPONSES)
 
 @pytest.mark.parametrize("code", ["from trilogue import *", TRANSLATION], ids=["all names", "a translation"])
 def test_using_the_library_loads_no_more_than_it_needs(code: str) -> None:
-    """msgspec loads `inspect` where typing_extensions is installed."""
+    """Using the library loads no module that it does not need.
+
+    msgspec loads `inspect` if typing_extensions is installed.
+    """
     assert heavy(loaded_by(code), needed=("msgspec", "inspect")) == []
 
 

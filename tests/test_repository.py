@@ -25,7 +25,7 @@ BARE_IGNORE = re.compile(r"#\s*type:\s*ignore(?!\[[a-z])")
 
 
 def repository_files() -> list[Path]:
-    """All files that git tracks or would track at the next `git add`."""
+    """Return all files that git tracks or would add."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
@@ -36,7 +36,7 @@ def repository_files() -> list[Path]:
 
 
 def machine_traces(text: str) -> list[str]:
-    """The machine paths and registry hosts in a text."""
+    """Return the machine paths and registry hosts in a text."""
     return [match.group() for pattern in (MACHINE_PATH, REGISTRY) for match in pattern.finditer(text)]
 
 
@@ -49,7 +49,7 @@ def long_functions(source: str) -> Iterator[str]:
 
 
 def exemptions(source: str) -> list[str]:
-    """The lines that switch a check off: any noqa, and a type: ignore that does not say what it ignores."""
+    """Return the lines that switch off a check: any noqa, and a type: ignore without a code."""
     return [line.strip() for line in source.splitlines() if NOQA.search(line) or BARE_IGNORE.search(line)]
 
 

@@ -1,4 +1,4 @@
-"""The SSE parser: how bytes are cut never shows, and what real servers send is accepted."""
+"""The SSE parser gives the same events however the bytes are split, and accepts what real servers send."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def parse(data: bytes, cuts: list[int] | None = None) -> list[SseEvent]:
     ],
 )
 def test_accepts(data: bytes, expected: list[tuple[str, bytes]]) -> None:
-    """What servers really send; each case also cut at every byte."""
+    """The parser accepts what servers really send, also if it is split at any byte."""
     wanted = [SseEvent(*event) for event in expected]
     assert parse(data) == wanted
     for cut in range(len(data) + 1):
@@ -63,7 +63,7 @@ def test_accepts(data: bytes, expected: list[tuple[str, bytes]]) -> None:
 
 
 def test_cuts_never_matter() -> None:
-    """Cheap structured inputs in bulk: this property finds bugs that a few thousand clever examples do not."""
+    """Splitting never matters. Many simple structured inputs find bugs that a few thousand clever examples do not."""
     rng = random.Random(20261115)
     for _ in range(30_000):
         data = b"".join(rng.choices(TOKENS, k=rng.randint(1, 12)))
@@ -73,12 +73,12 @@ def test_cuts_never_matter() -> None:
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
 def test_cuts_never_matter_for_any_bytes(data: bytes, cuts: list[int]) -> None:
-    """The same for bytes that no generator of ours would think of."""
+    """Splitting never matters for arbitrary bytes either."""
     assert parse(data, [min(cut, len(data)) for cut in cuts]) == parse(data)
 
 
 def test_event_size_is_bounded() -> None:
-    """An endless line must not eat the memory."""
+    """An endless line is refused, so that it cannot use up the memory."""
     parser = SseParser(max_event_bytes=1000)
     parser.feed(b"data: " + b"x" * 900)
     with pytest.raises(UpstreamProtocolError, match="larger than 1000 bytes"):
@@ -86,7 +86,7 @@ def test_event_size_is_bounded() -> None:
 
 
 def test_large_event_in_small_pieces_is_linear() -> None:
-    """A 2 MiB event in 1 KiB reads scans each byte about once."""
+    """A 2 MiB event in reads of 1 KiB is scanned about once per byte."""
     parser = SseParser()
     piece = b"x" * 1024
     parser.feed(b"data: ")
@@ -97,13 +97,13 @@ def test_large_event_in_small_pieces_is_linear() -> None:
 
 
 def test_frames_are_read_back() -> None:
-    """What we write is what we read."""
+    """Frames that we write are read back unchanged."""
     expected = [SseEvent("a.b", b'{"x":1}'), SseEvent("", b"[DONE]")]
     assert parse(frame("a.b", b'{"x":1}') + frame_data(b"[DONE]")) == expected
 
 
 def test_the_limit_is_exact() -> None:
-    """8 MiB may wait for their end, one byte more may not."""
+    """An event may have 8 MiB, and not one byte more."""
     most = 8 * 1024 * 1024
     parser = SseParser()
     assert parser.feed(b"data: " + b"x" * (most - 6)) == []

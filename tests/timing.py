@@ -1,4 +1,4 @@
-"""Limits on time in tests: a busy machine may break one, but not three times in a row."""
+"""Time limits in tests: a busy machine may miss one, but not three times in a row."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ TRIES = 3
 
 
 class TooSlowError(AssertionError):
-    """A limit on time was not kept; everything else was right."""
+    """A time limit was missed, and everything else was right."""
 
 
 def check_within(seconds: float, limit: float) -> None:
-    """Fail if it took too long. The test is then tried again, at most three times in all."""
+    """Fail if something took too long. The test is then tried again, at most three times in all."""
     if seconds >= limit:
         raise TooSlowError(f"{seconds:.3f} s, and the limit is {limit} s")
 
 
 def with_tries(test: Callable[..., Any]) -> Callable[..., Any]:
-    """The test, again if all that failed was a limit on time."""
+    """Return the test so that it runs again if it only missed a time limit."""
 
     @functools.wraps(test)
     def tried(*args: Any, **kwargs: Any) -> Any:

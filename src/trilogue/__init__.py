@@ -1,4 +1,4 @@
-"""Trilogue: every client of one LLM protocol, every backend of another.
+"""Trilogue connects clients of one LLM protocol to upstreams of another.
 
     import trilogue
     from trilogue import Protocol
@@ -9,8 +9,8 @@
         answer, source=Protocol.RESPONSES, target=Protocol.MESSAGES, exchange=up.exchange
     )
 
-Everything here is pure: no sockets, no async, no globals that change. Each name is loaded when it is first used, so
-that importing the package costs nothing to speak of.
+Everything here is pure: no sockets, no async, no global state. Each name is loaded when it is first used, so that
+importing the package is fast.
 """
 
 from importlib import import_module
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trilogue.errors import (
         BadRequest,
+        CipherUnavailable,
         ClientError,
         InternalError,
         SealError,
@@ -54,6 +55,7 @@ __version__ = "0.1.0"
 __all__ = [
     "LOSSES",
     "BadRequest",
+    "CipherUnavailable",
     "ClientError",
     "Codec",
     "Collector",
@@ -94,8 +96,8 @@ __all__ = [
 
 _HOMES = {
     "trilogue.errors": (
-        "BadRequest ClientError InternalError SealError StrictLoss TrilogueError Unsupported UpstreamConnect "
-        "UpstreamError UpstreamFailure UpstreamProtocolError UpstreamTimeout UpstreamTruncated"
+        "BadRequest CipherUnavailable ClientError InternalError SealError StrictLoss TrilogueError Unsupported "
+        "UpstreamConnect UpstreamError UpstreamFailure UpstreamProtocolError UpstreamTimeout UpstreamTruncated"
     ),
     "trilogue.model": "LOSSES Collector Failure Loss Protocol Provenance Usage",
     "trilogue.protocols.codec": "Codec ErrorReply Target",
@@ -108,12 +110,13 @@ _HOMES = {
     "trilogue.translate.responses": "ResponseTranslation Stamp StreamTranslator collect_stream translate_response",
     "trilogue.translate.reasoning.seal": "Sealer",
 }
-"""the imports above once more, for the run time"""
+"""the same names as in the imports above, by module, to load them at run time"""
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _PARTS = frozenset(module.split(".")[1] for module in _HOMES)
 
-if not TYPE_CHECKING:  # or else every name would exist for a type checker
+# A type checker that sees `__getattr__` would accept every name.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Load a public name, or the part of the package that holds some, on first use."""
@@ -126,4 +129,5 @@ if not TYPE_CHECKING:  # or else every name would exist for a type checker
 
 
 def __dir__() -> list[str]:
+    """Return all public names, loaded or not, for interactive completion."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""`python -m trilogue` is the `trilogue` command."""
+"""Run the `trilogue` command as `python -m trilogue`."""
 
 from trilogue.cli import main
 

@@ -3,17 +3,18 @@
     TrilogueError
     ├── ClientError              the caller must change something; nothing was sent upstream
     │   ├── BadRequest           the request is not a valid request of its own protocol
-    │   │   └── TooLarge         it holds more than anybody asks, and was not read
+    │   │   └── TooLarge         it has more fields or items than any real one, and was not read
     │   ├── Unsupported          valid, but the target protocol has no sensible equivalent
     │   └── StrictLoss           strict mode, and the translation would lose something
-    ├── UpstreamError            the answering side broke its own protocol, or failed
+    ├── UpstreamError            the upstream broke its own protocol, or failed
     │   ├── UpstreamProtocolError    malformed, out of order, not what it claims to be
-    │   ├── UpstreamTruncated        ended before its terminal event
+    │   ├── UpstreamTruncated        the response ended before its terminal event
     │   ├── UpstreamConnect          could not be reached, or the connection broke
-    │   ├── UpstreamTimeout          one of our clocks ran out
-    │   └── UpstreamFailure          it answered with an error of its own (carries a `Failure`)
+    │   ├── UpstreamTimeout          no progress within one of our time limits
+    │   └── UpstreamFailure          it responded with an error (carries a `Failure`)
     ├── SealError                a sealed value that is not ours, was changed, or has an unknown key
-    └── InternalError            a bug of ours
+    ├── CipherUnavailable        the installed `cryptography` cannot seal values
+    └── InternalError            a bug in Trilogue
 
 `str(error)` is safe to show: it holds names and paths, never payloads or secrets.
 """
@@ -22,11 +23,11 @@ from __future__ import annotations
 
 
 class TrilogueError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of all errors that this package raises on purpose."""
 
 
 class ClientError(TrilogueError):
-    """The caller must change the request; an HTTP server answers 4xx."""
+    """The caller must change the request; an HTTP server responds with 4xx."""
 
     status = 400
 
@@ -63,12 +64,12 @@ class StrictLoss(ClientError):
 
     def __init__(self, losses: tuple[object, ...]) -> None:
         listed = "; ".join(str(loss) for loss in losses)
-        super().__init__(f"strict mode, and this would be lost: {listed}", code="lossy_translation")
+        super().__init__(f"strict mode: the translation would lose {listed}", code="lossy_translation")
         self.losses = losses
 
 
 class UpstreamError(TrilogueError):
-    """The answering side is at fault; an HTTP server answers 5xx."""
+    """The upstream is at fault; an HTTP server responds with 5xx."""
 
     status = 502
     code = "upstream_error"
@@ -81,13 +82,13 @@ class UpstreamProtocolError(UpstreamError):
 
 
 class UpstreamTruncated(UpstreamError):
-    """The upstream ended before it said that it was done."""
+    """The upstream ended the response before its terminal event."""
 
     code = "upstream_truncated"
 
 
 class UpstreamConnect(UpstreamError):
-    """The upstream could not be reached, or the connection to it broke. `proxy`: the egress proxy is to blame."""
+    """The upstream could not be reached, or the connection to it broke. `proxy`: the egress proxy is at fault."""
 
     code = "upstream_connect"
 
@@ -98,14 +99,14 @@ class UpstreamConnect(UpstreamError):
 
 
 class UpstreamTimeout(UpstreamError):
-    """The upstream made no progress in time; the message names the clock."""
+    """The upstream made no progress in time; the message names the time limit."""
 
     status = 504
     code = "upstream_timeout"
 
 
 class UpstreamFailure(UpstreamError):
-    """The upstream answered with an error of its own; `failure` is the neutral `model.Failure`."""
+    """The upstream responded with an error; `failure` is the neutral `model.Failure`."""
 
     def __init__(self, failure: object) -> None:
         super().__init__(str(failure))
@@ -114,6 +115,10 @@ class UpstreamFailure(UpstreamError):
 
 class SealError(TrilogueError):
     """A sealed value cannot be opened: foreign, changed, or sealed with a key we no longer have."""
+
+
+class CipherUnavailable(TrilogueError):
+    """The installed `cryptography` was built without a cipher that sealed values need."""
 
 
 class InternalError(TrilogueError):

@@ -1,4 +1,4 @@
-"""HTTP headers, as both sides of the gateway read them."""
+"""What both sides of the gateway need to know about HTTP headers: names, and which belong to one connection."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ OF_CONNECTION = frozenset(
         "upgrade",
     }
 )
-"""about one connection and its framing: only who holds that connection writes them, nobody passes them on"""
+"""Headers about one connection and its framing. They are written for each connection, never passed on."""
 
 LEGAL_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""of a header: RFC 9110 calls it a token"""
+"""A legal header name, a "token" in RFC 9110."""
 
 
 @lru_cache(1000)
 def header_name(raw: bytes) -> str:
-    """In lower case. The same few come with every message, so they are kept; strange ones drop out again."""
+    """Return a header name in lower case. Cached: the same few names come with every message."""
     return raw.lower().decode("latin-1")
 
 
 def size_of(headers: dict[str, str]) -> int:
-    """What headers take, without what separates them."""
+    """Return the number of characters in names and values, without separators."""
     return sum(len(name) + len(value) for name, value in headers.items())
 
 
 def is_framed(headers: dict[str, str]) -> bool:
-    """Whether there is a body."""
+    """Return True if the headers announce a body."""
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

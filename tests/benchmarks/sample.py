@@ -1,4 +1,4 @@
-"""Made-up results of a run, small enough to reckon by hand."""
+"""Made-up results of a run, small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from benchmarks.summary import Row, hold, row
 
 MARKERS = 96
 NOT_RUNNING = Running(subprocess.Popen.__new__(subprocess.Popen), 0)
-"""a gateway that nobody started"""
+"""a gateway that is not running"""
 PYTHON = Interpreter("/somewhere/venv/bin/python", "/usr/bin/python3.99", "CPython", "3.99.1", "GCC 1.2", False)
-"""one that nobody has"""
+"""an interpreter that does not exist"""
 
 
 def cut(
     *, plain_us: float = 100, event_us: float = 20, first: float | None = None, failed: int = 0, at: float = 0
 ) -> Slice:
-    """A slice of a second with 1,000 requests or 1,000 texts."""
+    """Return a slice of one second with 1,000 requests or 1,000 texts."""
     cost = plain_us if first is None and event_us == 0 else event_us * 100 / MARKERS
     p99 = None if first is None else first * 2
     return Slice(1_000, failed, 1_000, 1_000_000, cost * 1_000, 0, 50_000, 60_000, 16, 0, 10, first, p99, at)
 
 
 def sample_row(gateway: str, pair: str, plain: float, event: float, first: float) -> Row:
-    """A row with these figures in three rounds."""
+    """Return a row with these figures in three rounds."""
     slices = {
         "plain": [cut(plain_us=plain * factor, event_us=0, at=at) for at, factor in enumerate((1, 1.5, 0.9))],
         "calm": [cut(plain_us=3 * plain, event_us=0)] if plain < 1_000 else [],
@@ -41,7 +41,7 @@ def sample_row(gateway: str, pair: str, plain: float, event: float, first: float
 
 
 def sample_results() -> Results:
-    """A run with four gateways."""
+    """Return the results of a run with four gateways."""
     rows = [
         sample_row(NGINX, "chat>chat", 25, 15, 10_300),
         sample_row(TRILOGUE, "chat>chat", 100, 24, 10_400),

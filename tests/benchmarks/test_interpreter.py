@@ -1,4 +1,4 @@
-"""Another Python for the gateways: what is said of it, what is installed for it, and what is said where it is none."""
+"""Another Python for the gateways: its description, its packages, and errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from benchmarks import install
 from benchmarks.install import environment, environment_python
 from benchmarks.interpreter import NoInterpreter, asked, chosen, locked, own_environ, run_time
+from benchmarks.paths import ROOT
 from benchmarks.plan import Progress
 from benchmarks.startup import import_seconds
-from benchmarks.where import ROOT
 from tests.benchmarks.sample import PYTHON
 
 QUIET = Progress(io.StringIO())
@@ -43,7 +43,7 @@ wanted-one==1.0 \\
 
 
 def test_only_what_is_needed_to_run_is_taken_from_the_lock() -> None:
-    """With all its hashes, and what it needs itself."""
+    """Only the packages for running Trilogue and their dependencies are taken from the lock file, with all hashes."""
     found = locked(LOCK, ["wanted-one"])
     assert [entry.partition("==")[0] for entry in found] == ["asked-by-both", "deeper", "wanted-one"]
     assert all("--hash=" in entry for entry in found)
@@ -52,12 +52,12 @@ def test_only_what_is_needed_to_run_is_taken_from_the_lock() -> None:
 
 
 def test_names_are_spelled_as_in_the_lock() -> None:
-    """Without versions and extras."""
+    """Names have no versions and extras."""
     assert run_time('[project]\ndependencies = ["Wanted.One[more]>=1", "two ; x"]') == ["wanted-one", "two"]
 
 
 def test_our_own_lock_has_what_we_need() -> None:
-    """No tools of ours, and the dependency of a dependency."""
+    """The lock file's development tools are left out, and dependencies of dependencies are included."""
     names = run_time((ROOT / "pyproject.toml").read_text())
     found = [entry.partition("==")[0] for entry in locked((ROOT / "requirements.lock").read_text(), names)]
     assert set(names) < set(found)
@@ -66,7 +66,7 @@ def test_our_own_lock_has_what_we_need() -> None:
 
 
 def test_by_default_it_is_the_one_that_runs_this() -> None:
-    """Nothing is installed for it, also if it is asked for by name."""
+    """Nothing is installed for the current interpreter, even if it is requested by its path."""
     found = chosen(None, QUIET)
     assert found == chosen(sys.executable, QUIET)
     assert found.program == sys.executable
@@ -74,7 +74,7 @@ def test_by_default_it_is_the_one_that_runs_this() -> None:
 
 
 def test_it_is_described_without_its_path() -> None:
-    """That it was not optimized is not said: Debian's was and does not say so."""
+    """A missing optimization is not mentioned: Debian's Python is optimized but does not report it."""
     assert PYTHON.description == "CPython 3.99.1, GCC 1.2, system Python"
     own = replace(PYTHON, path="/opt/own/python", optimized=True)
     assert own.description == "CPython 3.99.1, GCC 1.2, built with --enable-optimizations"
@@ -85,13 +85,13 @@ def test_it_is_described_without_its_path() -> None:
     ("says", "message"),
     [
         (None, "no such program"),
-        ("exit 1", "is no Python"),
-        ("echo hello", "is no Python"),
+        ("exit 1", "is not a working Python"),
+        ("echo hello", "is not a working Python"),
         ("""echo '{"path": "", "name": "", "version": "3.9.2", "compiler": "", "optimized": false}'""", "needs 3.11"),
     ],
 )
 def test_what_cannot_run_the_gateways_is_refused(tmp_path: Path, says: str | None, message: str) -> None:
-    """With a reason."""
+    """The error has a reason."""
     program = tmp_path / "python"
     if says:
         program.write_text(f"#!/bin/sh\n{says}\n")
@@ -100,8 +100,8 @@ def test_what_cannot_run_the_gateways_is_refused(tmp_path: Path, says: str | Non
         chosen(str(program), QUIET)
 
 
-def test_a_python_without_venv_is_told_what_to_install(tmp_path: Path) -> None:
-    """As Debian's may be."""
+def test_a_python_without_venv_gets_a_hint(tmp_path: Path) -> None:
+    """The error says which package to install, as on Debian."""
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\necho 'No module named venv' >&2\nexit 1\n")
     program.chmod(0o755)
@@ -111,7 +111,7 @@ def test_a_python_without_venv_is_told_what_to_install(tmp_path: Path) -> None:
 
 
 def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And runs this checkout, whatever is installed. What pip does is not tried here: it needs the network."""
+    """The environment runs this checkout, whatever is installed. pip is not tested, because it needs the network."""
     ran = []
     real = install.install
 
@@ -134,7 +134,7 @@ def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_failed_environment_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no stamp."""
+    """A failed environment has no stamp, so it is made again."""
     monkeypatch.setattr(install, "install", lambda command, *_: "no network" if "pip" in command else None)
     assert environment(sys.executable, tmp_path / "home", [], "Something") == "no network"
     monkeypatch.setattr(install, "install", lambda *_: None)
@@ -142,7 +142,7 @@ def test_a_failed_environment_is_tried_again(tmp_path: Path, monkeypatch: pytest
 
 
 def test_imports_are_measured_under_the_interpreter_that_was_asked_for(tmp_path: Path) -> None:
-    """Both the import and the bare start beside it."""
+    """Both the import and the bare start are measured."""
     log = tmp_path / "log"
     program = tmp_path / "python"
     program.write_text(f'#!/bin/sh\necho run >> "{log}"\nexec "{sys.executable}" "$@"\n')
@@ -152,7 +152,7 @@ def test_imports_are_measured_under_the_interpreter_that_was_asked_for(tmp_path:
 
 
 def test_figures_of_a_slow_build_are_marked() -> None:
-    """Nobody should take them for those of an installation."""
+    """Figures of a slow build have a warning, because an installation would be faster."""
     built = replace(PYTHON, path="/opt/python/bin/python3", optimized=False)
     assert "--python /usr/bin/python3" in (built.notice or "")
     assert replace(built, optimized=True).notice is None

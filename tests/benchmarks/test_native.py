@@ -1,4 +1,4 @@
-"""The C tools against each other on loopback, and the message where they cannot be had."""
+"""The C tools against each other on loopback, and the message if they cannot be built."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks import build as building
-from benchmarks.answers import Ask, stream, write_answers
 from benchmarks.build import COMPILERS, NO_COMPILER, NoCompiler, build
 from benchmarks.gateways import SAME, Pair, Route, Running, ask_once, direct
 from benchmarks.processes import Cores, Processes, rss_kib, split_cores, tree, usage
-from benchmarks.tools import Kit, Load, Report, Upstream
+from benchmarks.tools import Load, Report, Toolkit, Upstream
+from benchmarks.traffic import Script, stream, write_responses
 
 EVENTS = 20
 ENOUGH = 40
@@ -26,21 +26,21 @@ HAS_COMPILER = any(map(shutil.which, COMPILERS))
 
 
 def test_tools_against_each_other(tmp_path: Path) -> None:
-    """Plain requests and streams in all three protocols: every answer is good and no event is missed."""
+    """Plain requests and streams work in all three protocols: every response is good and no event is missing."""
     if not HAS_COMPILER:
-        assert "apt install gcc" in NO_COMPILER  # what a user is told instead, see below
+        assert "apt install gcc" in NO_COMPILER  # the message that a user gets instead, see below
         return
     tools = build(tmp_path)
     assert build(tmp_path) == tools
-    write_answers(tmp_path / "answers", (EVENTS,))
+    write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
-        kit = Kit(tools, processes, split_cores(), tmp_path)
-        upstream = kit.upstream(tmp_path / "answers")
+        toolkit = Toolkit(tools, processes, split_cores(), tmp_path)
+        upstream = toolkit.upstream(tmp_path / "responses")
         for pair in SAME:
-            check_plain(kit, upstream, pair)
-            check_stream(kit, upstream, pair)
+            check_plain(toolkit, upstream, pair)
+            check_stream(toolkit, upstream, pair)
         check_reading(upstream)
-        check_open_loop(kit, upstream, SAME[0])
+        check_open_loop(toolkit, upstream, SAME[0])
         assert usage([upstream.process.pid]).cpu > 0
         assert rss_kib(upstream.process.pid) > 0
         assert tree(os.getpid())[0] == os.getpid()
@@ -54,33 +54,31 @@ SHARED = Cores(split_cores().tools, split_cores().tools)
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
 @pytest.mark.parametrize("cores", [APART, SHARED], ids=["spin", "sleep"])
-def test_tools_tell_how_much_they_had_to_do(tmp_path: Path, cores: Cores) -> None:
-    """Beside all CPU time that they used it is little while they only wait, though they do not sleep, and most under
-    load: that they are no bottleneck can be seen.
-    """
-    write_answers(tmp_path / "answers", (EVENTS,))
+def test_tools_report_their_work(tmp_path: Path, cores: Cores) -> None:
+    """Polling is not counted as work: it is most of the CPU time of idle tools and little of it under load."""
+    write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
-        kit = Kit(build(tmp_path), processes, cores, tmp_path)
-        upstream = kit.upstream(tmp_path / "answers")
-        load = route_of(upstream, SAME[0]).load(Ask(stream=False), connections=8)
-        idle, busy = (work(kit, upstream, one) for one in (load._replace(rate=20.0), load))
+        toolkit = Toolkit(build(tmp_path), processes, cores, tmp_path)
+        upstream = toolkit.upstream(tmp_path / "responses")
+        load = route_of(upstream, SAME[0]).load(Script(stream=False), connections=8)
+        idle, busy = (work(toolkit, upstream, one) for one in (load._replace(rate=20.0), load))
     for few, many in zip(idle, busy, strict=True):
         assert many.work > 5 * few.work
         assert many.work > 0.3 * many.cpu
-        # A tool that sleeps uses nothing beside its work.
-        assert few.work < 0.3 * few.cpu if cores.apart else few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
+        # A tool that sleeps uses CPU time for its work only.
+        assert few.work < 0.3 * few.cpu if cores.separate else few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
 
 
 class Worked(NamedTuple):
-    """µs that a tool says that it worked and that the kernel says that it used."""
+    """CPU time in µs: what a tool reports as work, and what the kernel says that it used."""
 
     work: float
     cpu: float
 
 
-def work(kit: Kit, upstream: Upstream, load: Load) -> list[Worked]:
-    """Of the upstream and of the load generator, for a moment."""
-    with kit.client(upstream.port, load) as client:
+def work(toolkit: Toolkit, upstream: Upstream, load: Load) -> list[Worked]:
+    """Return the work of the upstream and the load generator during a moment."""
+    with toolkit.client(upstream.port, load) as client:
         pids = upstream.process.pid, client.process.pid
         before = [usage([pid]) for pid in pids]
         upstream.work_us()
@@ -92,11 +90,11 @@ def work(kit: Kit, upstream: Upstream, load: Load) -> list[Worked]:
 
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="the tools are C")
-def test_nobody_spins_while_nothing_is_measured(tmp_path: Path) -> None:
-    """After a second without anything to do an upstream sleeps until it is asked for something."""
-    write_answers(tmp_path / "answers", (EVENTS,))
+def test_idle_tools_sleep(tmp_path: Path) -> None:
+    """After a second without requests, the upstream sleeps until the next one."""
+    write_responses(tmp_path / "responses", (EVENTS,))
     with Processes() as processes:
-        upstream = Kit(build(tmp_path), processes, APART, tmp_path).upstream(tmp_path / "answers")
+        upstream = Toolkit(build(tmp_path), processes, APART, tmp_path).upstream(tmp_path / "responses")
         give_up = time.monotonic() + PATIENCE
         state = ""
         while state != "S":
@@ -107,14 +105,14 @@ def test_nobody_spins_while_nothing_is_measured(tmp_path: Path) -> None:
 
 
 def route_of(upstream: Upstream, pair: Pair) -> Route:
-    """Straight to it."""
+    """Return the direct route to the upstream."""
     return direct(Running(upstream.process, upstream.port)).route(pair)
 
 
-def watch(kit: Kit, upstream: Upstream, load: Load) -> Report:
-    """What the load generator counted until it had enough good answers."""
+def watch(toolkit: Toolkit, upstream: Upstream, load: Load) -> Report:
+    """Return what the load generator counted until it had enough good responses."""
     give_up = time.monotonic() + PATIENCE
-    with kit.client(upstream.port, load) as client:
+    with toolkit.client(upstream.port, load) as client:
         client.report()
         good = failed = events = 0
         while good < ENOUGH and not failed:
@@ -124,27 +122,27 @@ def watch(kit: Kit, upstream: Upstream, load: Load) -> Report:
     return report._replace(good=good, failed=failed, events=events)
 
 
-def check_plain(kit: Kit, upstream: Upstream, pair: Pair) -> None:
-    """None fails."""
-    found = watch(kit, upstream, route_of(upstream, pair).load(Ask(stream=False), connections=4))
+def check_plain(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
+    """Check that no plain request fails."""
+    found = watch(toolkit, upstream, route_of(upstream, pair).load(Script(stream=False), connections=4))
     assert found.failed == 0
     assert found.good >= ENOUGH
 
 
-def check_stream(kit: Kit, upstream: Upstream, pair: Pair) -> None:
-    """Each answer has all its texts; streams under way at the beginning and at the end have some of theirs."""
+def check_stream(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
+    """Check that each response has all its texts. Streams at the beginning and the end may have only some."""
     texts = b"".join(stream(pair.upstream, EVENTS)).count(b'" word')
-    ask = Ask(stream=True, events=EVENTS, gap_us=100)
-    found = watch(kit, upstream, route_of(upstream, pair).load(ask, connections=4, spread_ms=10))
+    script = Script(stream=True, events=EVENTS, gap_us=100)
+    found = watch(toolkit, upstream, route_of(upstream, pair).load(script, connections=4, spread_ms=10))
     assert found.failed == 0
     assert abs(found.events / texts - found.good) <= 4
     assert found.open <= 4
 
 
-def check_open_loop(kit: Kit, upstream: Upstream, pair: Pair) -> None:
-    """Starts by the clock; the time to the first text is counted from when it was due."""
-    ask = Ask(stream=True, events=EVENTS, gap_us=1_000)
-    found = watch(kit, upstream, route_of(upstream, pair).load(ask, connections=100)._replace(rate=400.0))
+def check_open_loop(toolkit: Toolkit, upstream: Upstream, pair: Pair) -> None:
+    """Check that requests start on time, and that the time to the first text counts from the planned start."""
+    script = Script(stream=True, events=EVENTS, gap_us=1_000)
+    found = watch(toolkit, upstream, route_of(upstream, pair).load(script, connections=100)._replace(rate=400.0))
     assert found.failed == 0
     if found.first.count:
         assert found.first.p50 is not None
@@ -152,26 +150,26 @@ def check_open_loop(kit: Kit, upstream: Upstream, pair: Pair) -> None:
 
 
 def check_reading(upstream: Upstream) -> None:
-    """What is on the wire is the file, chunk by chunk; who asks for something else is told so."""
+    """Check that the response is the file, chunk by chunk, and that an unknown request gets an error."""
     pair = SAME[0]
     route = route_of(upstream, pair)
-    ask = Ask(stream=True, events=EVENTS, gap_us=0)
-    answer = ask_once(upstream.port, route.request(ask), "0\r\n\r\n")
+    script = Script(stream=True, events=EVENTS, gap_us=0)
+    answer = ask_once(upstream.port, route.request(script), "0\r\n\r\n")
     for event in stream(pair.upstream, EVENTS):
         assert b"%x\r\n%s\r\n" % (len(event), event) in answer
-    missing = route.request(ask._replace(events=3))
+    missing = route.request(script._replace(events=3))
     assert b"404" in raw(upstream.port, missing)
 
 
 def raw(port: int, request: bytes) -> bytes:
-    """The beginning of an answer, whatever it is."""
+    """Return the beginning of a response, whatever it is."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(request)
         return connection.recv(1_000)
 
 
 def test_no_compiler_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to install, and why the wheel could not be had."""
+    """The message says what to install, and why the wheel could not be downloaded."""
     monkeypatch.setattr(building, "COMPILERS", ())
     monkeypatch.setattr(sys, "executable", shutil.which("false") or "false")
     with pytest.raises(NoCompiler, match=r"apt install gcc.*pip failed"):
@@ -179,7 +177,7 @@ def test_no_compiler_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_source_that_does_not_compile_is_a_message(tmp_path: Path) -> None:
-    """With what the compiler said."""
+    """The message contains the output of the compiler."""
     broken = tmp_path / "broken.c"
     broken.write_text("this is no C")
     compiler = building.Compiler((sys.executable, "-c", "raise SystemExit('cannot')"), dict(os.environ))

@@ -1,4 +1,4 @@
-"""The gateways measured beside: what can be told of them without starting them."""
+"""The other gateways: everything that can be checked without starting them."""
 
 import json
 from dataclasses import replace
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import litellm, nginx, portkey
-from benchmarks.answers import MODELS, PATHS
 from benchmarks.peer import Peer, clean_environment
 from benchmarks.peers import NAMES, peers
+from benchmarks.traffic import MODELS, PATHS
 from tests.benchmarks.sample import PYTHON
 from trilogue.model import Protocol
 

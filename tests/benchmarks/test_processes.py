@@ -1,4 +1,4 @@
-"""Programs of a run: how they are scheduled while delays are measured."""
+"""How the programs of a run are scheduled while latency is measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 def test_undisturbed() -> None:
-    """Before all others for a while, if that is allowed, and then as before; what keeps the core awake ends too."""
+    """The processes have priority for a while, if that is permitted. Then everything is as before."""
     with Processes() as processes:
         process = processes.start(SLEEPS, frozenset(os.sched_getaffinity(0)))
         allowed = set_policy([process.pid], os.SCHED_RR, 1)
@@ -28,7 +28,7 @@ def test_undisturbed() -> None:
 
 
 def test_it_is_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then everything stays as it is, and nothing keeps a core awake."""
+    """Without permission, everything stays unchanged, and no program keeps a core awake."""
 
     def refuse(*_: object) -> None:
         raise PermissionError
@@ -41,7 +41,7 @@ def test_it_is_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_are_kept_off_a_core() -> None:
-    """For a while, if there is another one for them; those that are gone or cannot be moved are left alone."""
+    """Threads move to another core for a while, if there is one. Those that cannot be moved are left alone."""
     every = frozenset(os.sched_getaffinity(0))
     last = frozenset([max(every)])
     with Processes() as processes:
@@ -54,8 +54,8 @@ def test_threads_are_kept_off_a_core() -> None:
         assert os.sched_getaffinity(anywhere.pid) == every
 
 
-def test_threads_of_the_kernel_are_nobody_elses() -> None:
-    """None of them has a program; where they cannot be seen there are none."""
+def test_kernel_threads_have_no_program() -> None:
+    """Kernel threads have no program; if they are not visible there are none."""
     for pid in kernel_threads():
-        with suppress(FileNotFoundError):  # it has ended meanwhile
+        with suppress(FileNotFoundError):  # the process has ended meanwhile
             assert Path(f"/proc/{pid}/cmdline").read_bytes() == b""

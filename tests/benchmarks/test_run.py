@@ -1,4 +1,4 @@
-"""Order, options and progress: what is done when, and what is said about it."""
+"""Options, the order of steps, and progress messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import NAMES, gateway_names, pair_names, parser
-from benchmarks.answers import PATHS
 from benchmarks.gateways import DIRECT, PAIRS, TRILOGUE, Route, direct, trilogue, trilogue_config
 from benchmarks.growth import worker_cores
 from benchmarks.machine import cpu_model, describe, kernel
@@ -23,12 +22,13 @@ from benchmarks.measure import Bench, Slice, Subject, Window, first_token
 from benchmarks.plan import Progress, Step, duration
 from benchmarks.processes import Cores, Processes, split_cores
 from benchmarks.rounds import FULL, QUICK, nothing_measured, replace_rounds, rounds
-from benchmarks.run import Order
+from benchmarks.run import RunOptions
+from benchmarks.traffic import PATHS
 from tests.benchmarks.sample import NOT_RUNNING, PYTHON, cut
 
 
 def subjects() -> list[Subject]:
-    """Three gateways and the direct way, none of which runs."""
+    """Return three gateways and the direct connection, none of which runs."""
     return [
         Subject(name, Route(pair, PATHS[pair.client]), NOT_RUNNING)
         for name in ("nginx", TRILOGUE, "Portkey", DIRECT)
@@ -38,13 +38,13 @@ def subjects() -> list[Subject]:
 
 
 def labels(quick: bool) -> list[str]:
-    """Of all steps."""
+    """Return the labels of all steps."""
     settings = QUICK if quick else FULL
     return [step.label for step in rounds(Bench.__new__(Bench), subjects(), settings, nothing_measured())]
 
 
 def test_every_round_has_all_gateways_and_pairs() -> None:
-    """In turn, so that noise hits all alike."""
+    """Gateways take turns, so that noise affects all of them alike."""
     found = labels(quick=False)
     total = FULL.rounds
     for number in range(1, total + 1):
@@ -65,7 +65,7 @@ def test_every_round_has_all_gateways_and_pairs() -> None:
 def test_delays_are_measured_again_if_the_host_took_a_core(
     stolen: tuple[float, ...], kept: int, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twice at the most; then the quietest counts."""
+    """Latency is measured at most twice more, and the quietest measurement counts."""
     slices = [replace(cut(), stolen_us=us, at=number) for number, us in enumerate(stolen)]
     left = iter(slices)
 
@@ -79,22 +79,22 @@ def test_delays_are_measured_again_if_the_host_took_a_core(
 
 
 def test_quick_is_planned_under_a_minute() -> None:
-    """With room for starting and memory."""
+    """A quick run leaves time for starting and memory."""
     usual = [subject for subject in subjects() if subject.gateway != "Portkey"]
     steps = rounds(Bench.__new__(Bench), usual, QUICK, nothing_measured())
     assert sum(step.seconds for step in steps) < 45
 
 
 def test_a_pair_is_measured_with_what_it_is_compared_with() -> None:
-    """The direct way and nginx to the same upstream."""
+    """Direct and nginx are measured with the same upstream."""
     pair = next(pair for pair in PAIRS if pair.name == "chat>messages")
-    order = Order([], frozenset({pair}), QUICK, False, None, Path(), (), PYTHON, dict)
+    order = RunOptions([], frozenset({pair}), QUICK, False, None, Path(), (), PYTHON, dict)
     assert order.routes(trilogue()) == [pair]
     assert [found.name for found in order.routes(direct(NOT_RUNNING))] == ["messages>messages"]
 
 
 def test_progress_says_what_runs_and_what_is_left() -> None:
-    """On a clock that goes half as fast as planned."""
+    """The remaining time follows the real speed, here half of the planned one."""
     now = iter(range(100))
     out, done = io.StringIO(), []
     progress = Progress(out, clock=lambda: float(next(now)))
@@ -109,7 +109,7 @@ def test_progress_says_what_runs_and_what_is_left() -> None:
 
 
 def test_options_that_exist() -> None:
-    """Help names what can be chosen."""
+    """The help lists the possible values."""
     shown = parser().format_help()
     for part in (
         "--quick",
@@ -132,7 +132,7 @@ def test_options_that_exist() -> None:
 
 @pytest.mark.parametrize("written", ["apache", "", ","])
 def test_unknown_names_are_refused_with_the_known_ones(written: str) -> None:
-    """So that nobody has to look them up."""
+    """The error lists the known names."""
     with pytest.raises(argparse.ArgumentTypeError, match="choose from nginx"):
         gateway_names(written)
     with pytest.raises(argparse.ArgumentTypeError, match="choose from chat>chat"):
@@ -140,16 +140,16 @@ def test_unknown_names_are_refused_with_the_known_ones(written: str) -> None:
 
 
 def test_the_gateway_has_a_core_for_itself() -> None:
-    """Where there are two."""
+    """The gateway has its own core if there are two."""
     assert split_cores([0, 1]) == Cores(frozenset({1}), frozenset({0}))
     assert split_cores([0, 1, 2, 3]) == Cores(frozenset({3}), frozenset({0, 1, 2}))
-    assert not split_cores([0]).apart
+    assert not split_cores([0]).separate
     assert worker_cores(split_cores([0, 1, 2, 3])) == Cores(frozenset({2, 3}), frozenset({0, 1}))
-    assert not worker_cores(split_cores([0, 1])).apart
+    assert not worker_cores(split_cores([0, 1])).separate
 
 
 def ended(pid: int) -> bool:
-    """Whether a process that has got its signal goes away, or is only waiting for its parent to notice."""
+    """Return whether a process has ended or is a zombie."""
     give_up = time.monotonic() + 30
     while time.monotonic() < give_up:
         try:
@@ -162,7 +162,7 @@ def ended(pid: int) -> bool:
 
 
 def test_leaving_ends_a_program_with_its_children() -> None:
-    """Whatever happens in between."""
+    """The children end with the program, whatever happens."""
     code = "import subprocess,sys; p=subprocess.Popen(['sleep','600']); print(p.pid, flush=True); p.wait()"
 
     def interrupted() -> tuple[subprocess.Popen[bytes], int]:
@@ -182,13 +182,13 @@ def test_leaving_ends_a_program_with_its_children() -> None:
 
 
 def test_our_gateway_can_do_all_pairs() -> None:
-    """With a provider for each protocol."""
+    """Trilogue supports all pairs, with a provider for each protocol."""
     assert [route.pair for route in trilogue().routes] == list(PAIRS)
     assert trilogue_config(1234).count("http://127.0.0.1:1234/v1") == 3
 
 
 def test_the_machine_is_described_without_names() -> None:
-    """Neither its own nor its owner's."""
+    """The description contains no names of machines or owners."""
     found = describe(PYTHON)
     assert {"processor", "cores", "memory", "system", "Python", "Trilogue"} == set(found)
     assert os.uname().nodename not in " ".join(found.values()).split()

@@ -1,4 +1,4 @@
-"""What people read: tables, the page, the picture and the JSON."""
+"""What people read: tables, the page, the chart and the JSON."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ EMPTY = Results({}, QUICK, "2026-01-02")
 
 
 def well_formed(xml: str) -> bool:
-    """Whether it can be parsed; otherwise the parser raises."""
+    """Return whether the text can be parsed as XML; the parser raises if not."""
     return bool(expat.ParserCreate().Parse(xml, True))
 
 
 def test_text_is_aligned() -> None:
-    """Names to the left, figures to the right."""
+    """Names are on the left, figures on the right."""
     assert text(TABLE) == "Costs\ngateway     µs\nnginx       25\na        1,000"
 
 
 def test_markdown() -> None:
-    """Aligned by the renderer."""
+    """Markdown leaves the alignment to the renderer."""
     assert markdown(TABLE) == "| gateway | µs |\n| --- | ---: |\n| nginx | 25 |\n| a | 1,000 |"
 
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "-"), (1.234, "1.23"), (12.34, "12.3"), (12_345.6, "12,346")])
 def test_numbers_have_three_digits_or_so(value: float | None, shown: str) -> None:
-    """More would be noise."""
+    """More digits would be noise."""
     assert number(value) == shown
 
 
 @pytest.mark.parametrize("results", [sample_results(), EMPTY], ids=["full", "empty"])
 def test_everything_can_be_shown(results: Results) -> None:
-    """Also what was not measured."""
+    """Missing figures can be shown too."""
     for table in all_tables(results):
         assert {len(row) for row in table.rows} <= {len(table.header)}
         assert text(table)
@@ -53,7 +53,7 @@ def test_everything_can_be_shown(results: Results) -> None:
 
 
 def test_page_has_all_parts() -> None:
-    """Ratios, targets, growth, the machine and its notes."""
+    """The page has ratios, targets, growth, the machine and its notes."""
     written = page(sample_results())
     for part in (
         "a fast one",
@@ -70,7 +70,7 @@ def test_page_has_all_parts() -> None:
 
 
 def test_table_of_costs_has_ratios() -> None:
-    """Beside the average of nginx."""
+    """Ratios are relative to the average of nginx."""
     costs = all_tables(sample_results())[0]
     ours = next(row for row in costs.rows if row[:2] == ("trilogue", "chat>chat"))
     assert ours[2:4] == ("100", "4.00x")
@@ -90,6 +90,6 @@ def test_bars_grow_with_the_logarithm() -> None:
 
 
 def test_decades_hold_all_values() -> None:
-    """One decade at least."""
+    """There is at least one decade."""
     assert decades([25, 30_000]) == (1, 5)
     assert decades([10, 10]) == (1, 2)

@@ -1,4 +1,4 @@
-"""`trilogue accounts`, beside a gateway that is running or not."""
+"""`trilogue accounts`, with and without a running gateway."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ providers:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user with a configuration and nothing else."""
+    """Return the home folder of a user who has only a configuration."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
@@ -50,7 +50,7 @@ def configured(home: Path) -> Pools:
 
 
 def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
-    """All are ready; nothing is made by looking."""
+    """All accounts are ready, and showing them creates no file."""
     shown = run()
     assert shown.exit_code == 0
     assert [line.split()[0] for line in shown.output.splitlines()] == ["account", "p/a", "p/b", "q/a"]
@@ -59,7 +59,7 @@ def test_accounts_of_a_gateway_that_has_never_run(home: Path) -> None:
 
 
 def test_what_a_worker_has_found_out_is_shown(home: Path) -> None:
-    """State, until when, why, how often."""
+    """The command shows the state, until when, why, and how often."""
     now = time.time()
     keeper = StateSync(configured(home), state_file(home), now)
     journey = keeper.pools.begin(now, "r", [("p", "m")])
@@ -81,8 +81,8 @@ def test_what_a_worker_has_found_out_is_shown(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("command", "state"), [("disable", "disabled"), ("enable", "ready"), ("reset", "ready")])
-def test_a_hand_changes_an_account(home: Path, command: str, state: str) -> None:
-    """It is in the file at once, for every worker."""
+def test_a_command_changes_an_account(home: Path, command: str, state: str) -> None:
+    """A change is written to the file at once, for every worker."""
     done = run(command, "b")
     assert done.exit_code == 0, done.output
     assert "p/b" in done.output
@@ -92,23 +92,23 @@ def test_a_hand_changes_an_account(home: Path, command: str, state: str) -> None
 
 
 def test_a_balance_is_set(home: Path) -> None:
-    """Someone has paid."""
+    """The balance can be set after a payment."""
     assert run("balance", "q/a", "12.5").exit_code == 0
     assert "12.5" in run().output
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("nobody", "there is no account named nobody"), ("a", "a is not clear: p/a, q/a")]
+    ("name", "says"), [("nobody", "there is no account named nobody"), ("a", "a is ambiguous: p/a, q/a")]
 )
 def test_names_must_be_clear(home: Path, name: str, says: str) -> None:
-    """One line that says what is wrong."""
+    """One line says that the name is unknown or ambiguous."""
     done = run("disable", name)
     assert done.exit_code == 2
     assert says in done.output
 
 
 def test_a_key_is_kept_encrypted_and_can_be_used(home: Path) -> None:
-    """Never in clear on disk, never shown; files for the owner alone."""
+    """Keys are encrypted on disk, never shown, and their files are readable by the owner only."""
     added = run("add", "spare", stdin="sk-canary-1\n")
     assert added.exit_code == 0, added.output
     assert "canary" not in added.output
@@ -128,7 +128,7 @@ def test_a_key_is_kept_encrypted_and_can_be_used(home: Path) -> None:
 
 @pytest.mark.parametrize("stdin", ["", "\n", "two\nlines", "é", "\x1b[31m"])
 def test_what_cannot_be_a_key_is_refused(home: Path, stdin: str) -> None:
-    """It would end in a header."""
+    """Text that cannot be sent in a header is refused."""
     done = run("add", "spare", stdin=stdin)
     assert done.exit_code == 2
     assert "one line of printable ASCII" in done.output
@@ -136,15 +136,15 @@ def test_what_cannot_be_a_key_is_refused(home: Path, stdin: str) -> None:
 
 @pytest.mark.parametrize("amount", ["nan", "inf"])
 def test_balance_must_be_a_number(home: Path, amount: str) -> None:
-    """Nothing can be taken off these."""
+    """Values that are not finite are refused, because nothing can be subtracted from them."""
     done = run("balance", "p/a", amount)
     assert done.exit_code == 2
-    assert "AMOUNT must be a number" in done.output
+    assert "AMOUNT must be a finite number" in done.output
     assert not state_file(home).exists()
 
 
 def test_a_bad_configuration_is_named(home: Path) -> None:
-    """With the file that was found."""
+    """The error names the file that was found."""
     (home / "trilogue.yaml").write_text("mode: x\n")
     done = run()
     assert done.exit_code == 2
@@ -153,7 +153,7 @@ def test_a_bad_configuration_is_named(home: Path) -> None:
 
 @pytest.mark.parametrize("command", [(), ("disable", "p/a")])
 def test_a_gateway_that_keeps_nothing_cannot_be_seen_or_changed(home: Path, command: tuple[str, ...]) -> None:
-    """Whatever lies in the state folder is of another one, and what is written there nobody reads."""
+    """With `persist: false`, a state file belongs to another gateway, and this gateway would not read changes."""
     (home / "trilogue.yaml").write_text(CONFIG + "pool: {persist: false}\n")
     done = run(*command)
     assert done.exit_code == 2
@@ -176,7 +176,7 @@ providers:
 
 
 def test_keys_are_not_needed_to_look_at_accounts_and_to_change_them(home: Path) -> None:
-    """They are in the environment of the gateway, and seldom in that of who looks."""
+    """The keys are in the environment of the gateway and usually not in the user's."""
     (home / "trilogue.yaml").write_text(SECRETS)
     assert [line.split()[:2] for line in run().output.splitlines()[1:]] == [
         ["p/p-1", "ready"],
@@ -188,7 +188,7 @@ def test_keys_are_not_needed_to_look_at_accounts_and_to_change_them(home: Path) 
 
 
 def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With it one sees more: whether the account has got another one since."""
+    """Without the key, a refused key is shown as such. With it, the command also sees whether the key has changed."""
     (home / "trilogue.yaml").write_text(CONFIG.replace("key-a", "env:FIRST"))
     environ = {"HOME": str(home), "FIRST": "key-a"}
     pools = load(home / "trilogue.yaml", environ).pools(Random(1))
@@ -205,8 +205,8 @@ def test_a_refused_key_is_known_as_such_without_the_key(home: Path, monkeypatch:
     assert shown == {"": "disabled", "key-a": "disabled", "another": "ready"}
 
 
-def test_what_is_wrong_with_the_rest_of_a_configuration_is_still_told(home: Path) -> None:
-    """Only secrets may be missing."""
+def test_other_problems_of_a_configuration_are_still_reported(home: Path) -> None:
+    """Only secrets may be missing; other problems are reported."""
     (home / "trilogue.yaml").write_text(SECRETS + "default_provider: nobody\n")
     done = run()
     assert done.exit_code == 2

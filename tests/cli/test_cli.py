@@ -1,4 +1,4 @@
-"""The command line as a user types it: real processes, real files, one clear line for whatever is wrong."""
+"""The command line as a user types it: real processes, real files, and one clear line for every error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[byte
 
 
 def test_request_is_converted() -> None:
-    """JSON on standard output, losses on standard error."""
+    """The result goes to standard output, losses to standard error."""
     done = run("convert", "--from", "messages", "--to", "responses", str(REQUEST))
     assert done.returncode == 0, done.stderr
     body = json.loads(done.stdout)
@@ -46,7 +46,7 @@ def test_stream_is_recognised_and_converted() -> None:
 
 
 def test_cut_stream_ends_in_a_native_error_and_exit_code_1() -> None:
-    """Half an answer is never a success."""
+    """A truncated stream is never a success."""
     half = STREAM.read_bytes()
     done = run("convert", "--from", "chat", "--to", "messages", "--kind", "stream", stdin=half[: len(half) // 2])
     assert done.returncode == 1
@@ -56,7 +56,7 @@ def test_cut_stream_ends_in_a_native_error_and_exit_code_1() -> None:
 
 
 def test_strict_fails_instead_of_losing() -> None:
-    """Exit code 2, the loss named, nothing on standard output."""
+    """The exit code is 2, the loss is named, and nothing is on standard output."""
     body = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "seed": 7}
     done = run("convert", "--from", "chat", "--to", "messages", "--strict", stdin=json.dumps(body).encode())
     assert done.returncode == 2
@@ -65,7 +65,7 @@ def test_strict_fails_instead_of_losing() -> None:
 
 
 def test_response_with_its_request_restores_names(tmp_path: Path) -> None:
-    """--request gives the translation of an answer what it needs."""
+    """--request supplies what the translation of a response needs."""
     name = "x" * 100
     request = {
         "model": "m",
@@ -95,21 +95,21 @@ def test_response_with_its_request_restores_names(tmp_path: Path) -> None:
 
 
 def test_collect_gives_the_whole_answer() -> None:
-    """A recorded stream as one body."""
+    """A recorded stream becomes one body."""
     done = run("collect", "--protocol", "chat", str(STREAM))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["object"] == "chat.completion"
 
 
 def test_lint_of_our_own_output_is_clean() -> None:
-    """What convert writes, lint accepts."""
+    """Lint accepts what convert writes."""
     converted = run("convert", "--from", "chat", "--to", "responses", str(STREAM)).stdout
     done = run("lint", "--protocol", "responses", "--kind", "stream", "--own", stdin=converted)
     assert done.returncode == 0, done.stdout
 
 
 def test_lint_names_rule_event_and_client() -> None:
-    """Exit code 1 and a line per broken rule."""
+    """The exit code is 1, with a line per violated rule."""
     broken = b'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1"}}\n\n'
     done = run("lint", "--protocol", "responses", stdin=broken)
     assert done.returncode == 1
@@ -123,14 +123,14 @@ def test_lint_names_rule_event_and_client() -> None:
         (["convert", "--from", "chat", "--to", "messages"], b"[]", b"must be a JSON object"),
         (["convert", "--from", "chat", "--to", "messages"], b"{}", b"required"),
         (["convert", "--from", "chat", "--to", "messages"], b"\xff\xfe", b"not valid JSON: it is not in UTF-8"),
-        (["convert", "--from", "chat", "--to", "messages", "--request", "x"], b"{}", b"--request goes with responses"),
-        (["convert", "--from", "chat", "--to", "messages", "--repair", str(STREAM)], b"", b"--repair goes with req"),
+        (["convert", "--from", "chat", "--to", "messages", "--request", "x"], b"{}", b"--request is for responses"),
+        (["convert", "--from", "chat", "--to", "messages", "--repair", str(STREAM)], b"", b"--repair is for req"),
         (["convert", "--from", "chat", "--to", "messages", "--request", "-", str(STREAM)], b"", b"-: not valid JSON"),
         (["lint", "--protocol", "chat", "--request", "-", str(STREAM)], b"[]", b"-: the file must hold a JSON object"),
         (["lint", "--protocol", "chat"], b"[]", b"the file must hold a JSON object"),
         (["convert", "--from", "chat", "--to", "messages"], b"[" * 100_000, b"nested too deeply"),
         (["convert", "--from", "chat", "--to", "messages"], b'{"model":1,"messages":[]}', b"model must be a string"),
-        (["convert", "--from", "telegram", "--to", "messages"], b"{}", b"none of chat, messages, responses"),
+        (["convert", "--from", "telegram", "--to", "messages"], b"{}", b"not one of chat, messages, responses"),
         (["convert", "--from", "chat", "--to", "messages", "no-such-file.json"], b"", b"cannot read no-such-file.json"),
         (["convert", "--from", "chat", "--to", "messages", "--kind", "response"], b"{}", b"trilogue: "),
         (["collect", "--protocol", "chat"], b"data: {}\n\n", b"trilogue: "),
@@ -139,7 +139,7 @@ def test_lint_names_rule_event_and_client() -> None:
     ],
 )
 def test_bad_input_gives_one_line_and_exit_code_2(arguments: list[str], stdin: bytes, message: bytes) -> None:
-    """Never a traceback."""
+    """There is never a traceback."""
     done = run(*arguments, stdin=stdin)
     assert done.returncode == 2, done.stdout + done.stderr
     assert message in done.stderr
@@ -157,7 +157,7 @@ def test_bad_input_gives_one_line_and_exit_code_2(arguments: list[str], stdin: b
     ],
 )
 def test_full_disk_gives_one_line(arguments: list[str]) -> None:
-    """Never a traceback, and never exit code 0."""
+    """There is never a traceback, and the exit code is never 0."""
     with FULL.open("wb") as full:
         command = [sys.executable, "-m", "trilogue", *arguments]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
@@ -166,8 +166,8 @@ def test_full_disk_gives_one_line(arguments: list[str]) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_closed_standard_output_is_no_traceback() -> None:
-    """As a shell does it with `>&-`."""
+def test_closed_standard_output_causes_no_traceback() -> None:
+    """Standard output may be closed, as with `>&-` in a shell."""
     command = f"{sys.executable} -m trilogue convert --from chat --to messages {STREAM} >&-"
     done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, timeout=60, check=False)
     assert b"Traceback" not in done.stderr
@@ -176,7 +176,7 @@ def test_closed_standard_output_is_no_traceback() -> None:
 @pytest.mark.parametrize("real", ["chat", "messages", "responses"])
 @pytest.mark.parametrize("said", ["chat", "messages", "responses"])
 def test_a_stream_of_another_protocol_is_named(real: str, said: str) -> None:
-    """It is not cut off, and the user sees which option is wrong."""
+    """The stream is not reported as truncated; the message names the option that is wrong."""
     stream = STREAM.read_bytes()
     if real != "chat":
         stream = run("convert", "--from", "chat", "--to", real, str(STREAM)).stdout
@@ -201,13 +201,13 @@ ERRORS = {
 
 @pytest.mark.parametrize("protocol", ERRORS)
 def test_lint_knows_an_error_when_it_sees_one(protocol: str) -> None:
-    """Without --kind: it was taken for an answer in which everything is missing."""
+    """Without --kind, an error is not linted as a response in which everything is missing."""
     done = run("lint", "--protocol", protocol, stdin=json.dumps(ERRORS[protocol]).encode())
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"0 broken rules, 0 notes\n")
 
 
 def test_lint_takes_a_failed_answer_for_an_answer() -> None:
-    """It has an error too, and the rules for answers hold."""
+    """A failed response has an error too, but the rules for responses apply."""
     body = {"object": "response", "status": "failed", "error": {"code": "server_error", "message": "no"}, "output": []}
     done = run("lint", "--protocol", "responses", stdin=json.dumps(body).encode())
     assert done.returncode == 1
@@ -215,14 +215,14 @@ def test_lint_takes_a_failed_answer_for_an_answer() -> None:
 
 
 def test_lint_counts_as_people_do() -> None:
-    """One note, not one notes."""
+    """The singular and the plural are right: one note, two notes."""
     done = run("lint", "--protocol", "messages", "--kind", "request", str(REQUEST))
     assert done.stderr == b"0 broken rules, 1 note\n"
 
 
 @pytest.mark.parametrize("command", [[], ["convert"], ["collect"], ["lint"], ["losses"]])
-def test_help_teaches(command: list[str]) -> None:
-    """--help says what a command does; the two that need one show an example."""
+def test_help_describes_the_commands(command: list[str]) -> None:
+    """--help says what a command does, and shows an example where one helps."""
     done = run(*command, "--help")
     assert done.returncode == 0
     assert b"Usage: trilogue" in done.stdout

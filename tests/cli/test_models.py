@@ -1,4 +1,4 @@
-"""`trilogue models`: what a model takes, for people and for programs."""
+"""`trilogue models`: what a model accepts, for people and for programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ aliases: {fast: azure/gpt-5-mini}
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the command a folder with a configuration."""
+    """Create a folder with a configuration for the command."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
@@ -43,7 +43,7 @@ def lines(*arguments: str) -> list[str]:
 
 
 def test_a_name_alone() -> None:
-    """A model of no configured provider: what its maker's rows say, with sources."""
+    """A model without a configured provider is shown with the rows of its vendor and their sources."""
     said = lines("claude-opus-4-7")
     assert said[0] == "claude-opus-4-7 in anthropic_messages (vendor anthropic)"
     assert "sampling: no" in said
@@ -52,27 +52,27 @@ def test_a_name_alone() -> None:
 
 
 def test_a_configured_model() -> None:
-    """By its alias, in every protocol of its provider, with what the configuration says."""
+    """A model is found by its alias and shown in every protocol of its provider, with the configured fields."""
     said = lines("fast")
     assert "gpt-5-mini in openai_responses (provider azure, vendor azure)" in said
     assert "gpt-5-mini in openai_chat_completions (provider azure, vendor azure)" in said
-    assert "efforts: minimal, low, medium, high  (configured otherwise, see below)" in said
-    assert said[said.index("the configuration says") + 1] == "efforts: low, high"
+    assert "efforts: minimal, low, medium, high  (overridden by the configuration, see below)" in said
+    assert said[said.index("set in the configuration") + 1] == "efforts: low, high"
 
 
-def test_a_server_that_nobody_knows() -> None:
-    """Says that it gets the common core."""
+def test_a_server_of_an_unknown_vendor() -> None:
+    """A server of an unknown vendor gets the common core."""
     assert "the common core" in lines("mine/qwen3")[0]
 
 
 def test_another_vendor() -> None:
-    """The same model, asked elsewhere."""
+    """The same model has other rules at another vendor."""
     assert "reasons: never" in lines("--vendor", "groq", "llama-3.3-70b-versatile")
     assert run("--vendor", "acme", "x").exit_code == 2
 
 
 def test_for_programs() -> None:
-    """One object per protocol, with every field."""
+    """The output has one object per protocol, with every field."""
     first, second = (json.loads(line) for line in run("--json", "azure/gpt-5.4").output.splitlines())
     assert (first["protocol"], second["protocol"]) == ("openai_responses", "openai_chat_completions")
     assert first["takes"]["efforts"] == ["low", "high"]
@@ -82,14 +82,14 @@ def test_for_programs() -> None:
 
 
 def test_without_a_name() -> None:
-    """The providers, and whose API each is."""
+    """The command lists the providers and whose API each one is."""
     said = lines()
     assert said[0] == "azure (responses and chat): azure"
-    assert said[1] == "mine (chat): by the name of the model"
+    assert said[1] == "mine (chat): depends on the model name"
 
 
 def test_nothing_to_forget() -> None:
-    """A clear word instead of a silent success."""
+    """If nothing was learned, the command says so instead of reporting success."""
     result = run("--forget", "azure/gpt-5.4")
     assert result.exit_code == 2
     assert "nothing was learned about azure/gpt-5.4" in result.output
@@ -97,7 +97,7 @@ def test_nothing_to_forget() -> None:
 
 
 def test_a_bad_file(tmp_path: Path) -> None:
-    """Is named, with what is wrong with it."""
+    """The error names the file and what is wrong with it."""
     (tmp_path / "trilogue.yaml").write_text("providers: 7")
     result = run("gpt-5")
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""Settings of accounts: what is read, what is refused, what the pool gets of it."""
+"""Settings of accounts: what is read, what is refused, and what the pool gets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read(text: str) -> Config:
 
 
 def test_every_setting_reaches_the_pool() -> None:
-    """With the limits shared by the workers."""
+    """Every setting reaches the pool, with the limits divided among the workers."""
     config = read(FULL)
     pools = config.pools(Random(1))
     pool = pools.pools["p"]
@@ -67,7 +67,7 @@ def test_every_setting_reaches_the_pool() -> None:
 
 
 def test_defaults_suit_a_beginner() -> None:
-    """One key, nothing else: as in the documentation."""
+    """A single key is enough, as in the documentation."""
     config = read("providers: {p: {protocol: openai_responses, accounts: [env:KEY_A, env:KEY_A]}}")
     pool = config.pools(Random(1)).pools["p"]
     assert [account.name for account in pool.accounts] == ["p-1", "p-2"]
@@ -92,7 +92,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_settings_of_a_provider(name: str, tmp_path: Path) -> None:
-    """Each with its path."""
+    """Every problem has the path of its setting."""
     setting, says = BROKEN[name]
     text = f"providers: {{p: {{protocol: openai_responses, {setting}}}}}"
     with pytest.raises(ConfigError) as caught:
@@ -103,21 +103,27 @@ def test_broken_settings_of_a_provider(name: str, tmp_path: Path) -> None:
 BROKEN_TOP = {
     "rule without a condition": ("pool: {rules: [{action: next}]}", "pool.rules[0]: needs a status, a code or a text"),
     "rule without an action": ("pool: {rules: [{status: 400}]}", "pool.rules[0].action: is required"),
-    "rule with a time": ("pool: {rules: [{status: 400, action: next, seconds: 3}]}", "goes with the action cooldown"),
+    "rule with a time": (
+        "pool: {rules: [{status: 400, action: next, seconds: 3}]}",
+        "applies only to the action cooldown",
+    ),
     "rule with a bad status": ("pool: {rules: [{status: 42, action: next}]}", "pool.rules[0].status: must be"),
     "admin key too short": ("admin: {key: short}", "admin.key: must have at least 16 characters"),
     "admin key of a client": (
         "keys: [client-key-0123456789]\nadmin: {key: client-key-0123456789}",
         "admin.key: must not be one of the client keys",
     ),
-    "admin port taken": ("admin: {key: admin-key-0123456789, port: 4000}", "admin.port: is the port of the gateway"),
+    "admin port taken": (
+        "admin: {key: admin-key-0123456789, port: 4000}",
+        "admin.port: is already the port",
+    ),
     "admin host": ("admin: {host: 'a b'}", "admin.host: must be an IP address or a host name"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN_TOP)
 def test_broken_settings_of_all(name: str) -> None:
-    """Each with its path."""
+    """Every problem has the path of its setting."""
     text, says = BROKEN_TOP[name]
     with pytest.raises(ConfigError) as caught:
         read(text)
@@ -126,7 +132,7 @@ def test_broken_settings_of_all(name: str) -> None:
 
 
 def test_secrets_in_the_file_are_warned_about() -> None:
-    """A proxy without a password is none."""
+    """Secrets in the file cause a warning. A proxy without a password is not a secret."""
     found = [path for path, _ in warnings(read(FULL))]
     assert "providers.p.accounts[0].proxies[0]" in found
     assert "providers.p.accounts[0].proxies[1]" not in found
@@ -134,14 +140,14 @@ def test_secrets_in_the_file_are_warned_about() -> None:
 
 
 def test_nothing_shows_a_secret() -> None:
-    """Neither the keys nor the passwords of proxies."""
+    """Neither keys nor passwords of proxies are shown."""
     shown = repr(read(FULL))
     for secret in ("upstream", "pw@", "admin-key", "proxy.example.org"):
         assert secret not in shown
 
 
 def test_the_vault_keeps_and_replaces(tmp_path: Path) -> None:
-    """Names are known, keys are not."""
+    """The vault lists names, but does not show keys."""
     vault = Vault(tmp_path / "new")
     vault.put("b", "one")
     vault.put("a", "two")
@@ -150,11 +156,11 @@ def test_the_vault_keeps_and_replaces(tmp_path: Path) -> None:
     assert [vault.get(name) for name in "ab"] == ["two", "three"]
 
 
-def test_a_vault_without_its_key_tells_nothing(tmp_path: Path) -> None:
-    """As in a backup of one file."""
+def test_a_vault_without_its_key_cannot_be_read(tmp_path: Path) -> None:
+    """Without its key file, as in a backup of one file, the vault cannot be read."""
     Vault(tmp_path).put("a", "secret-1")
     (tmp_path / "vault.key").write_bytes(bytes(32))
-    with pytest.raises(VaultError, match="cannot be opened") as caught:
+    with pytest.raises(VaultError, match="cannot be decrypted") as caught:
         Vault(tmp_path).get("a")
     assert "secret-1" not in str(caught.value)
     (tmp_path / "vault.key").write_bytes(b"short")
@@ -166,18 +172,18 @@ def test_a_vault_without_its_key_tells_nothing(tmp_path: Path) -> None:
 
 
 def test_a_key_cannot_be_moved_to_another_name(tmp_path: Path) -> None:
-    """What is sealed is sealed with its name."""
+    """A key is encrypted together with its name, so it cannot be moved to another name."""
     vault = Vault(tmp_path)
     vault.put("a", "secret")
     file = tmp_path / "accounts.vault"
     file.write_bytes(file.read_bytes().replace(b'"a"', b'"b"'))
-    with pytest.raises(VaultError, match="cannot be opened"):
+    with pytest.raises(VaultError, match="cannot be decrypted"):
         vault.get("b")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"a": 1}'])
-def test_a_damaged_vault_is_said_to_be(data: bytes, tmp_path: Path) -> None:
-    """And left as it is: it may be repaired."""
+def test_a_damaged_vault_is_reported(data: bytes, tmp_path: Path) -> None:
+    """A damaged vault is reported and left unchanged, because it may be repaired."""
     (tmp_path / "accounts.vault").write_bytes(data)
     with pytest.raises(VaultError, match="is damaged"):
         Vault(tmp_path).put("a", "secret")
@@ -186,6 +192,6 @@ def test_a_damaged_vault_is_said_to_be(data: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "x" * 65, "-x"])
 def test_names_in_the_vault_are_plain(name: str, tmp_path: Path) -> None:
-    """They are written into configurations."""
-    with pytest.raises(VaultError, match="a name must be"):
+    """Names must be plain, because they are written into configurations."""
+    with pytest.raises(VaultError, match="a name must consist of"):
         Vault(tmp_path).put(name, "secret")

@@ -57,11 +57,11 @@ BROKEN = {
     ),
     "URL with a password": (
         "providers: {a: {protocol: openai_responses, base_url: 'https://me:sesame@example.org'}}\n",
-        ["providers.a.base_url: must not hold a user or password; put the key into accounts (line 1)"],
+        ["providers.a.base_url: must not contain a user name or password; put the key into accounts (line 1)"],
     ),
     "URL with a key": (
         "providers: {a: {protocol: openai_responses, base_url: 'https://example.org/?key=sesame'}}\n",
-        ["providers.a.base_url: must not hold a key; put it into accounts (line 1)"],
+        ["providers.a.base_url: must not contain a key; put it into accounts (line 1)"],
     ),
     "unset variable": (
         "keys: [env:NOT_SET]\n",
@@ -94,7 +94,7 @@ BROKEN = {
     ),
     "the same name twice": (
         "keys: [{name: a, key: env:KEY}, {name: a, key: another-key}]\n",
-        ['keys[1].name: "a" is there twice (line 1)'],
+        ['keys[1].name: "a" is used twice (line 1)'],
     ),
     "a key that can be guessed": (
         "keys: [env:KEY, x, '1234567', '12345678']\n",
@@ -170,19 +170,22 @@ BROKEN = {
     ),
     "name with a slash": (
         "providers: {a/b: {protocol: openai_responses}}\n",
-        ["providers.a/b: a provider's name must be letters, digits, dots, dashes and underscores, at most 64 (line 1)"],
+        [
+            "providers.a/b: a provider's name must consist of at most 64 letters, digits, dots, dashes and underscores "
+            "(line 1)"
+        ],
     ),
     "headers of the gateway": (
         "providers: {a: {protocol: openai_responses, headers: {Host: x, Accept-Encoding: br, 'a b': y}}}\n",
         [
             "providers.a.headers.Host: is set by the gateway itself (line 1)",
             "providers.a.headers.Accept-Encoding: is set by the gateway itself (line 1)",
-            "providers.a.headers: the name of a header must be letters, digits and dashes (line 1)",
+            "providers.a.headers: the name of a header must consist of letters, digits and dashes (line 1)",
         ],
     ),
     "accounts of the demo": (
         "providers: {demo: {protocol: openai_responses, base_url: 'demo:', accounts: [env:KEY]}}\n",
-        ["providers.demo.accounts: the built-in model takes no accounts (line 1)"],
+        ["providers.demo.accounts: the built-in model does not use accounts (line 1)"],
     ),
     "model that is no name": (
         'providers: {a: {protocol: openai_responses, models: ["", "a\\tb"]}}\n',
@@ -224,10 +227,10 @@ BROKEN = {
     "short seal key": ("seal_keys: [env:KEY]\n", ["seal_keys[0]: must have at least 32 characters (line 1)"]),
     "the same setting twice": (
         "server:\n  port: 1\n  port: 2\nmode: strict\nmode: declare\n",
-        ['server: the key "port" is there twice (line 3)', 'the key "mode" is there twice (line 5)'],
+        ['server: the key "port" appears twice (line 3)', 'the key "mode" appears twice (line 5)'],
     ),
-    "a list at the top": ("- a\n", ["the file must hold settings (key: value)"]),
-    "a text at the top": ("hello\n", ["the file must hold settings (key: value)"]),
+    "a list at the top": ("- a\n", ["the file must contain settings (key: value)"]),
+    "a text at the top": ("hello\n", ["the file must contain settings (key: value)"]),
     "broken YAML": ("server: {port: 1\n", ["not valid YAML: expected ',' or '}', but got '<stream end>' (line 2)"]),
     "a tab": ("server:\n\tport: 1\n", ["not valid YAML: found character '\\t' that cannot start any token (line 2)"]),
     "two documents": ("a: 1\n---\nb: 1\n", ["not valid YAML: but found another document (line 2)"]),
@@ -246,7 +249,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_file(name: str, tmp_path: Path) -> None:
-    """Every line names the setting, says what is wrong, and where."""
+    """Every line names the setting, says what is wrong, and has the line number."""
     text, lines = BROKEN[name]
     with pytest.raises(ConfigError) as caught:
         parse(text.encode(), {"KEY": "a-client-key", "EMPTY": " "}, tmp_path)
@@ -255,12 +258,12 @@ def test_broken_file(name: str, tmp_path: Path) -> None:
 
 
 def test_there_are_many_broken_files() -> None:
-    """The list is the specification of the error messages."""
+    """The list of broken files is the specification of the error messages."""
     assert len(BROKEN) >= 30
 
 
 def test_names_cannot_forge_lines(tmp_path: Path) -> None:
-    """A name from the file is shown on one line, in bounded length, without control characters."""
+    """A name from the file is shown on one line, shortened, without control characters."""
     data = {"aliases": {"a\nmode: is fine": "x", "\x1b[31m": ""}, "default_provider": "y\n" * 1000}
     with pytest.raises(ConfigError) as caught:
         parse(msgspec.json.encode(data), {}, tmp_path)
@@ -270,7 +273,7 @@ def test_names_cannot_forge_lines(tmp_path: Path) -> None:
 
 
 def test_all_problems_come_at_once(tmp_path: Path) -> None:
-    """Types, secrets and routes in one go, in the order of the file, so that nobody has to run it ten times."""
+    """Problems of types, secrets and routes are all reported at once, in the order of the file."""
     text = """
 server: {port: http}
 keys: [env:MISSING]

@@ -43,7 +43,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_summary(folder: Path) -> None:
-    """What would be served, without a secret, and what is not wise."""
+    """The command prints what would be served, without secrets, and warnings."""
     (folder / "trilogue.yaml").write_text(GOOD)
     result = run()
     assert result.exit_code == 0
@@ -61,19 +61,19 @@ def test_summary(folder: Path) -> None:
         "  1. gpt-* -> chat/$0, demo/demo",
         "other models: chat",
     ]
-    literal = "the secret stands in the file; env:NAME or file:path keeps it out"
+    literal = "the secret is written in the file; use env:NAME or file:path to keep it out"
     assert result.stderr.splitlines() == [
         f"warning: keys[1]: {literal}",
         f"warning: providers.chat.accounts[1].key: {literal}",
-        "warning: providers.chat.verify_tls: its certificate is not checked: anyone on the way can read the key",
-        "warning: providers.chat.base_url: http:// sends the key in clear",
-        "warning: providers.bare.accounts: there are none, and the vendor's own API wants a key",
+        "warning: providers.chat.verify_tls: certificates are not verified: others can intercept the key",
+        "warning: providers.chat.base_url: http:// sends the key unencrypted",
+        "warning: providers.bare.accounts: there are none, but this API requires a key",
     ]
     assert "canary" not in result.output
 
 
 def test_problems(folder: Path) -> None:
-    """One line each, exit code 2."""
+    """Every problem is one line, and the exit code is 2."""
     (folder / "bad.yaml").write_text("mode: x\nserver: {port: y}\n")
     result = run("bad.yaml")
     assert result.exit_code == 2
@@ -84,7 +84,7 @@ def test_problems(folder: Path) -> None:
 
 
 def test_problems_of_a_file_that_was_found(folder: Path) -> None:
-    """Who named none hears which one it is."""
+    """If the user did not name a file, the command says which one it found."""
     (folder / "trilogue.yaml").write_text("mode: x\n")
     result = run()
     assert result.exit_code == 2
@@ -93,7 +93,7 @@ def test_problems_of_a_file_that_was_found(folder: Path) -> None:
 
 
 def test_alias_that_leads_nowhere(folder: Path) -> None:
-    """It may be right one day, when a route takes the name; until then it is a 404."""
+    """An alias without a provider is only a warning: a route may take the name later."""
     (folder / "trilogue.yaml").write_text(
         'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}\n'
         "aliases: {good: demo, far: good, lost: nope/x, farther: lost}\n"
@@ -101,13 +101,13 @@ def test_alias_that_leads_nowhere(folder: Path) -> None:
     result = run()
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        "warning: aliases.lost: nobody serves nope/x",
-        "warning: aliases.farther: nobody serves lost",
+        "warning: aliases.lost: no provider serves nope/x",
+        "warning: aliases.farther: no provider serves lost",
     ]
 
 
 def test_admin_interface(folder: Path) -> None:
-    """Its address if it is on, a warning if it was meant to be."""
+    """The address is shown if the admin interface is on; there is a warning if it is off but has settings."""
     (folder / "trilogue.yaml").write_text("admin: {key: env:ADMIN, port: 4005}\n")
     on = CliRunner(env={"ADMIN": "canary-of-16-signs"}).invoke(check, [])
     assert "admin interface: 127.0.0.1:4005" in on.stdout.splitlines()
@@ -115,7 +115,7 @@ def test_admin_interface(folder: Path) -> None:
     (folder / "trilogue.yaml").write_text("admin: {port: 4005}\n")
     off = run()
     assert "admin interface" not in off.stdout
-    assert off.stderr == "warning: admin: the interface is off: it has no key\n"
+    assert off.stderr == "warning: admin: the admin interface is off because it has no key\n"
 
 
 def test_own_address_as_an_upstream(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_own_address_as_an_upstream(folder: Path) -> None:
     )
     result = run()
     assert result.exit_code == 2
-    assert result.stdout.startswith("providers.me.base_url: http://localhost:4000/v1 is this gateway itself")
+    assert result.stdout.startswith("providers.me.base_url: http://localhost:4000/v1 is the address of this gateway")
 
 
 def test_exposed_without_keys(folder: Path) -> None:
@@ -137,7 +137,7 @@ def test_exposed_without_keys(folder: Path) -> None:
 
 
 def test_without_a_file(folder: Path) -> None:
-    """What works at once."""
+    """The command shows what is served without a file."""
     result = run()
     assert result.exit_code == 0
     assert "no configuration file" in result.stdout
@@ -145,13 +145,13 @@ def test_without_a_file(folder: Path) -> None:
 
 
 def test_missing_file(folder: Path) -> None:
-    """A name that is wrong is not the same as no name."""
+    """A wrong file name is an error; it does not mean that there is no file."""
     result = run("missing.yaml")
     assert (result.exit_code, result.stdout) == (2, "cannot read missing.yaml: No such file or directory\n")
 
 
 def test_schema(folder: Path) -> None:
-    """For editors."""
+    """The command prints the schema for editors."""
     result = run("--schema")
     assert result.exit_code == 0
     assert json.loads(result.stdout) == json_schema()

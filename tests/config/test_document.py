@@ -21,7 +21,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BOMB, "aliases stand for too much"),
+        (BOMB, "aliases expand too much"),
         ("a: &a\n  b: *a\n", "nested too deeply"),
         ("[" * 100, "not valid YAML|nested too deeply"),
         ("[" * 100_000, "not valid YAML|nested too deeply"),
@@ -35,7 +35,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
 )
 def test_hostile_documents(text: str, message: str) -> None:
-    """Bombs, loops, depth, huge numbers and control characters."""
+    """Alias bombs, loops, depth, huge numbers and control characters are refused."""
     began = time.perf_counter()
     with pytest.raises(ConfigError, match=message):
         read_document(text.encode())
@@ -50,31 +50,31 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_every_loader_reads_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one in C is not everywhere."""
+    """Both loaders give the same result; the one in C is not available everywhere."""
     here = read_document(text.encode())
     monkeypatch.setattr(document, "_FAST", yaml.SafeLoader)
     assert read_document(text.encode()) == here
 
 
 def test_not_utf8() -> None:
-    """Bytes that are no text."""
+    """Bytes that are not text are refused."""
     with pytest.raises(ConfigError, match="UTF-8"):
         read_document(b"a: \xff\xfe")
 
 
 def test_byte_order_mark_is_ignored() -> None:
-    """Some editors write one."""
+    """A byte order mark is ignored, because some editors write one."""
     assert read_document("\ufeffa: 1\n".encode()).data == {"a": 1}
 
 
 def test_lines_are_known() -> None:
-    """The nearest setting around an unknown path counts."""
+    """An unknown path has the line of the nearest setting around it."""
     read = read_document(b"a:\n  b:\n    - c: 1\n      d: 2\n")
     assert [read.line(path) for path in ("a", "a.b", "a.b[0].d", "a.b[0].missing", "zzz")] == [1, 2, 4, 3, 1]
 
 
 @given(st.text("ab:{}[]&*!|>-? \n'\"#%@,0.<~", max_size=60))
 def test_only_our_error_escapes(text: str) -> None:
-    """Whatever a file holds, the user gets lines and no traceback."""
+    """Whatever a file contains, the user gets lines and not a traceback."""
     with contextlib.suppress(ConfigError):
         assert read_document(text.encode()).lines is not None

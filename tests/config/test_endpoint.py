@@ -1,4 +1,4 @@
-"""Base URLs as people write them."""
+"""Base URLs in the forms that people use."""
 
 import pytest
 
@@ -55,13 +55,13 @@ CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
     ],
 )
 def test_endpoint(base: str, protocol: Protocol, path: str, url: str) -> None:
-    """With or without a version, as the vendors' own clients complete it."""
+    """A base with or without a version is completed as in the vendors' own clients."""
     assert endpoint(base, protocol, path) == url
 
 
 @pytest.mark.parametrize("url", ["http://h", "https://h:1/x", "http://[::1]:2", "https://h/?api-version=1", "demo:"])
 def test_good_urls(url: str) -> None:
-    """What may be a base URL."""
+    """These are valid base URLs."""
     assert url_fault(url) is None
 
 
@@ -88,14 +88,14 @@ def test_good_urls(url: str) -> None:
     ],
 )
 def test_bad_urls(url: str) -> None:
-    """What may not, because it is none or because it holds a secret."""
+    """These are refused because they are not URLs or contain a secret."""
     fault = url_fault(url)
     assert fault is not None
     assert fault.startswith("must ")
 
 
 def test_azure_is_known_by_its_hosts() -> None:
-    """The host decides, not a part of it in some other place."""
+    """The host decides, not the same text elsewhere in the URL."""
     assert is_azure("https://me.openai.azure.com/openai/v1")
     assert not is_azure("https://example.org/openai.azure.com")
     assert not is_azure("https://openai.azure.com.example.org")

@@ -1,4 +1,4 @@
-"""A server without keys is for this machine only, and none may send requests to itself."""
+"""A server without keys is for this machine only, and a gateway must not send requests to itself."""
 
 from ipaddress import IPv4Address
 
@@ -11,10 +11,10 @@ from trilogue.config import (
     ProviderSettings,
     Secret,
     Server,
+    environment_config,
+    exposure_problem,
     is_loopback,
-    refuse_exposure,
-    refuse_start,
-    zero_config,
+    reason_not_to_start,
 )
 from trilogue.model import Protocol
 
@@ -23,9 +23,9 @@ from trilogue.model import Protocol
     "host", ["127.0.0.1", "127.8.9.10", "::1", "[::1]", "localhost", "LOCALHOST", "::ffff:127.0.0.1"]
 )
 def test_this_machine(host: str) -> None:
-    """Nothing to refuse."""
+    """Loopback addresses need no keys."""
     assert is_loopback(host)
-    assert refuse_exposure(Config(server=Server(host=host))) is None
+    assert exposure_problem(Config(server=Server(host=host))) is None
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_this_machine(host: str) -> None:
     ],
 )
 def test_other_machines_need_keys(host: str) -> None:
-    """The line says what to do; with a key it is allowed."""
+    """Other addresses are refused with a line that says what to do, and accepted with a key."""
     config = Config(server=Server(host=host))
-    line = refuse_exposure(config)
+    line = exposure_problem(config)
     assert line is not None
     assert "keys: [env:TRILOGUE_KEY]" in line
     assert "127.0.0.1" in line
     assert "\n" not in line
-    assert refuse_exposure(replace(config, keys=(ClientKeySettings(key=Secret("k")),))) is None
+    assert exposure_problem(replace(config, keys=(ClientKeySettings(key=Secret("k")),))) is None
 
 
 ANY = str(IPv4Address(0))
@@ -58,7 +58,7 @@ ANY = str(IPv4Address(0))
 def started(host: str, url: str) -> str | None:
     server, key = Server(host=host, port=4000), ClientKeySettings(key=Secret("k"))
     provider = ProviderSettings(protocol=Protocol.CHAT, base_url=url)
-    return refuse_start(Config(server=server, keys=(key,), providers={"up": provider}))
+    return reason_not_to_start(Config(server=server, keys=(key,), providers={"up": provider}))
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def started(host: str, url: str) -> str | None:
     ],
 )
 def test_its_own_upstream_is_refused(host: str, url: str) -> None:
-    """One request would be a new one at each turn, for ever."""
+    """A gateway that is its own upstream is refused, because a request would loop forever."""
     line = started(host, url)
     assert line is not None
-    assert line.startswith(f"providers.up.base_url: {url} is this gateway itself")
+    assert line.startswith(f"providers.up.base_url: {url} is the address of this gateway")
     assert "\n" not in line
 
 
@@ -93,13 +93,15 @@ def test_its_own_upstream_is_refused(host: str, url: str) -> None:
         ("127.0.0.1", "demo:"),
     ],
 )
-def test_others_are_not_taken_for_it(host: str, url: str) -> None:
-    """Another port, address or scheme is somebody else."""
+def test_other_servers_are_accepted(host: str, url: str) -> None:
+    """Another port, address or scheme is another server."""
     assert started(host, url) is None
 
 
 def test_a_base_url_that_was_set_for_clients_is_named() -> None:
-    """As the pages on clients tell to set it; in the shell that starts the gateway it makes a circle."""
-    line = refuse_start(zero_config({"OPENAI_API_KEY": "none-needed", "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"}))
+    """The client pages say to set the base URL variables. If the gateway inherits them, it would call itself."""
+    line = reason_not_to_start(
+        environment_config({"OPENAI_API_KEY": "none-needed", "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"})
+    )
     assert line is not None
     assert "OPENAI_BASE_URL" in line

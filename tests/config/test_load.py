@@ -1,4 +1,4 @@
-"""Good files, and where they are found."""
+"""Valid files, and where they are found."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def read(text: str, environ: dict[str, str] | None = None, folder: Path = Path()
 
 
 def test_the_promised_file_works_as_it_stands(tmp_path: Path) -> None:
-    """This file is a promise to users."""
+    """The file in the documentation works unchanged, because users rely on it."""
     file = tmp_path / "trilogue.yaml"
     file.write_text(ISSUED)
     config = load(file, ENVIRON)
@@ -104,7 +104,7 @@ def full(tmp_path: Path) -> Config:
 
 
 def test_every_setting_is_read(full: Config) -> None:
-    """A file that uses all of them."""
+    """A file with all settings is read completely."""
     assert (full.server.host, full.server.port, full.server.workers) == ("::1", 0, 4)
     assert full.server.timeouts.connect == 1
     assert (full.server.log.level, full.server.log.format) == ("debug", "text")
@@ -125,14 +125,14 @@ def test_every_setting_is_read(full: Config) -> None:
 
 
 def test_timeouts_of_a_provider_are_on_top_of_the_servers(full: Config) -> None:
-    """Only what is given differs."""
+    """Only the limits that are set differ from those of the server."""
     assert full.timeouts("mine").total == 60
     assert full.timeouts("mine").connect == 1
     assert full.timeouts("plain") == full.server.timeouts
 
 
 def test_profiles(full: Config) -> None:
-    """A name for the dialect, single fields on top, the model's own profile below."""
+    """Individual fields override the named dialect, which overrides the model's profile."""
     mine = full.providers["mine"].profile_for("gpt-5")
     assert (mine.reasoning_field, mine.developer_role, mine.max_output) == ("reasoning_content", False, 100)
     assert mine.efforts == (Effort.LOW, Effort.HIGH)
@@ -140,20 +140,20 @@ def test_profiles(full: Config) -> None:
 
 
 def test_seal_keys_become_keys_of_32_bytes(full: Config) -> None:
-    """Any long text will do, and always gives the same key."""
+    """Any long text works as a seal key, and the same text always gives the same key."""
     (key,) = full.seal_keys
     assert len(key.derive()) == 32
     assert key.derive() == key.derive()
 
 
 def test_addresses_have_defaults(full: Config) -> None:
-    """A beginner need not know the vendors' addresses."""
+    """Without an address, a provider has the official address of its protocol."""
     assert full.providers["plain"].base_url == "https://api.anthropic.com"
     assert full.providers["named"].base_url == "https://api.openai.com/v1"
 
 
 def test_azure_wants_its_own_header() -> None:
-    """Azure takes keys in `api-key`, whatever the deployment is called."""
+    """Azure expects keys in `api-key`, whatever the deployment is called."""
     config = read(
         "providers: {az: {protocol: openai_responses, base_url: 'https://me.openai.azure.com/openai/v1?api-version=1'}}"
     )
@@ -162,13 +162,13 @@ def test_azure_wants_its_own_header() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "server: {port: 1234}\n", "providers:\n", "{}"])
 def test_without_providers_the_environment_counts(text: str) -> None:
-    """A file may hold just a port; the rest is as without a file."""
+    """A file may contain only a port; everything else is as without a file."""
     config = read(text, {"ANTHROPIC_API_KEY": "k"})
     assert set(config.providers) == {"anthropic", "demo"}
 
 
 def test_empty_settings_are_defaults() -> None:
-    """A key with nothing after it is what YAML calls null, and the same as absent."""
+    """A key without a value is null in YAML, which is the same as absent."""
     config = read(
         "server:\nkeys:\naliases:\nmode:\nproviders: {demo: {protocol: openai_responses, base_url: 'demo:'}}\n"
     )
@@ -177,7 +177,7 @@ def test_empty_settings_are_defaults() -> None:
 
 
 def test_anchors_and_merge_keys_work() -> None:
-    """They are handy for many similar providers, and bounded."""
+    """Anchors and merge keys work, within limits. They help with many similar providers."""
     text = "providers:\n  a: &a {protocol: openai_responses}\n  b: {<<: *a, models: [x]}\n  c: *a\n"
     config = read(text)
     assert config.providers["b"].protocol is Protocol.RESPONSES
@@ -186,7 +186,7 @@ def test_anchors_and_merge_keys_work() -> None:
 
 
 def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The named file, the current folder, the user's config folder, in this order."""
+    """The named file comes first, then the current folder, then the user's config folder."""
     monkeypatch.chdir(tmp_path)
     home = tmp_path / "home"
     environ = {"HOME": str(home)}
@@ -203,7 +203,7 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_state_directory() -> None:
-    """As the XDG specification says."""
+    """The folder is the one that the XDG specification defines."""
     assert state_directory({"HOME": "/h"}) == Path("/h/.local/state/trilogue")
     assert state_directory({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/trilogue")
     assert state_directory({"HOME": "/h", "XDG_STATE_HOME": "s"}) == Path("/h/.local/state/trilogue")

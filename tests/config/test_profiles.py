@@ -1,4 +1,4 @@
-"""Named dialects fit the profiles of the protocols."""
+"""Named dialects match the profiles of the protocols."""
 
 from typing import get_args
 
@@ -10,7 +10,7 @@ from trilogue.profiles import Profile, profile_for
 
 
 def test_names_are_the_same_in_type_and_table() -> None:
-    """A name that passes the checks must exist."""
+    """Every name that the type allows is in the table."""
     assert set(get_args(ProfileName)) == set(PROFILES)
 
 
@@ -22,20 +22,20 @@ def test_fields_exist() -> None:
 
 
 def test_auto_changes_nothing() -> None:
-    """Without settings the model's name decides."""
+    """Without settings, the model's name decides."""
     for protocol in Protocol:
         for model in ("gpt-5", "claude-opus-4-5", "deepseek-chat", "x"):
-            assert ProfileSettings().over(protocol, model) == profile_for(protocol, model)
+            assert ProfileSettings().for_model(protocol, model) == profile_for(protocol, model)
 
 
 def test_openai_and_compatible_are_opposites() -> None:
-    """A deployment of GPT may have any name, and a compatible server may call its model gpt."""
-    assert ProfileSettings(name="openai").over(Protocol.CHAT, "my-deployment").openai_fields
-    assert not ProfileSettings(name="compatible").over(Protocol.CHAT, "gpt-5").openai_fields
+    """A GPT deployment may have any name, and a compatible server may call its model gpt."""
+    assert ProfileSettings(name="openai").for_model(Protocol.CHAT, "my-deployment").openai_fields
+    assert not ProfileSettings(name="compatible").for_model(Protocol.CHAT, "gpt-5").openai_fields
 
 
 def test_cache_marks_go_by_the_name_of_the_model() -> None:
-    """Only the newer models of OpenAI take them, and a deployment does not say which it is."""
+    """Only OpenAI's newer models accept cache marks, and a deployment name does not show which model it is."""
     for model, marks in (("gpt-5.6", True), ("gpt-6.1-mini", True), ("gpt-5.4", False), ("my-deployment", False)):
         for protocol in (Protocol.CHAT, Protocol.RESPONSES):
-            assert ProfileSettings(name="openai").over(protocol, model).cache_marks is marks
+            assert ProfileSettings(name="openai").for_model(protocol, model).cache_marks is marks

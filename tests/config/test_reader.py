@@ -1,4 +1,4 @@
-"""Whatever the data, a user gets a configuration or a list of problems."""
+"""Any data gives a configuration or a list of problems."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ VALUES = st.recursive(
     st.dictionaries(st.sampled_from([name for name in NAMES if name in Config.__struct_fields__]), VALUES, max_size=5)
 )
 def test_only_our_error_escapes(data: dict[str, object]) -> None:
-    """Settings of every wrong type in every place."""
+    """Values of every wrong type in every place cause only our own error."""
     try:
         config = parse(msgspec.json.encode(data), {"KEY": "k"}, Path("nowhere"))
     except ConfigError as error:
@@ -48,7 +48,7 @@ def test_only_our_error_escapes(data: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in Config.__struct_fields__])
 def test_every_setting_checks_its_type(name: str) -> None:
-    """No setting takes just anything."""
+    """No setting accepts every type."""
     with pytest.raises(ConfigError) as caught:
         parse(msgspec.json.encode({name: [[[]]] if name != "keys" else 1}), {}, Path())
     assert caught.value.problems[0].path.startswith(name)

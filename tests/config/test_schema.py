@@ -1,4 +1,4 @@
-"""The schema and the documentation follow the types."""
+"""The schema and the documentation match the types."""
 
 import json
 from pathlib import Path
@@ -16,24 +16,24 @@ SCHEMA = json_schema()
 
 
 def test_the_committed_schema_is_current() -> None:
-    """Editors use it; `trilogue check --schema > docs/trilogue.schema.json` writes it anew."""
+    """Editors use this file. `trilogue check --schema > docs/trilogue.schema.json` updates it."""
     assert json.loads((DOCS / "trilogue.schema.json").read_text("utf-8")) == SCHEMA
 
 
 @each("setting", settings())
 def test_every_setting_is_documented(setting: str) -> None:
-    """A setting without a row in docs/configuration.md is a setting that nobody knows."""
+    """docs/configuration.md has a row for every setting."""
     assert f"| `{setting}` |" in (DOCS / "configuration.md").read_text("utf-8")
 
 
 @each("name", PROFILES)
 def test_every_profile_is_documented(name: str) -> None:
-    """So is a dialect."""
+    """docs/configuration.md lists every dialect."""
     assert f"| `{name}` |" in (DOCS / "configuration.md").read_text("utf-8")
 
 
 def test_the_documentation_names_no_other_setting() -> None:
-    """Rows of settings that are gone would mislead."""
+    """docs/configuration.md has no rows for settings that do not exist."""
     text = (DOCS / "configuration.md").read_text("utf-8").partition("## All settings")[2]
     rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
     assert set(rows) == set(settings())
@@ -46,31 +46,31 @@ def structs() -> list[tuple[str, dict[str, Any]]]:
 
 @each(("name", "part"), structs())
 def test_every_setting_is_described_and_nothing_else_allowed(name: str, part: dict[str, Any]) -> None:
-    """Editors show the text, and mark what is unknown."""
+    """Editors show the descriptions and mark unknown keys."""
     assert part["additionalProperties"] is False
     undescribed = [key for key, value in part["properties"].items() if not value.get("description")]
     assert undescribed == []
 
 
 def test_secrets_are_text_in_the_schema() -> None:
-    """A key is a text alone or a mapping."""
+    """A key may be a string or a mapping."""
     short, whole = SCHEMA["$defs"]["ClientKeySettings"]["anyOf"]
     assert short["type"] == "string"
     assert whole["properties"]["key"]["type"] == "string"
 
 
 def test_descriptions_come_from_the_types() -> None:
-    """One text, written once."""
+    """Descriptions are written only once, in the types."""
     assert field_docs(Config)["mode"].startswith("declare: carry on")
 
 
 def test_schema_is_plain_json() -> None:
-    """It can be written and read back."""
+    """The schema can be written as JSON and read back."""
     assert msgspec.json.decode(msgspec.json.encode(SCHEMA)) == SCHEMA
 
 
 def test_the_example_in_the_documentation_works() -> None:
-    """People copy it."""
+    """The example works, because people copy it."""
     text = (DOCS / "configuration.md").read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
     environ = {"TRILOGUE_KEY": "a-client-key", "OPENAI_API_KEY": "b", "ANTHROPIC_API_KEY": "c"}
     router = parse(text.encode(), environ, DOCS).router()

@@ -1,4 +1,4 @@
-"""Secrets never show."""
+"""Secrets are never shown."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ CANARY = "canary-3f1c9a77e2"
     [repr, str, "{}".format, "{!r:>9}".format, "%s".__mod__, ascii, lambda secret: f"{[secret]} { ({'k': secret}) }"],
 )
 def test_no_way_of_printing_shows_it(show: object) -> None:
-    """repr, str, format and everything that is built on them."""
+    """repr, str, format and everything based on them hide the secret."""
     assert callable(show)
     text = show(Secret(CANARY))
     assert CANARY not in text
@@ -28,7 +28,7 @@ def test_no_way_of_printing_shows_it(show: object) -> None:
 
 
 def test_it_cannot_be_encoded() -> None:
-    """No encoder knows how to write a secret."""
+    """Encoders cannot encode a secret."""
     with pytest.raises(TypeError):
         json.dumps({"key": Secret(CANARY)})
     with pytest.raises(TypeError):
@@ -36,7 +36,7 @@ def test_it_cannot_be_encoded() -> None:
 
 
 def test_it_compares_and_copies() -> None:
-    """Two configurations with the same keys are the same."""
+    """Configurations with the same keys are equal."""
     assert Secret("a") == Secret("a") == copy.copy(Secret("a"))
     assert Secret("a") != Secret("b")
     assert Secret("a") != "a"
@@ -45,7 +45,7 @@ def test_it_compares_and_copies() -> None:
 
 
 def test_references(tmp_path: Path) -> None:
-    """Environment, file without its last line break, or the text itself."""
+    """A reference may name a variable or a file, whose last line break is removed, or be the text itself."""
     (tmp_path / "key").write_text("from file\r\n")
     assert resolve("env:A", {"A": " x \n"}, tmp_path).reveal() == "x"
     assert resolve("file:key", {}, tmp_path).reveal() == "from file"
@@ -56,7 +56,7 @@ def test_references(tmp_path: Path) -> None:
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    """Empty, too large, not text, not a path."""
+    """Files that are empty, too large, not text or not there are refused."""
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "large").write_bytes(b"x" * (MAX_SECRET_BYTES + 1))
     (tmp_path / "binary").write_bytes(b"\xff\x00")
@@ -106,7 +106,7 @@ PLACES = [
 
 @pytest.mark.parametrize("place", PLACES)
 def test_secret_in_the_wrong_place_does_not_show(place: str, tmp_path: Path) -> None:
-    """Errors go to terminals and logs: no value of the file may be in them, nor in what they were raised from."""
+    """Errors go to terminals and logs, so neither they nor their causes contain a value of the file."""
     secret = f"sk-{CANARY}-{'0' * 20}"
     try:
         shown = repr(parse(place.format(canary=secret).encode(), {}, tmp_path))
@@ -116,7 +116,7 @@ def test_secret_in_the_wrong_place_does_not_show(place: str, tmp_path: Path) -> 
 
 
 def test_configuration_in_a_log_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody will log the whole configuration one day."""
+    """Logging the whole configuration does not reveal a secret."""
     text = f"""
 keys: [{CANARY}1, {{key: env:K}}]
 seal_keys: [{CANARY}{"2" * 32}]

@@ -1,4 +1,4 @@
-"""Whose API a provider is: what the file says, else its address, else its name."""
+"""The vendor of a provider: from the setting, else from its address, else from its name."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from trilogue.model import Effort, Protocol
     ],
 )
 def test_by_address_then_by_name(url: str, name: str, vendor: str) -> None:
-    """A company's own proxy is nobody's that we know, unless its name says more."""
+    """The vendor of a company's own proxy is unknown, unless the provider's name shows it."""
     assert vendor_of(url, name) == vendor
 
 
@@ -39,7 +39,7 @@ def profile_of(line: str, model: str) -> tuple[Effort, ...]:
 
 
 def test_the_vendor_decides_about_a_model() -> None:
-    """The same name at another vendor takes other things."""
+    """The same model name means different rules at another vendor."""
     url = "base_url: http://127.0.0.1:8000"
     assert profile_of(f"{url}, vendor: groq", "openai/gpt-oss-120b") == (Effort.LOW, Effort.MEDIUM, Effort.HIGH)
     assert profile_of(f"{url}, vendor: groq", "llama-3.3-70b") == ()
@@ -47,18 +47,18 @@ def test_the_vendor_decides_about_a_model() -> None:
 
 
 def test_a_field_of_the_profile_wins() -> None:
-    """Whoever runs the gateway knows best."""
+    """Settings of the operator override what is known of a model."""
     line = "base_url: http://127.0.0.1:8000, vendor: openai, profile: {efforts: [low]}"
     assert profile_of(line, "gpt-5.2") == (Effort.LOW,)
 
 
 def test_a_limit_that_is_none() -> None:
-    """The text says what is allowed."""
+    """The error says which values are allowed."""
     with pytest.raises(ConfigError, match=r"max_stops: must be a whole number, at least 0"):
         profile_of("base_url: http://127.0.0.1:8000, profile: {max_stops: -1}", "m")
 
 
 def test_an_unknown_vendor_is_an_error() -> None:
-    """With the path, as for every setting."""
+    """The error has the path of the setting."""
     with pytest.raises(ConfigError, match=r"providers\.up\.vendor"):
         profile_of("base_url: http://127.0.0.1:8000, vendor: acme", "m")

@@ -1,11 +1,11 @@
-"""Sizes of pictures from their first bytes."""
+"""Sizes of images from their first bytes."""
 
 import base64
 import struct
 
 import pytest
 
-from trilogue.demo.request import describe
+from trilogue.demo.request import describe_image
 from trilogue.model import Source, SourceKind
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 12, 8)
@@ -33,8 +33,8 @@ WEBP_EXTENDED = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0" + b"\x63\0\0" + b"\x31\0
     ],
 )
 def test_kind_and_size(data: bytes, words: str) -> None:
-    """Hand-made heads of each format, whole and cut."""
-    assert describe(Source(SourceKind.DATA, base64.b64encode(data).decode())) == words
+    """Formats and sizes are recognized from hand-made headers, complete and truncated."""
+    assert describe_image(Source(SourceKind.DATA, base64.b64encode(data).decode())) == words
 
 
 @pytest.mark.parametrize(
@@ -46,5 +46,5 @@ def test_kind_and_size(data: bytes, words: str) -> None:
     ],
 )
 def test_what_cannot_be_seen(source: Source, words: str) -> None:
-    """It never fails and never fetches."""
-    assert describe(source) == words
+    """Unreadable and remote images never cause an error or a download."""
+    assert describe_image(source) == words

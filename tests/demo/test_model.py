@@ -1,4 +1,4 @@
-"""The demo model: what it says to what, always the same, within the limits that the request sets."""
+"""The demo model gives the same response to the same request, within the limits that the request sets."""
 
 import asyncio
 import base64
@@ -63,7 +63,7 @@ def ask(text: str = "Hi", model: str = "demo", **fields: Any) -> Request:
 
 
 def answered(request: Request) -> Response:
-    """The whole answer; its events are in a legal order, or the collector and sequencer would not take them."""
+    """Return the whole response. The collector and the sequencer also check the order of its events."""
     events = list(DemoModel().events(request))
     collector = Collector()
     for event in Sequencer().feed(events):
@@ -72,7 +72,7 @@ def answered(request: Request) -> Response:
 
 
 def after(request: Request, *results: str) -> Request:
-    """The conversation goes on: the demo's calls and what the tools said."""
+    """Return the continued conversation, with the demo's calls and these results of the tools."""
     turns = list(request.turns)
     for text in results:
         calls = answered(Request(protocol=Protocol.CHAT, model=request.model, turns=tuple(turns), tools=request.tools))
@@ -88,7 +88,7 @@ def text_of(response: Response) -> str:
 
 
 def test_says_what_it_is_and_what_it_heard() -> None:
-    """Nobody should take it for a real model."""
+    """The response says that this is not a real model, and repeats the user's words."""
     said = text_of(answered(ask("Good morning")))
     assert "demo model" in said
     assert "not a real model" in said
@@ -97,7 +97,7 @@ def test_says_what_it_is_and_what_it_heard() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_same_request_same_events(model: str) -> None:
-    """Recordings and screenshots can be made again; another request has other ids."""
+    """Recordings and screenshots can be reproduced; another request has other ids."""
     request = ask("use a tool", model, tools=(WEATHER, READ))
     first, again = list(DemoModel().events(request)), list(DemoModel().events(request))
     other = list(DemoModel().events(ask("use another tool", model, tools=(WEATHER, READ))))
@@ -115,7 +115,7 @@ def test_same_request_same_events(model: str) -> None:
     ],
 )
 def test_words_and_models_choose_the_same_scripts(word: str, model: str, kinds: list[type], stop: StopReason) -> None:
-    """`demo` shows with a word what a model of its own always shows."""
+    """`demo` shows with a keyword what another model always shows."""
     for request in (ask(word), ask("Hi", model)):
         response = answered(request)
         assert [type(block) for block in response.blocks] == kinds
@@ -123,7 +123,7 @@ def test_words_and_models_choose_the_same_scripts(word: str, model: str, kinds: 
 
 
 def test_reasoning_closes_with_an_opaque_value() -> None:
-    """So that clients can show how reasoning travels across turns."""
+    """Clients can show how reasoning is carried across turns."""
     reasoning = answered(ask("think")).blocks[0]
     assert isinstance(reasoning, Reasoning)
     assert len(reasoning.summary) == 2
@@ -132,7 +132,7 @@ def test_reasoning_closes_with_an_opaque_value() -> None:
 
 
 def test_citations_point_at_their_words() -> None:
-    """Each span of the text is the piece that the page supports."""
+    """The span of each citation is the text that the page supports."""
     response = answered(ask("search"))
     text = response.blocks[2]
     assert isinstance(text, Text)
@@ -143,33 +143,33 @@ def test_citations_point_at_their_words() -> None:
 
 
 def test_long_is_long() -> None:
-    """Enough to watch a stream for ten seconds."""
+    """The stream is long enough to watch for ten seconds."""
     response = answered(ask("something long"))
     assert response.usage is not None
     assert response.usage.output > 250
 
 
 def test_length_model_stops_short() -> None:
-    """A script of its own, without a limit in the request."""
+    """The model stops for its length even without a limit in the request."""
     assert answered(ask("Hi", "demo-length")).stop.reason is StopReason.LENGTH
 
 
 def test_error_before_content() -> None:
-    """Only a failure: a gateway can still answer with an HTTP error."""
+    """There is only a failure, so that a gateway can respond with an HTTP error."""
     for request in (ask("error"), ask("Hi", "demo-error")):
         events = list(DemoModel().events(request))
         assert [type(event) for event in events] == [Failed]
 
 
 def test_error_in_the_middle() -> None:
-    """Words, then a failure, and no finish."""
+    """The words are followed by a failure, and there is no finish."""
     events = list(DemoModel().events(ask("Hi", "demo-error-midstream")))
     assert len(events) == 2 + 12 + 1
     assert isinstance(events[-1], Failed)
 
 
 def test_unknown_model() -> None:
-    """The failure lists what there is."""
+    """The failure lists the models that exist."""
     (event,) = DemoModel().events(ask("Hi", "demo-none"))
     assert isinstance(event, Failed)
     assert event.failure.kind is FailureKind.MODEL_NOT_FOUND
@@ -188,7 +188,7 @@ def test_unknown_model() -> None:
     ],
 )
 def test_calls_the_tool_that_is_named(text: str, name: str | None) -> None:
-    """By its name, by the words of its name, or the first if it only hears “tool”."""
+    """A tool is called by its name, by the words of its name, or as the first one if the user says “tool”."""
     response = answered(ask(text, tools=(WEATHER, READ)))
     calls = [block.name for block in response.blocks if isinstance(block, ToolCall)]
     assert calls == ([name] if name else [])
@@ -196,20 +196,20 @@ def test_calls_the_tool_that_is_named(text: str, name: str | None) -> None:
 
 
 def test_words_of_the_client_do_not_count() -> None:
-    """Coding agents wrap reminders in tags; they name every tool there is."""
+    """Coding agents add reminders in tags, and those name every tool."""
     text = "<system-reminder>use the tool read_file and think</system-reminder>Hello"
     assert not any(isinstance(block, ToolCall) for block in answered(ask(text, tools=(READ,))).blocks)
 
 
 def test_arguments_fit_the_schema() -> None:
-    """Required fields, with values that make sense."""
+    """Required fields have values that make sense."""
     call = answered(ask("get weather", tools=(WEATHER,))).blocks[0]
     assert isinstance(call, ToolCall)
     assert json.loads(call.arguments) == {"city": "Paris"}
 
 
 def test_answers_with_the_result() -> None:
-    """An agent's loop ends: one call, one result, one answer."""
+    """The loop of an agent ends: one call, one result, one response."""
     request = after(ask("use the tool get_weather", tools=(WEATHER,)), "21 degrees")
     response = answered(request)
     assert "get_weather answered: “21 degrees”" in text_of(response)
@@ -217,7 +217,7 @@ def test_answers_with_the_result() -> None:
 
 
 def test_takes_as_many_steps_as_it_is_asked_for() -> None:
-    """Three calls after each other, then the answer."""
+    """There are three calls, one after the other, and then the response."""
     request = ask("use the tool in 3 steps", tools=(WEATHER,))
     for done in range(3):
         assert isinstance(answered(after(request, *["ok"] * done)).blocks[0], ToolCall)
@@ -225,7 +225,7 @@ def test_takes_as_many_steps_as_it_is_asked_for() -> None:
 
 
 def test_results_in_user_turns_count_too() -> None:
-    """Messages clients send them that way, with text beside them."""
+    """Messages clients send results in user turns, next to text."""
     call = ToolCall(id="c1", name="get_weather", arguments="{}")
     result = ToolResult(call_id="c1", content=(Text(text="no"),), is_error=True)
     turns = (
@@ -237,7 +237,7 @@ def test_results_in_user_turns_count_too() -> None:
 
 
 def test_parallel_calls() -> None:
-    """Two in one turn, unless the request forbids it; then an answer to both."""
+    """Two calls are in one turn unless the request forbids it, followed by a response to both."""
     request = ask("Hi", "demo-parallel-tools", tools=(WEATHER, READ))
     calls = [block for block in answered(request).blocks if isinstance(block, ToolCall)]
     assert [call.name for call in calls] == ["get_weather", "read_file"]
@@ -261,7 +261,7 @@ def test_parallel_calls() -> None:
     ],
 )
 def test_tool_choice_is_honoured(choice: ToolChoice, name: str | None) -> None:
-    """A request decides whether and what may be called, whatever the text says."""
+    """The request decides which tools may be called, whatever the text says."""
     response = answered(ask("Hello", tools=(WEATHER, READ), tool_choice=choice))
     assert [block.name for block in response.blocks if isinstance(block, ToolCall)] == ([name] if name else [])
     for model in ("demo-tools", "demo-parallel-tools"):
@@ -270,19 +270,19 @@ def test_tool_choice_is_honoured(choice: ToolChoice, name: str | None) -> None:
 
 
 def test_tool_models_without_tools_say_so() -> None:
-    """A call of something that was never offered would break clients."""
+    """A call of an unknown tool would break clients."""
     assert "not offered" in text_of(answered(ask("Hi", "demo-tools")))
 
 
 def test_custom_tools_get_free_text() -> None:
-    """What the user said, as it is."""
+    """The input of a custom tool is the user's text, unchanged."""
     call = answered(ask("note this: tool", tools=(CustomTool(name="notes"),))).blocks[0]
     assert isinstance(call, ToolCall)
     assert (call.kind, call.arguments) == (CallKind.CUSTOM, "note this: tool")
 
 
 def test_structured_output() -> None:
-    """All properties, valid for the schema."""
+    """The output has all properties and is valid for the schema."""
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 18}},
@@ -297,7 +297,7 @@ def test_structured_output() -> None:
 @pytest.mark.parametrize("limit", [0, 1, 5])
 @pytest.mark.parametrize("text", ["Hi", "think", "refuse", "use a tool", "search"])
 def test_max_tokens(limit: int, text: str) -> None:
-    """A word is a token; one too many and the answer stops for its length."""
+    """A word is a token, and the response stops at the limit."""
     response = answered(ask(text, sampling=Sampling(max_tokens=limit), tools=(WEATHER,)))
     if text == "use a tool" and limit == 5:
         assert response.stop.reason is StopReason.TOOL_CALLS
@@ -308,7 +308,7 @@ def test_max_tokens(limit: int, text: str) -> None:
 
 
 def test_answer_of_exactly_the_limit_is_complete() -> None:
-    """The limit is hit only if there was more to say."""
+    """The limit counts as reached only if there was more to say."""
     usage = answered(ask("Hi")).usage
     assert usage is not None
     response = answered(ask("Hi", sampling=Sampling(max_tokens=usage.output)))
@@ -316,14 +316,14 @@ def test_answer_of_exactly_the_limit_is_complete() -> None:
 
 
 def test_stop_sequences() -> None:
-    """The text ends before the first of them, and the answer says which."""
+    """The text ends before the first stop sequence, and the response names it."""
     response = answered(ask("Hi", sampling=Sampling(stop=("network", "script", ""))))
     assert text_of(response).endswith("a ")
     assert (response.stop.reason, response.stop.sequence) == (StopReason.STOP_SEQUENCE, "script")
 
 
 def test_usage_counts_words() -> None:
-    """Input, output, and the part of it that was reasoning."""
+    """Input, output and reasoning are counted in words."""
     response = answered(ask("please think"))
     usage = response.usage
     assert usage is not None
@@ -335,31 +335,31 @@ def test_usage_counts_words() -> None:
 
 
 def png(width: int, height: int) -> str:
-    """The start of a PNG file, in base64."""
+    """Return the beginning of a PNG file, in base64."""
     chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
     return base64.b64encode(data).decode()
 
 
 def test_sees_images() -> None:
-    """Kind and size, so that one knows that the bytes arrived."""
+    """The format and size show that the bytes have arrived."""
     image = Image(source=Source(SourceKind.DATA, png(12, 8), "image/png"))
     turns = (Turn(role=Role.USER, blocks=(image, Text(text="What is this?"))),)
     assert "I see a 12x8 PNG." in text_of(answered(ask(turns=turns)))
 
 
 def test_empty_conversation() -> None:
-    """Nothing to go by is no reason to fail."""
+    """An empty conversation gets a response."""
     assert "You said nothing" in text_of(answered(ask(turns=())))
 
 
 def test_pace() -> None:
-    """Words come one at a time; without a pace, at once."""
+    """Words come one at a time, or all at once without a pace."""
 
     async def collect(pace: float) -> tuple[float, list[Event]]:
         start = time.perf_counter()
         limited = ask("Hi", sampling=Sampling(max_tokens=10))
-        events = [event async for event in DemoModel().answer(limited, pace=pace)]
+        events = [event async for event in DemoModel().stream(limited, pace=pace)]
         return time.perf_counter() - start, events
 
     slow, events = asyncio.run(collect(0.01))
@@ -369,14 +369,14 @@ def test_pace() -> None:
 
 
 def test_places_are_those_that_the_user_speaks_of() -> None:
-    """A weather tool is asked for the city in the question; one of ours only where there is none."""
+    """A weather tool gets the city in the question, or a default if there is none."""
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     for text, city in (("What is the weather in New York today?", "New York"), ("use the tool", "Paris")):
         assert Sampler(schema, text).value(schema) == {"city": city}
 
 
 def test_equal_requests_get_the_same_words_under_new_ids() -> None:
-    """Clients tell answers apart by their ids."""
+    """Clients tell responses apart by their ids."""
     model = DemoModel("n")
     asked = Request(protocol=Protocol.RESPONSES, model="demo", turns=(Turn(role=Role.USER, blocks=(Text(text="Hi"),)),))
     first, second = list(model.events(asked)), list(model.events(asked))

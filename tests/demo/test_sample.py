@@ -1,4 +1,4 @@
-"""Values for schemas: valid by the judgement of pydantic, which writes and checks the schemas here."""
+"""Values for schemas are valid according to pydantic, which writes and checks the schemas here."""
 
 import datetime
 import enum
@@ -39,7 +39,7 @@ class Tree(BaseModel):
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("model", [Leaf, Tree])
 def test_values_are_valid(model: type[BaseModel], every: bool) -> None:
-    """References, alternatives, ranges, tuples, formats and a schema that contains itself."""
+    """References, alternatives, ranges, tuples, formats and recursive schemas work."""
     schema = model.model_json_schema()
     value = Sampler(schema, "some words", every).value(schema)
     model.model_validate_json(json.dumps(value))
@@ -64,26 +64,26 @@ def test_simple_types(kind: Any) -> None:
     ],
 )
 def test_strings_by_name(name: str, value: str) -> None:
-    """Harmless if the client really does it; whole words of the name count, not parts of them."""
+    """The values are harmless if the tool really runs. Only whole words of a name count."""
     schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
     assert Sampler(schema, "the words").value(schema) == {name: value}
 
 
 def test_enum_follows_the_user() -> None:
-    """If the user names one of the values, that one."""
+    """If the user names one of the values, it is used."""
     schema = {"enum": ["celsius", "fahrenheit"]}
     assert Sampler(schema, "in Fahrenheit please").value(schema) == "fahrenheit"
     assert Sampler(schema, "").value(schema) == "celsius"
 
 
 def test_first_property_if_none_is_required() -> None:
-    """A call should say something."""
+    """A call has at least one argument."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
     assert Sampler(schema, "").value(schema) == {"a": 1}
 
 
 def test_all_of_is_merged() -> None:
-    """Parts of an object in several places."""
+    """The parts of an object in `allOf` are merged."""
     schema = {
         "allOf": [
             {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
@@ -109,5 +109,5 @@ def test_all_of_is_merged() -> None:
     ],
 )
 def test_odd_schemas_end(schema: dict[str, Any]) -> None:
-    """Broken or endless schemas give something, and give it soon."""
+    """Broken or endless schemas quickly give some value."""
     json.dumps(Sampler(schema, "x").value(schema))

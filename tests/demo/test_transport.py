@@ -1,4 +1,4 @@
-"""The demo behind the seam of upstreams: it looks like a Responses API, to the linter and to the translation."""
+"""The demo as an upstream: the linter and the translation see a Responses API."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ GOOD = [model for model in MODELS if model not in FAILING]
 
 
 def send(path: str, body: Any, method: str = "POST") -> tuple[int, bytes]:
-    """Ask a demo without a pace; its status and its bytes."""
+    """Send a request to a demo without delays, and return the status and the bytes."""
 
     async def main() -> tuple[int, bytes]:
         transport: Transport = DemoTransport(pace=0, clock=lambda: 1_790_000_000)
@@ -46,7 +46,7 @@ def body(model: str, *, stream: bool, text: str = "Hi") -> dict[str, Any]:
 
 @pytest.mark.parametrize("model", GOOD)
 def test_answers_keep_the_rules(model: str) -> None:
-    """Streamed and whole, without a finding."""
+    """Streamed and complete responses have no finding."""
     asked = body(model, stream=True)
     status, data = send("/responses", asked)
     assert status == 200
@@ -61,7 +61,7 @@ def test_answers_keep_the_rules(model: str) -> None:
 @pytest.mark.parametrize("model", GOOD)
 @pytest.mark.parametrize("target", [Protocol.CHAT, Protocol.MESSAGES])
 def test_answers_translate(model: str, target: Protocol) -> None:
-    """Every client can show every feature: the translated stream keeps the rules of its protocol."""
+    """Every client can show every feature: translated streams follow the rules of their protocol."""
     _, data = send("/responses", body(model, stream=True))
     translator = StreamTranslator(source=Protocol.RESPONSES, target=target)
     out = translator.feed(data) + translator.close()
@@ -72,7 +72,10 @@ def test_answers_translate(model: str, target: Protocol) -> None:
 
 
 def test_failures() -> None:
-    """Before content an HTTP error, afterwards an error in the stream; whole answers only know the first."""
+    """Before content, a failure is an HTTP error; afterwards it is in the stream.
+
+    Complete responses only have the first.
+    """
     for model, stream in (("demo-error", True), ("demo-error", False), ("demo-error-midstream", False)):
         status, data = send("/responses", body(model, stream=stream))
         assert status == 500
@@ -94,14 +97,14 @@ def test_failures() -> None:
     ],
 )
 def test_bad_requests(path: str, payload: Any, status: int) -> None:
-    """Told in the protocol's shape."""
+    """Errors have the form of the protocol."""
     got, data = send(path, payload)
     assert got == status
     assert lint_error(Protocol.RESPONSES, json.loads(data)) == []
 
 
 def test_models_and_tokens() -> None:
-    """The list, one of it, none of it, and the count of words."""
+    """The list of models, single models, unknown models and the word count work."""
     listed = json.loads(send("/models", b"", "GET")[1])
     assert [model["id"] for model in listed["data"]] == list(MODELS)
     assert json.loads(send("/models/demo-tools", b"", "GET")[1])["id"] == "demo-tools"

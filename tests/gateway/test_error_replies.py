@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from trilogue.gateway.request.failures import error_reply, upstream_failure
+from trilogue.gateway.request.failures import error_reply, for_client
 from trilogue.lint import lint_error
 from trilogue.model import Protocol
 from trilogue.pool.plan import CREDENTIAL, QUOTA
@@ -23,7 +23,7 @@ def answered(upstream: Protocol, client: Protocol, status: int, kind: str = "inv
     error: dict[str, object] = {"message": "no", "type": kind}
     body = {"type": "error", "error": error} if upstream is Protocol.MESSAGES else {"error": error | {"code": None}}
     failure = codec(upstream).decode_error(status, {}, json.dumps(body).encode())
-    return error_reply(upstream_failure(failure), client, "req_1")
+    return error_reply(for_client(failure), client, "req_1")
 
 
 @EVERY_CLIENT

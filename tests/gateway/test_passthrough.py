@@ -82,10 +82,11 @@ def test_a_key_in_odd_places_stays_here(gateway: Gateway, up: ScriptedUpstream, 
     assert CLIENT_KEY not in str(up.last().headers)
 
 
-def test_sealed_values_stay_here(gateway: Gateway, up: ScriptedUpstream) -> None:
+@pytest.mark.parametrize("sealed", ["trl1.AAAA", "trl2.AAAA"])
+def test_sealed_values_stay_here(gateway: Gateway, up: ScriptedUpstream, sealed: str) -> None:
     """A client that talked to another upstream before has them in its history. Only they are left out, and declared."""
     asked = body(Protocol.MESSAGES, "messages/text", stream=False)
-    thought = {"type": "thinking", "thinking": "t", "signature": "trl1.AAAA"}
+    thought = {"type": "thinking", "thinking": "t", "signature": sealed}
     said = {"role": "assistant", "content": [thought, {"type": "text", "text": "Hi"}]}
     sent = {**asked, "messages": [*asked["messages"], said, *asked["messages"]]}
     answer = gateway.http.post("/v1/messages", json=sent)

@@ -1,4 +1,4 @@
-"""What an answer means, whatever the protocol: the words, the calls, the evidence, why it ended, what it cost."""
+"""The meaning of a response in any protocol: text, calls, citations, stop reason and usage."""
 
 import json
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ END, LENGTH, TOOL_CALLS, FILTER, PAUSE, ERROR = "end", "length", "tool_calls", "
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. `arguments` is parsed if it is JSON, `{}` if it is empty, else the raw text."""
+    """A tool call. `arguments` is parsed if it is JSON, `{}` if it is empty, and otherwise the raw text."""
 
     id: str
     name: str
@@ -21,7 +21,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens. `input` counts everything that went in, cached or not; `output` counts reasoning too."""
+    """Token counts. `input` includes cached tokens; `output` includes reasoning."""
 
     input: int = 0
     cached: int = 0
@@ -32,7 +32,7 @@ class Usage:
 
 @dataclass
 class Answer:
-    """The meaning of one answer, or of the part of it that arrived."""
+    """The meaning of one response, or of the part of it that arrived."""
 
     text: str = ""
     reasoning: str = ""
@@ -41,21 +41,21 @@ class Answer:
     citations: list[tuple[str, str]] = field(default_factory=list)
     searches: list[str] = field(default_factory=list)
     stop: str | None = None
-    """None: the answer does not say why it ended"""
+    """why it ended; None if the response does not say"""
     usage: Usage | None = None
     error: tuple[str, str] | None = None
     """class and message"""
     opaque: list[str] = field(default_factory=list)
-    """signatures and encrypted values, which only their maker may read"""
+    """signatures and encrypted values, which only their maker can read"""
     order: list[str] = field(default_factory=list)
-    """`text` and `call` as they follow each other, repeats left out"""
+    """the order of `text` and `call`, without repetitions"""
     natives: list[str] = field(default_factory=list)
-    """types of blocks and items that have no counterpart elsewhere"""
+    """types of blocks and items that other protocols do not have"""
     complete: bool = True
-    """a stream ended with its protocol's own terminal event"""
+    """whether a stream ended with the terminal event of its protocol"""
 
     def say(self, text: str) -> None:
-        """Add prose."""
+        """Add text."""
         if text:
             self.text += text
             self.note("text")
@@ -66,12 +66,13 @@ class Answer:
         self.note("call")
 
     def note(self, kind: str) -> None:
-        """Remember the order of things."""
+        """Note what comes next, for the order."""
         if not self.order or self.order[-1] != kind:
             self.order.append(kind)
 
     def settle(self) -> "Answer":
-        """Calls decide what a bare end is: providers say stop where they mean tool_calls, and the other way round."""
+        """Correct the stop reason by the calls: providers say stop when they mean tool_calls, and the other way
+        round."""
         if self.stop == END and self.calls:
             self.stop = TOOL_CALLS
         elif self.stop == TOOL_CALLS and not self.calls:
@@ -82,7 +83,7 @@ class Answer:
 
 
 def arguments(raw: Json) -> Json:
-    """The value of tool arguments: parsed where they are JSON, an empty object where there are none."""
+    """Return the value of tool arguments: parsed if they are JSON, an empty object if there are none."""
     if not isinstance(raw, str):
         return {} if raw is None else raw
     if not raw.strip():
@@ -94,22 +95,22 @@ def arguments(raw: Json) -> Json:
 
 
 def number(value: Json) -> int:
-    """A token count; everything that is not one counts as nothing."""
+    """Return a token count, or 0 if it is not a number."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def mapping(value: Json) -> dict[str, Json]:
-    """The object, or an empty one."""
+    """Return the object, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Json) -> list[Json]:
-    """The array, or an empty one."""
+    """Return the array, or an empty one."""
     return value if isinstance(value, list) else []
 
 
 def string(value: Json) -> str:
-    """The text, or none."""
+    """Return the text, or an empty one."""
     return value if isinstance(value, str) else ""
 
 
@@ -140,7 +141,7 @@ _CLASSES = {
 
 
 def error_of(value: Json) -> tuple[str, str]:
-    """Class and message of an error object in any of the shapes that providers use."""
+    """Return class and message of an error object in any of the forms that providers use."""
     if isinstance(value, str):
         return "unknown", value
     fields = mapping(value)

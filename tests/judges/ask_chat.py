@@ -1,4 +1,4 @@
-"""Reads Chat Completions requests."""
+"""Read the meaning of Chat Completions requests."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ COVERED = frozenset(
         "reasoning", "enable_thinking", "model",
     }
 )  # fmt: skip
-"""The fields that `ask` reads."""
+"""the fields that `ask` reads"""
 
 
 def ask(body: dict[str, Any]) -> Ask:
-    """The meaning of a request body."""
+    """Return the meaning of a request body."""
     body = clean(body)
     found = Ask(
         parallel=body.get("parallel_tool_calls"),
@@ -41,7 +41,7 @@ def ask(body: dict[str, Any]) -> Ask:
 
 
 def _effort(body: dict[str, Any]) -> str | None:
-    """The effort in the dialects of DeepSeek, OpenRouter and Qwen."""
+    """Return the effort as DeepSeek, OpenRouter and Qwen write it."""
     reasoning = clean(mapping(body.get("reasoning")))
     if mapping(body.get("thinking")).get("type") == "disabled" or body.get("enable_thinking") is False:
         return "none"

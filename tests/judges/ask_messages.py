@@ -1,4 +1,4 @@
-"""Reads Messages requests."""
+"""Read the meaning of Messages requests."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ COVERED = frozenset(
         "thinking", "output_config", "output_format", "metadata", "stream", "model",
     }
 )  # fmt: skip
-"""The fields that `ask` reads."""
+"""the fields that `ask` reads"""
 
 _EFFORTS = ((1536, "minimal"), (4096, "low"), (16384, "medium"), (28672, "high"), (49152, "xhigh"))
 _HOSTED = (
@@ -28,7 +28,7 @@ _HOSTED = (
 
 
 def ask(body: dict[str, Any]) -> Ask:
-    """The meaning of a request body."""
+    """Return the meaning of a request body."""
     body = clean(body)
     output, thinking = mapping(body.get("output_config")), mapping(body.get("thinking"))
     found = Ask(
@@ -43,7 +43,7 @@ def ask(body: dict[str, Any]) -> Ask:
         stream=bool(body.get("stream")),
     )
     found.effort = output.get("effort") or effort(thinking)
-    # `output_format` is where it was before it became GA.
+    # `output_format` is the name from before general availability.
     wanted = mapping(output.get("format")) or mapping(body.get("output_format"))
     if wanted.get("type") == "json_schema":
         found.format = ("schema", wanted.get("schema"))
@@ -56,7 +56,7 @@ def ask(body: dict[str, Any]) -> Ask:
 
 
 def effort(thinking: dict[str, Any]) -> str | None:
-    """The level that a thinking budget stands for."""
+    """Return the effort level of a thinking budget."""
     if thinking.get("type") == "disabled":
         return "none"
     budget = thinking.get("budget_tokens")

@@ -1,4 +1,4 @@
-"""Reads Responses requests."""
+"""Read the meaning of Responses requests."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ COVERED = frozenset(
         "top_p", "reasoning", "text", "safety_identifier", "user", "metadata", "stream", "stream_options", "model",
     }
 )  # fmt: skip
-"""The fields that `ask` reads."""
+"""the fields that `ask` reads"""
 
 _TEXTS = ("input_text", "output_text", "text", "refusal")
 _CALLS = ("function_call", "custom_tool_call")
@@ -20,7 +20,7 @@ _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
 
 def ask(body: dict[str, Any]) -> Ask:
-    """The meaning of a request body."""
+    """Return the meaning of a request body."""
     body = clean(body)
     found = Ask(
         system=texts(body.get("instructions")),
@@ -68,7 +68,7 @@ def _item(item: dict[str, Any], found: Ask) -> None:
 
 
 _OWN_CALLS = {"shell_call": "action", "local_shell_call": "action", "apply_patch_call": "operation"}
-"""calls of tools that the protocol defines and the client runs: elsewhere they are calls of functions"""
+"""calls of tools that the protocol defines and the client runs; in other protocols they are function calls"""
 
 
 def _own_call(item: dict[str, Any], side: Segment) -> None:
@@ -111,7 +111,7 @@ def _call(item: dict[str, Any], side: Segment) -> None:
 
 
 def full_name(named: dict[str, Any]) -> str:
-    """The name of a tool, with its namespace as other protocols write it."""
+    """Return the name of a tool, with its namespace as other protocols write it."""
     space = string(named.get("namespace"))
     return f"{space}__{named.get('name')}" if space else string(named.get("name"))
 

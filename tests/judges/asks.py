@@ -1,4 +1,4 @@
-"""What a request means, whatever the protocol: who said what, which tools there are, how to answer."""
+"""The meaning of a request in any protocol: the conversation, the tools, and how to respond."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from tests.judges.answers import Call, Json, items, mapping, string
 
 @dataclass(frozen=True)
 class Result:
-    """What a tool gave back."""
+    """The result of a tool."""
 
     id: str
     text: str
@@ -18,7 +18,7 @@ class Result:
 
 @dataclass
 class Segment:
-    """Everything that one side says before the other side speaks again. Media of tool results count as the user's."""
+    """Everything that one side says before the other side speaks. Media in tool results count as the user's."""
 
     side: str
     texts: list[str] = field(default_factory=list)
@@ -33,14 +33,14 @@ class Segment:
 
     @property
     def empty(self) -> bool:
-        """Nothing but, at most, reasoning."""
+        """Return whether there is nothing but reasoning."""
         said = any(self.texts)
         return not (said or self.images or self.files or self.documents or self.calls or self.results or self.natives)
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool of the client's own. `kind` is function or custom."""
+    """A tool that the client defines. `kind` is function or custom."""
 
     name: str
     description: str
@@ -71,13 +71,13 @@ class Ask:
     stream: bool = False
 
     def side(self, side: str) -> Segment:
-        """The segment that is being said, a new one if the other side spoke last."""
+        """Return the current segment, or a new one if the other side spoke last."""
         if not self.segments or self.segments[-1].side != side:
             self.segments.append(Segment(side))
         return self.segments[-1]
 
     def settle(self) -> "Ask":
-        """Without turns that say nothing; their neighbours are then one segment."""
+        """Remove empty turns and join their neighbours."""
         spoken, self.segments = [segment for segment in self.segments if not segment.empty], []
         for segment in spoken:
             if self.segments and self.segments[-1].side == segment.side:
@@ -96,23 +96,23 @@ _DATA_URL = re.compile(r"data:([^;,]*)(?:;[^,]*)?,(.*)", re.DOTALL)
 
 
 def media(url: str) -> str:
-    """The identity of an image: its address, or the type and digest of its bytes."""
+    """Return the identity of an image: its address, or the type and digest of its bytes."""
     match = _DATA_URL.match(url)
     return data(match[1], match[2]) if match else url
 
 
 def data(media_type: str, payload: str) -> str:
-    """The identity of bytes given in base64."""
+    """Return the identity of bytes in base64."""
     return f"{media_type.lower()}:{digest(payload)}"
 
 
 def digest(payload: str) -> str:
-    """A short fingerprint."""
+    """Return a short fingerprint of the bytes."""
     return hashlib.sha256(payload.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def file_data(payload: str) -> str:
-    """The identity of a file given in base64, bare or as a data URL; the type is not part of it."""
+    """Return the identity of a file in base64, plain or as a data URL. The media type is not part of it."""
     match = _DATA_URL.match(payload)
     return digest(match[2] if match else payload)
 
@@ -121,7 +121,7 @@ EMPTY_SCHEMA = {"type": "object", "properties": {}}
 
 
 def schema(value: Json) -> Json:
-    """A tool's parameters. None, an empty object and an object without properties all say: no parameters."""
+    """Return a tool's parameters. None, {} and an object without properties all mean that there are none."""
     fields = mapping(value)
     if not fields or (
         fields.get("type") in (None, "object")
@@ -133,7 +133,7 @@ def schema(value: Json) -> Json:
 
 
 def texts(value: Json, *kinds: str) -> list[str]:
-    """The texts of a string or of the text parts of an array."""
+    """Return the texts of a string or of the text parts of an array."""
     if isinstance(value, str):
         return [value] if value else []
     parts = [mapping(part) for part in items(value)]
@@ -141,5 +141,5 @@ def texts(value: Json, *kinds: str) -> list[str]:
 
 
 def clean(values: dict[str, Json]) -> dict[str, Json]:
-    """Without nulls: null and absent are the same."""
+    """Return the value without nulls, because null and absent are the same."""
     return {name: value for name, value in values.items() if value is not None}

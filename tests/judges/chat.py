@@ -1,4 +1,4 @@
-"""Reads Chat Completions answers, as OpenAI defines them and as the field sends them."""
+"""Read the meaning of Chat Completions responses, as OpenAI defines them and as other servers send them."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 
 def answer(body: dict[str, Any]) -> Answer:
-    """A whole answer: its first choice."""
+    """Return the meaning of a complete response: its first choice."""
     found = Answer()
     choices = items(body.get("choices"))
     if body.get("error") or (not choices and (body.get("detail") or body.get("object") == "error")):
@@ -57,7 +57,7 @@ def answer(body: dict[str, Any]) -> Answer:
 
 
 def stream(events: list[Event]) -> Answer:
-    """A stream, put together by call id and index."""
+    """Return the meaning of a stream. Calls are assembled by id and index."""
     found = Answer(complete=False)
     calls = _Calls()
     details = ""
@@ -116,7 +116,7 @@ def _reasoning(message: dict[str, Any]) -> str:
 
 
 def _details(message: dict[str, Any], found: Answer) -> str:
-    """The text of `reasoning_details`, which repeats that of the plain fields where there are any."""
+    """Return the text of `reasoning_details`, unless the plain fields have it already."""
     details = [mapping(detail) for detail in items(message.get("reasoning_details"))]
     found.opaque += [string(d.get("signature")) or string(d.get("data")) for d in details if _opaque(d)]
     return "".join(string(detail.get("text")) or string(detail.get("summary")) for detail in details)
@@ -127,7 +127,7 @@ def _opaque(detail: dict[str, Any]) -> bool:
 
 
 def _old_stop(choice: dict[str, Any]) -> str | None:
-    """Early vision models gave `finish_details` instead."""
+    """Return the stop reason of early vision models, which sent `finish_details`."""
     kind = mapping(choice.get("finish_details")).get("type")
     return LENGTH if kind == "max_tokens" else END if kind == "stop" else None
 
@@ -150,7 +150,7 @@ def _content(content: Any, found: Answer) -> None:
 
 
 def _dumped(value: Any) -> str:
-    """Some servers give the object itself in JSON mode; its compact text is what it means."""
+    """Return the compact JSON of an object: some servers send the object itself in JSON mode."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -163,14 +163,14 @@ def _call(call: dict[str, Any]) -> Call:
 
 
 class _Calls:
-    """Tool calls in pieces. A new id together with a name starts a call even on an old index."""
+    """Tool calls in fragments. A new id with a name starts a new call, even if the index is an old one."""
 
     def __init__(self) -> None:
         self._calls: list[dict[str, Any]] = []
         self._at: dict[Any, dict[str, Any]] = {}
 
     def add(self, piece: dict[str, Any]) -> None:
-        """One fragment."""
+        """Add one fragment."""
         call = self._find(piece)
         function = mapping(piece.get("function")) or mapping(piece.get("custom"))
         call["kind"] = "custom" if piece.get("custom") else call["kind"]
@@ -195,7 +195,7 @@ class _Calls:
         return known
 
     def finished(self) -> list[Call]:
-        """All calls in the order in which they began."""
+        """Return all calls in the order in which they began."""
         return [
             Call(c["id"], c["name"], c["arguments"] if c["kind"] == "custom" else arguments(c["arguments"]), c["kind"])
             for c in self._calls
@@ -203,7 +203,7 @@ class _Calls:
 
 
 def usage(value: Any) -> Usage | None:
-    """Tokens; reasoning that a provider counts outside the completion is put inside."""
+    """Return the usage. Reasoning that a provider counts outside of the completion is added to it."""
     fields = mapping(value)
     if not fields:
         return None

@@ -1,7 +1,7 @@
-"""Which differences between a recorded answer and its translation nobody has declared.
+"""Find differences between a recorded response and its translation that no loss declares.
 
-Every rule here comes from the mapping between the protocols: `EXCUSES` says which loss explains which difference, the
-functions know what may change exactly as the mapping says and so needs no loss.
+The rules come from the mapping between the protocols. `EXCUSES` says which loss explains which difference. The
+functions know what may change exactly as the mapping says, without a loss.
 """
 
 import re
@@ -13,7 +13,7 @@ from tests.judges.answers import END, ERROR, FILTER, LENGTH, PAUSE, TOOL_CALLS, 
 from trilogue.model import Protocol
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
-SEAL_PREFIX = "trl1."
+SEAL_PREFIX = "trl2."
 
 EXCUSES: dict[str, frozenset[str]] = {
     "citations": frozenset({"citation.dropped"}),
@@ -38,7 +38,7 @@ EXCUSES: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """One translation to judge: who answered, who reads it, what was said, what arrived, what was declared."""
+    """A translation to judge: both protocols, the original, the translation and the declared losses."""
 
     source: Protocol
     target: Protocol
@@ -47,12 +47,12 @@ class Pair:
     losses: frozenset[str]
 
     def excused(self, field: str) -> bool:
-        """A declared loss explains a difference in this field."""
+        """Return whether a declared loss explains a difference in this field."""
         return bool(EXCUSES[field] & self.losses)
 
 
 def answers(pair: Pair) -> list[str]:
-    """The differences that neither a rule nor a declared loss explains, one line each."""
+    """Return the differences that neither a rule nor a declared loss explains, one line each."""
     return [problem for check in _CHECKS for problem in check(pair)]
 
 
@@ -60,7 +60,7 @@ def _text(pair: Pair) -> list[str]:
     before, after = pair.before, pair.after
     wanted, found = before.text, after.text
     if pair.target is MESSAGES is not pair.source:
-        # Messages has no refusal part: the model's words for declining are text.
+        # Messages has no refusal part, so the model's refusal becomes text.
         wanted, found = _letters(wanted + _words(pair)), _letters(found)
     if found == wanted:
         return []
@@ -68,7 +68,7 @@ def _text(pair: Pair) -> list[str]:
 
 
 def _words(pair: Pair) -> str:
-    """The model's own refusal; a classifier's explanation is not part of the answer."""
+    """Return the model's own refusal. A classifier's explanation is not part of the response."""
     return "" if pair.source is MESSAGES else pair.before.refusal
 
 
@@ -94,7 +94,7 @@ def _opaque(pair: Pair) -> list[str]:
         return [f"an opaque value of the upstream reaches the client: {leaked[0][:20]}"]
     kept = len([value for value in pair.after.opaque if value])
     wanted = len([value for value in pair.before.opaque if value])
-    # Chat has one list of opaque values per message, which goes back as a whole and so may be sealed as a whole.
+    # Chat has one list of opaque values per message, which is returned as a whole and so may be sealed as a whole.
     if kept < (min(wanted, 1) if pair.source is CHAT else wanted):
         return ["opaque reasoning is gone"]
     return []
@@ -124,7 +124,7 @@ def _alone(call: Call, calls: list[Call]) -> bool:
 
 
 def same_arguments(before: Call, after: Call, pair: Pair) -> bool:
-    """The same input, or what the mapping makes of it where the target cannot write it as it is."""
+    """Return whether the input is the same, or what the mapping makes of it if the target cannot express it."""
     if before.arguments == after.arguments:
         return True
     if before.kind == "custom" and after.arguments == {"input": before.arguments}:
@@ -159,7 +159,7 @@ def _natives(pair: Pair) -> list[str]:
     return [f"gone and not declared: {sorted(set(lost))}"]
 
 
-# What may stand for what in another protocol, besides itself.
+# What may replace what in another protocol, besides itself.
 _STOPS: dict[str | None, frozenset[str | None]] = {
     None: frozenset({END, TOOL_CALLS, ERROR, PAUSE}),
     FILTER: frozenset({FILTER}),
@@ -193,7 +193,8 @@ def _usage(pair: Pair) -> list[str]:
 
 
 def _impossible(usage: Usage) -> bool:
-    """More was cached than went in, or more was thought than came out: providers count these beside the total."""
+    """Return whether more was cached than went in, or more was reasoned than came out: some providers count these
+    separately."""
     return usage.cached + usage.cache_write > usage.input or usage.reasoning > usage.output
 
 
@@ -238,7 +239,7 @@ def _letters(text: str) -> str:
 
 
 def _around(wanted: str, found: str) -> str:
-    """The place where two texts part."""
+    """Return the place where two texts begin to differ."""
     at = next((i for i, (a, b) in enumerate(zip(wanted, found, strict=False)) if a != b), min(len(wanted), len(found)))
     start = max(0, at - 15)
     return f"at {at} of {len(wanted)}/{len(found)}: {wanted[start : at + 25]!r} became {found[start : at + 25]!r}"

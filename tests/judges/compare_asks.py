@@ -1,4 +1,4 @@
-"""Which differences between a recorded request and its translation nobody has declared."""
+"""Find differences between a recorded request and its translation that no loss declares."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from trilogue.model import Protocol
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
-# A loss that explains a difference in a field. Text may only be added by these, never be missing.
+# Losses that explain a difference in a field. They may add text, but no text may be missing.
 EXCUSES: dict[str, frozenset[str]] = {
     "system": frozenset(
         {
@@ -98,7 +98,7 @@ EXCUSES: dict[str, frozenset[str]] = {
     "opening": frozenset({"turn.inserted"}),
 }
 
-# The names of a field in the source document, for losses that only say where.
+# The names of a field in the source, for losses that only have a path.
 PATHS: dict[str, tuple[str, ...]] = {
     "temperature": ("temperature",),
     "top_p": ("top_p",),
@@ -111,7 +111,7 @@ PATHS: dict[str, tuple[str, ...]] = {
 }
 
 TOOL_ERROR = "[tool error]"
-# What a field says by default: to leave it out changes nothing.
+# The default of a field: leaving it out changes nothing.
 HARMLESS: dict[str, tuple[Any, ...]] = {
     "n": (1,),
     "store": (False, True),
@@ -129,12 +129,12 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
 
 
 DEFAULTS: dict[str, tuple[Any, ...]] = {"temperature": (1,), "top_p": (1,)}
-"""Models that take no sampling parameters sample like this."""
+"""the sampling of models that accept no sampling parameters"""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One translated request to judge. `losses` are (code, path)."""
+    """A translated request to judge. `losses` are (code, path)."""
 
     source: Protocol
     target: Protocol
@@ -151,12 +151,12 @@ class Pair:
         object.__setattr__(self, "codes", frozenset(code for code, _ in self.losses))
 
     def excused(self, name: str) -> bool:
-        """A declared loss explains a difference in this field, by its code or by its path."""
+        """Return whether a declared loss explains a difference in this field, by its code or by its path."""
         return bool(EXCUSES[name] & self.codes) or any(_declared(self, path) for path in PATHS.get(name, ()))
 
 
 def requests(pair: Pair) -> list[str]:
-    """The differences that neither a rule nor a declared loss explains, one line each."""
+    """Return the differences that neither a rule nor a declared loss explains, one line each."""
     return [problem for check in _CHECKS for problem in check(pair)]
 
 
@@ -165,7 +165,7 @@ def _system(pair: Pair) -> list[str]:
 
 
 def _texts(what: str, wanted: list[str], found: list[str], may_grow: bool) -> list[str]:
-    """Every text must be there in full; nothing may be added unless a loss says so."""
+    """Return a problem if a text is missing, or if text was added although no loss says so."""
     joined = "".join(found)
     missing = [text for text in wanted if text not in joined and text.strip() not in joined]
     if missing:
@@ -191,7 +191,7 @@ def _segments(pair: Pair) -> list[str]:
 
 
 def _flat(pair: Pair, wanted: list[Segment], found: list[Segment]) -> list[str]:
-    """Where a turn is gone with what was in it, what is left is compared side by side."""
+    """Compare each side as a whole, for requests in which a turn was removed with its content."""
     problems = []
     for side in ("user", "assistant"):
         before, after = Segment(side), Segment(side)
@@ -250,7 +250,7 @@ def _calls(pair: Pair, wanted: list[Call], found: list[Call]) -> list[str]:
 
 
 def _renamed(before: str, after: str) -> bool:
-    """A name that is too long or has other characters keeps its readable part."""
+    """Return whether a name that was too long or had other characters has kept its readable part."""
     legal = re.sub(r"[^A-Za-z0-9_-]", "_", before)
     return (legal != before or len(before) > 64) and legal[:40] == after[:40]
 
@@ -270,13 +270,13 @@ def _results(pair: Pair, wanted: list[Result], found: list[Result]) -> list[str]
 
 
 _NOTE = re.compile(r"\[(?:image|file|document)[^\]]*\]")
-"""What stands in a text where media was moved away."""
+"""the text that replaces moved media"""
 
 
 def _result(pair: Pair, before: Result, after: Result) -> list[str]:
     if _LEGAL_ID.fullmatch(before.id) and not after.id:
         return [f"result of {before.id} is missing"]
-    # A text that says already that the tool failed is not marked again.
+    # A text that already says that the tool failed is not marked again.
     added = before.is_error and not before.text.startswith(TOOL_ERROR)
     text = after.text.removeprefix(TOOL_ERROR).removeprefix(" ") if added else after.text
     if added and not after.is_error and text == after.text:
@@ -306,7 +306,7 @@ def _tools(pair: Pair) -> list[str]:
         emulated = before.kind == "custom" and after.kind == "function" and "tool.custom_emulated" in pair.codes
         if before.description != after.description and not (emulated and before.description in after.description):
             problems.append(f"description of {before.name} differs")
-        # OpenAI refuses an object without properties, and no properties at all mean the same.
+        # OpenAI refuses an object schema without properties, and a missing `properties` means the same.
         wanted_schema = {"properties": {}, **before.schema} if isinstance(before.schema, dict) else before.schema
         if (
             after.schema not in (before.schema, wanted_schema)
@@ -318,7 +318,7 @@ def _tools(pair: Pair) -> list[str]:
 
 
 def _matched(wanted: list[Tool], found: list[Tool]) -> list[tuple[Tool, Tool]]:
-    """The tools by name; those that were renamed in the order in which they come."""
+    """Return the tools by name, and renamed ones by their order."""
     names = {tool.name for tool in wanted} & {tool.name for tool in found}
     same = {tool.name: tool for tool in found if tool.name in names}
     renamed = zip((t for t in wanted if t.name not in names), (t for t in found if t.name not in names), strict=False)
@@ -360,7 +360,7 @@ def _parallel(pair: Pair) -> list[str]:
 
 
 _NOT_REASONING = re.compile(r"gpt-4|llama")
-"""Models that do not reason: nobody has to tell them so."""
+"""models that do not reason, so that reasoning does not have to be switched off"""
 
 
 def _effort(pair: Pair) -> list[str]:
@@ -370,7 +370,7 @@ def _effort(pair: Pair) -> list[str]:
     if wanted == "none" and found is None and _NOT_REASONING.match(pair.translated["model"]):
         return []
     if wanted is None and found == "medium" and (pair.body.get("reasoning") or {}).get("enabled"):
-        # Routers say only that there shall be reasoning; medium is what they mean.
+        # Routers only say that there should be reasoning, by which they mean medium.
         return []
     if pair.after.budget is not None and pair.after.budget == (pair.after.max_tokens or 0) - 1:
         return []
@@ -402,7 +402,7 @@ def _reasoning(pair: Pair) -> list[str]:
 
 
 def _other_fields(pair: Pair) -> list[str]:
-    """Every other field is sent on, declared, or says nothing."""
+    """Return the other fields that are missing, have an effect and are not declared as lost."""
     problems = []
     for name, value in pair.body.items():
         if name in meaning.covered(pair.source) or value is None or value in HARMLESS.get(name, ()):
@@ -414,8 +414,8 @@ def _other_fields(pair: Pair) -> list[str]:
     return problems
 
 
-# They ask for more in the answer or say how it travels, which is the business of the answer's translation; or they
-# are part of something else: a hosted tool, or the caching that other protocols do by themselves.
+# These ask for more in the response or say how it is sent, which is checked with responses, or they belong to
+# something else: a hosted tool, or caching, which other protocols do automatically.
 _ECHOED = frozenset({"include", "stream_options", "web_search_options", "mcp_servers", "cache_control"})
 
 _CHECKS: tuple[Callable[[Pair], list[str]], ...] = (

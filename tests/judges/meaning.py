@@ -31,20 +31,20 @@ _COVERED: dict[Protocol, frozenset[str]] = {
 
 
 def of_body(protocol: Protocol, body: dict[str, Any]) -> Answer:
-    """What a whole answer means."""
+    """Return the meaning of a complete response."""
     return _BODIES[protocol](body)
 
 
 def of_stream(protocol: Protocol, stream: bytes) -> Answer:
-    """What a stream means."""
+    """Return the meaning of a stream."""
     return _STREAMS[protocol](sse.read(stream))
 
 
 def of_request(protocol: Protocol, body: dict[str, Any]) -> Ask:
-    """What a request means."""
+    """Return the meaning of a request."""
     return _ASKS[protocol](body)
 
 
 def covered(protocol: Protocol) -> frozenset[str]:
-    """The top-level request fields that `of_request` reads."""
+    """Return the top-level request fields that `of_request` reads."""
     return _COVERED[protocol]

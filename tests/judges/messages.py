@@ -1,4 +1,4 @@
-"""Reads Messages answers, as Anthropic defines them and as the field sends them."""
+"""Read the meaning of Messages responses, as Anthropic defines them and as other servers send them."""
 
 import copy
 from typing import Any
@@ -34,7 +34,7 @@ STOPS = {
 
 
 def answer(body: dict[str, Any]) -> Answer:
-    """A whole answer."""
+    """Return the meaning of a complete response."""
     found = Answer()
     if body.get("type") == "error" or "error" in body:
         found.error = error_of(body)
@@ -72,7 +72,7 @@ def _block(block: dict[str, Any], found: Answer) -> None:
 
 
 def stream(events: list[Event]) -> Answer:
-    """A stream: its blocks are put together, then read as a whole answer."""
+    """Return the meaning of a stream: its blocks are assembled and read like a complete response."""
     message: dict[str, Any] = {"content": []}
     blocks: dict[int, dict[str, Any]] = {}
     complete = False
@@ -95,7 +95,7 @@ def stream(events: list[Event]) -> Answer:
 
 
 def _another(message: dict[str, Any], data: dict[str, Any]) -> bool:
-    """Another message begins inside the stream; the same one again is harmless."""
+    """Return whether another message begins inside the stream. The same one again is harmless."""
     return "id" in message and message["id"] != mapping(data.get("message")).get("id")
 
 
@@ -129,12 +129,12 @@ def _extend(block: dict[str, Any], delta: dict[str, Any]) -> None:
 
 
 def _closed(block: dict[str, Any]) -> dict[str, Any]:
-    """Deltas replace the input that a block started with, if any came."""
+    """Return a finished block. Deltas, if any, replace the input that the block started with."""
     return {**block, "input": arguments(block["partial"])} if block.get("partial") else block
 
 
 def usage(value: Any) -> Usage | None:
-    """Tokens: the input is what was read fresh, from the cache and into it."""
+    """Return the usage. The input is the sum of fresh tokens, cache reads and cache writes."""
     fields = mapping(value)
     if not fields:
         return None

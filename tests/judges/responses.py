@@ -1,4 +1,4 @@
-"""Reads Responses answers, as OpenAI defines them and as the field sends them."""
+"""Read the meaning of Responses responses, as OpenAI defines them and as other servers send them."""
 
 import copy
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ TERMINAL = frozenset({"response.completed", "response.incomplete", "response.fai
 
 
 def answer(body: dict[str, Any]) -> Answer:
-    """A whole answer."""
+    """Return the meaning of a complete response."""
     found = Answer()
     if body.get("error") or ("output" not in body and body.get("detail")):
         found.error = error_of(body)
@@ -64,7 +64,7 @@ def _item(item: dict[str, Any], found: Answer) -> None:
 def _query(item: dict[str, Any]) -> str:
     action = mapping(item.get("action"))
     first = items(action.get("queries"))
-    # xAI writes the call as a function call.
+    # xAI sends searches as function calls.
     written = mapping(arguments(item.get("arguments")))
     return string(action.get("query")) or (string(first[0]) if first else string(written.get("query")))
 
@@ -82,7 +82,7 @@ def _part(part: dict[str, Any], found: Answer) -> None:
 
 
 def stream(events: list[Event]) -> Answer:
-    """A stream: finished items win over the terminal snapshot, and both over what was put together from deltas."""
+    """Return the meaning of a stream. Finished items come before the final response object, and both before deltas."""
     response: dict[str, Any] = {}
     drafts: dict[int, dict[str, Any]] = {}
     done: dict[int, dict[str, Any]] = {}
@@ -120,7 +120,7 @@ def _fold(kind: str, data: dict[str, Any], drafts: dict[int, Any], done: dict[in
 
 
 class _Part(NamedTuple):
-    """Where the deltas of an event go: which item, which of its lists, what kind of part, which of its fields."""
+    """Where the deltas of an event go: which item, which of its lists, which kind of part, and which field."""
 
     owner: str
     field: str
@@ -150,7 +150,7 @@ def _grow(item: dict[str, Any], into: _Part, data: dict[str, Any]) -> None:
 
 
 def usage(value: Any) -> Usage | None:
-    """Tokens."""
+    """Return the usage."""
     fields = mapping(value)
     if not fields:
         return None

@@ -1,5 +1,7 @@
-"""What the official SDKs say: request bodies against their parameter types, answers against their models, streams
-through their accumulators, errors through their exceptions. Nothing here knows Trilogue but the names of the protocols.
+"""Verdicts of the official SDKs.
+
+Request bodies are checked against their parameter types, responses against their models, streams by their accumulators,
+and errors by their exceptions. Apart from the names of the protocols, nothing here knows Trilogue.
 """
 
 import json
@@ -27,12 +29,12 @@ from tests.judges import sse
 from trilogue.model import Protocol
 
 Check = Callable[[str], object]
-"""Raises ValidationError if a JSON text does not fit."""
+"""raises ValidationError if a JSON text does not fit"""
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
 RAISED = (openai.APIError, anthropic.APIError)
-"""What the official clients raise for an error that the provider reported."""
+"""what the official clients raise for an error that the provider reports"""
 
 _PARAMS: dict[Protocol, tuple[Any, ...]] = {
     CHAT: (CompletionCreateParams,),
@@ -50,8 +52,8 @@ _EVENTS: dict[Protocol, tuple[Any, ...]] = {
     RESPONSES: (ResponseStreamEvent,),
 }
 
-# The newest SDK has no sampling parameters, but the older API version takes them. Compatible servers take top_k, and
-# some demand earlier reasoning back.
+# The newest SDK has no sampling parameters, but the older API version accepts them. Compatible servers accept top_k,
+# and some require earlier reasoning to be sent back.
 _EXTENSIONS: dict[Protocol, frozenset[str]] = {
     CHAT: frozenset({"top_k", "reasoning_content", "reasoning_details"}),
     MESSAGES: frozenset({"temperature", "top_p", "top_k"}),
@@ -60,19 +62,19 @@ _EXTENSIONS: dict[Protocol, frozenset[str]] = {
 
 
 def request_problems(protocol: Protocol, body: dict[str, Any]) -> list[str]:
-    """What the SDK's parameter types find wrong with a request body, unknown keys at any depth included."""
+    """Return what the SDK's parameter types find wrong with a request body, including unknown keys at any depth."""
     plain = json.dumps(_without(body, _EXTENSIONS[protocol]))
     return _fewest(_problems(_params(params), plain) for params in _PARAMS[protocol])
 
 
 def body_problems(protocol: Protocol, body: dict[str, Any]) -> list[str]:
-    """What the SDK's models find wrong with an answer."""
+    """Return what the SDK's models find wrong with a response."""
     text = json.dumps(body)
     return _fewest(_problems(_model(model), text) for model in _ANSWERS[protocol])
 
 
 def event_problems(protocol: Protocol, stream: bytes) -> list[str]:
-    """What the SDK's event types find wrong with the events of a stream, each once."""
+    """Return what the SDK's event types find wrong with the events of a stream, each problem once."""
     found: dict[str, None] = {}
     for event in sse.read(stream):
         if event.data.startswith("[DONE]") or (protocol is CHAT and '"error"' in event.data):
@@ -97,7 +99,7 @@ def _without(body: dict[str, Any], extensions: frozenset[str]) -> dict[str, Any]
 
 
 def _fewest(candidates: Iterator[list[str]]) -> list[str]:
-    """The shortest list of problems: the beta types are tried only if the plain ones do not fit."""
+    """Return the shortest list of problems. The beta types are tried only if the plain ones do not fit."""
     best: list[str] | None = None
     for problems in candidates:
         if not problems:
@@ -115,11 +117,11 @@ def _problems(check: Check, text: str) -> list[str]:
 
 
 def _readable(problems: Sequence[Any]) -> list[str]:
-    """Without what members of a union say that the value never meant to be: their type or role is another one."""
+    """Return the problems without those of union members that the value is not, by its type or role."""
     others = {p["loc"][:-1] for p in problems if p["type"] == "literal_error" and p["loc"][-1] in ("type", "role")}
     close = list(problems)
     for other in sorted(others, key=len):
-        # The member that is left may itself have a wrong type inside: that is what is wrong then.
+        # The remaining member may have a wrong type inside, and that is then the problem.
         close = [p for p in close if p["loc"][: len(other)] != other] or close
     deepest = max(len(problem["loc"]) for problem in close)
     chosen = [problem for problem in close if len(problem["loc"]) >= deepest - 1]
@@ -132,12 +134,12 @@ def _line(problem: Any) -> str:
 
 
 _LONGEST_PART = 60
-"""Names of unions list all their members; they say nothing that the rest of the path does not."""
+"""names of unions, which list all members and add nothing to the rest of the path"""
 
 
 @cache
 def _params(params: Any) -> Check:
-    """The check of a parameter type, with every list read to its end and no unknown key allowed."""
+    """Return a validator of a parameter type that reads every list completely and allows no unknown key."""
     validator = SchemaValidator(_eager(TypeAdapter(params).core_schema))
     return lambda text: validator.validate_json(text, strict=True)
 
@@ -150,7 +152,7 @@ def _model(model: Any) -> Check:
 
 
 def _eager(schema: Any) -> Any:
-    """A core schema in which lazy iterables are lists and typed dicts are closed."""
+    """Return a core schema in which lazy iterables are lists and typed dicts are closed."""
     if isinstance(schema, list | tuple):
         return type(schema)(_eager(part) for part in schema)
     if not isinstance(schema, dict):
@@ -172,7 +174,7 @@ class Accumulated:
 
 
 class _Canned(httpx2.BaseTransport):
-    """Answers every request with the same bytes."""
+    """A transport that responds to every request with the same bytes."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -198,10 +200,10 @@ def _anthropic() -> tuple[anthropic.Anthropic, _Canned]:
 
 
 def accumulate(protocol: Protocol, stream: bytes) -> Accumulated:
-    """Run a stream through the official client of a protocol. Whatever the SDK raises is part of the verdict."""
+    """Run a stream through the official client of a protocol. Exceptions of the SDK are part of the result."""
     try:
         with warnings.catch_warnings():
-            # Values outside the types make pydantic warn; `event_problems` is what judges them.
+            # pydantic warns about values outside of the types; `event_problems` checks those.
             warnings.simplefilter("ignore", UserWarning)
             return Accumulated(_ACCUMULATORS[protocol](stream))
     except RAISED as error:
@@ -219,7 +221,7 @@ def _accumulate_chat(stream: bytes) -> dict[str, Any]:
     client, transport = _openai()
     _serve(transport, stream)
     with client.chat.completions.stream(model="m", messages=[{"role": "user", "content": "x"}]) as events:
-        # Not get_final_completion: that raises for answers that are merely cut off by a limit.
+        # get_final_completion would raise for responses that are merely cut off by a limit.
         snapshot = events.until_done().current_completion_snapshot
         return cast("dict[str, Any]", snapshot.to_dict(mode="json"))
 
@@ -233,7 +235,7 @@ def _accumulate_messages(stream: bytes) -> dict[str, Any]:
 
 
 def _accumulate_responses(stream: bytes) -> dict[str, Any]:
-    """The helper knows only completed answers as final, so an incomplete or failed one is taken from its event."""
+    """Accumulate a stream. The helper only returns completed responses; others are taken from their event."""
     client, transport = _openai()
     _serve(transport, stream)
     final: Any = None
@@ -254,7 +256,7 @@ _ACCUMULATORS: dict[Protocol, Callable[[bytes], dict[str, Any]]] = {
 
 
 def raised(protocol: Protocol, status: int, body: dict[str, Any], headers: dict[str, str]) -> Exception | None:
-    """The exception that the official client raises for an error answer; None if it takes it for a success."""
+    """Return the exception that the official client raises for an error response, or None if it sees a success."""
     client, transport = _anthropic() if protocol is MESSAGES else _openai()
     transport.status, transport.body = status, json.dumps(body).encode()
     transport.headers = {"content-type": "application/json", **headers}

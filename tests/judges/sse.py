@@ -1,4 +1,4 @@
-"""Server-sent events as the standard reads them, for judging. Bytes in, (event name, data) out; bodies of any size."""
+"""Read server-sent events as the standard says, for judging. Takes bytes of any size and returns (event name, data)."""
 
 import json
 import re
@@ -9,14 +9,14 @@ _LINE = re.compile(rb"\r\n|\n|\r")
 
 
 class Event(NamedTuple):
-    """One event: its name (empty if none) and its data as text."""
+    """One event: its name (empty if it has none) and its data as text."""
 
     name: str
     data: str
 
     @property
     def json(self) -> Any:
-        """The parsed data; None where it is not JSON."""
+        """Return the parsed data, or None if it is not JSON."""
         try:
             return json.loads(self.data)
         except ValueError:
@@ -24,9 +24,9 @@ class Event(NamedTuple):
 
 
 def read(stream: bytes) -> list[Event]:
-    """All events, the last one also without its blank line.
+    """Return all events, even if the last one has no blank line.
 
-    Lines `error: {…}` and bare lines of JSON count, because providers send them.
+    Lines `error: {…}` and bare lines of JSON count too, because providers send them.
     """
     events: list[Event] = []
     name, data = "", list[str]()
@@ -50,7 +50,7 @@ def read(stream: bytes) -> list[Event]:
 
 
 def write(entries: Iterable[dict[str, Any]]) -> bytes:
-    """The bytes of recorded events whose raw text was not kept."""
+    """Return the bytes of recorded events whose raw text was not kept."""
     return b"".join(_frame(entry.get("event"), entry["data"]) for entry in entries)
 
 
@@ -63,5 +63,5 @@ def _frame(name: str | None, data: Any) -> bytes:
 
 
 def boundaries(stream: bytes) -> list[int]:
-    """The offsets right after each event's blank line."""
+    """Return the offsets right after each event's blank line."""
     return [match.end() for match in re.finditer(rb"(\r\n\r\n|\n\n|\r\r)", stream)]

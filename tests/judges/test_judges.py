@@ -1,4 +1,4 @@
-"""The judges themselves: they read the recordings as the official SDKs do, and they notice what is wrong."""
+"""The judges read the recordings like the official SDKs do, and notice what is wrong."""
 
 import copy
 import dataclasses
@@ -15,7 +15,7 @@ from trilogue.model import Protocol
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 FIRST_PARTY = ("openai", "anthropic")
 
-# The SDK is wrong about these, or they are not what their protocol says.
+# The SDK is wrong about these, or they do not follow their protocol.
 NOT_COMPARABLE = frozenset(
     {
         "chat-s-openai-pydantic-ai-test-openai-test-openai-moderation-stream-0-129aefb1",  # usage is lost by the SDK
@@ -28,7 +28,7 @@ OFFICIAL = [
     for recording in load.everything()
     if recording.stream and recording.data["vendor"] in FIRST_PARTY and recording.id not in NOT_COMPARABLE
 ]
-# Recorded before events were numbered, or with events and searches that the SDK has no types for.
+# Recorded before events were numbered, or with events and searches for which the SDK has no types.
 NOT_TYPED = frozenset(
     {
         "resp-s-openai-dd-trace-py-v1-response-tools-stream-0-055ca4d7",
@@ -45,7 +45,7 @@ NEWER = ("cache_write_tokens: Field required", "web_fetch_requests: Field requir
 
 @each("name", OFFICIAL)
 def test_a_stream_means_what_the_sdk_accumulates(name: str) -> None:
-    """Two readers that know nothing of each other agree."""
+    """Two independent readers agree."""
     recording = load.load(name)
     assert recording.stream is not None
     ours = meaning.of_stream(recording.protocol, recording.stream)
@@ -61,7 +61,7 @@ def test_a_stream_means_what_the_sdk_accumulates(name: str) -> None:
 
 @each("name", [name for name in OFFICIAL if name not in NOT_TYPED])
 def test_official_streams_fit_the_sdk_types(name: str) -> None:
-    """What the providers themselves send passes, but for what is newer than the recording."""
+    """Recorded streams of the providers pass, except for what is newer than the recording."""
     recording = load.load(name)
     assert recording.stream is not None
     problems = sdk.event_problems(recording.protocol, recording.stream)
@@ -79,7 +79,7 @@ def _chat(**message: Any) -> dict[str, Any]:
 
 
 def test_sdk_finds_a_wrong_answer() -> None:
-    """The models are checked, not constructed blindly."""
+    """The SDK validates models instead of constructing them blindly."""
     assert sdk.body_problems(CHAT, _chat()) == []
     assert sdk.body_problems(CHAT, _chat(role="nobody")) != []
 
@@ -95,12 +95,12 @@ def test_sdk_finds_a_wrong_answer() -> None:
     ],
 )
 def test_sdk_finds_a_wrong_request(protocol: Protocol, body: dict[str, Any]) -> None:
-    """Lists are read to their end and unknown keys count."""
+    """Lists are read completely and unknown keys count."""
     assert sdk.request_problems(protocol, body) != []
 
 
 def test_sdk_takes_a_right_request() -> None:
-    """Also through the newer and the beta types."""
+    """Correct requests pass, also through the newer and the beta types."""
     assert sdk.request_problems(CHAT, {"model": "m", "messages": [{"role": "user", "content": "x"}]}) == []
     assert sdk.request_problems(RESPONSES, {"model": "m", "input": "x"}) == []
     messages = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}], "temperature": 1.0}
@@ -115,7 +115,7 @@ ANSWER = Answer(
     searches=["q"],
     stop="tool_calls",
     usage=Usage(1, 0, 0, 2, 0),
-    opaque=["trl1.x"],
+    opaque=["trl2.x"],
     order=["text", "call"],
 )
 
@@ -125,7 +125,7 @@ def _judge(after: Answer, *losses: str, before: Answer = ANSWER) -> list[str]:
 
 
 def test_the_same_answer_is_right() -> None:
-    """No false alarms."""
+    """A response compared with itself has no differences."""
     assert _judge(ANSWER) == []
 
 
@@ -149,7 +149,7 @@ def test_the_same_answer_is_right() -> None:
     ],
 )
 def test_a_changed_answer_is_noticed(change: dict[str, Any]) -> None:
-    """Every field counts."""
+    """A change in any field is noticed."""
     assert _judge(dataclasses.replace(ANSWER, **change)) != []
 
 
@@ -162,7 +162,7 @@ def test_a_changed_answer_is_noticed(change: dict[str, Any]) -> None:
     ],
 )
 def test_a_declared_loss_excuses(change: dict[str, Any], loss: str) -> None:
-    """What was declared is no surprise; another loss explains nothing."""
+    """A declared loss explains its difference; another loss does not."""
     after = dataclasses.replace(ANSWER, **change)
     assert _judge(after, loss) == []
     assert _judge(after, "verbosity") != []
@@ -196,26 +196,26 @@ def _judge_request(translated: dict[str, Any], *losses: tuple[str, str]) -> list
 
 
 def test_the_same_request_is_right() -> None:
-    """No false alarms."""
+    """A request compared with itself has no differences."""
     assert _judge_request(REQUEST) == []
 
 
 @pytest.mark.parametrize("name", [name for name in REQUEST if name != "model"])
 def test_a_missing_field_is_noticed(name: str) -> None:
-    """Every field counts."""
+    """Any missing field is noticed."""
     assert _judge_request({key: value for key, value in REQUEST.items() if key != name}) != []
 
 
 @pytest.mark.parametrize("item", [0, 1, 2])
 def test_a_missing_item_is_noticed(item: int) -> None:
-    """Every turn counts."""
+    """Any missing turn is noticed."""
     changed = copy.deepcopy(REQUEST)
     del changed["input"][item]
     assert _judge_request(changed) != []
 
 
 def test_a_declared_field_is_excused() -> None:
-    """By its path."""
+    """A loss with the path of a field explains its absence."""
     without = {key: value for key, value in REQUEST.items() if key != "truncation"}
     assert _judge_request(without, ("param.dropped", "truncation")) == []
     assert _judge_request(without, ("param.dropped", "input")) != []

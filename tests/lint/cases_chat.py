@@ -1,4 +1,4 @@
-"""One change per rule of Chat Completions, and of the rules for all protocols that are shown on it."""
+"""One change per rule of Chat Completions, and per shared rule that is tested with Chat."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def asked(**fields: Any) -> Data:
 
 
 def entry(index: int, delta: Data, finish: str | None = None) -> Data:
-    """A chunk of another choice."""
+    """Return a chunk of another choice."""
     other = chunk(delta, finish)
     other["choices"][0]["index"] = index
     return other

@@ -35,7 +35,7 @@ def count_tokens() -> Data:
 
 
 def refusal_stream() -> Any:
-    """Refused by a classifier."""
+    """Return a stream that a classifier refused."""
     events = messages_text_stream()
     events[-2]["delta"].update({"stop_reason": "refusal", "stop_details": {"type": "refusal", "category": None}})
     return events

@@ -1,4 +1,4 @@
-"""One change per rule of Responses, and of the rules for all protocols that are shown on it."""
+"""One change per rule of Responses, and per shared rule that is tested with Responses."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def input_tokens() -> Data:
 
 
 def json_body() -> Data:
-    """The text is JSON."""
+    """Return a body whose text is JSON."""
     body = responses_body()
     body["output"][2]["content"] = [{"type": "output_text", "text": '{"a":1}', "annotations": [], "logprobs": []}]
     return body
@@ -40,7 +40,7 @@ def one_call_body() -> Data:
 
 
 def no_call_body() -> Data:
-    """The client forbade calls."""
+    """Return a body for a request that forbids calls."""
     body = responses_body()
     del body["output"][3:]
     body["tool_choice"] = "none"
@@ -48,7 +48,7 @@ def no_call_body() -> Data:
 
 
 def in_items(old: str, new: str) -> Any:
-    """Change a text that comes in two deltas, whole and in its first letter."""
+    """Change a text that comes in two deltas, in its complete form and in its first delta."""
     return both(everywhere(old, new), everywhere(old[1:], new[1:]))
 
 
@@ -59,7 +59,7 @@ def text_delta(content_index: int) -> Data:
 
 NEGATIVE = {**USAGE, "output_tokens": -5, "total_tokens": 10, "output_tokens_details": {"reasoning_tokens": 0}}
 TEXT_PARTS = ("24.part", "30.item.content.0", "46.response.output.2.content.0")
-"""where the finished text stands once event 22 is gone"""
+"""position of the finished text once event 22 is gone"""
 CALL = {"type": "function_call", "id": "fc_9", "call_id": "call_9", "name": "look", "arguments": "{}"}
 
 # Positions: 2-13 reasoning (3-7 summary, 8-12 raw), 14-18 search, 19-31 message, 32-36, 37-41, 42-46 calls, 47 end.

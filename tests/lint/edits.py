@@ -15,7 +15,7 @@ Edit = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Case:
-    """`edit` turns the golden, which breaks nothing, into something that breaks `rule` and no other."""
+    """A change. `edit` turns the golden, which breaks nothing, into something that breaks `rule` and no other rule."""
 
     rule: str
     golden: Callable[[], Any]
@@ -46,7 +46,7 @@ class Case:
 
 
 def at(value: Any, path: str) -> tuple[Any, Any]:
-    """The container of the last step of a dotted path, and that step."""
+    """Return the container of the last step of a dotted path, and that step."""
     *steps, last = [int(step) if step.lstrip("-").isdigit() else step for step in path.split(".")]
     for step in steps:
         value = value[step]
@@ -70,7 +70,7 @@ def cut(path: str) -> Edit:
 
 
 def insert(position: int, *new: Any) -> Edit:
-    """Put events before a position of a stream; `-1` is before the last one."""
+    """Insert events before a position of a stream; `-1` is before the last one."""
 
     def edit(value: Any) -> None:
         value[position:position] = copy.deepcopy(list(new))
@@ -83,7 +83,7 @@ def append(*new: Any) -> Edit:
 
 
 def keep(start: int, end: int) -> Edit:
-    """Only a part of the stream."""
+    """Keep only a part of the stream."""
 
     def edit(value: Any) -> None:
         value[:] = value[start:end]
@@ -92,7 +92,7 @@ def keep(start: int, end: int) -> Edit:
 
 
 def repeat(position: int, to: int) -> Edit:
-    """A second copy of an event, before another position."""
+    """Insert a second copy of an event before another position."""
     return lambda value: value.insert(to, copy.deepcopy(value[position]))
 
 
@@ -104,7 +104,7 @@ def swap(one: int, other: int) -> Edit:
 
 
 def everywhere(old: str, new: str) -> Edit:
-    """Each string that is `old` becomes `new`, at any depth."""
+    """Replace every string that equals `old` with `new`, at any depth."""
 
     def replaced(value: Any) -> Any:
         if isinstance(value, dict):
@@ -131,7 +131,7 @@ def both(*edits: Edit) -> Edit:
 
 
 def swapped(old: bytes, new: bytes, count: int = 1) -> Callable[[bytes], bytes]:
-    """A change to bytes that must be there."""
+    """Replace bytes that must be there."""
 
     def change(data: bytes) -> bytes:
         assert old in data

@@ -1,4 +1,4 @@
-"""The hand-written Responses stream and body that break no rule. See `goldens`."""
+"""A hand-written Responses stream and body that break no rule. See `goldens`."""
 
 import copy
 from typing import Any
@@ -103,7 +103,7 @@ def snapshot(status: str, **fields: Any) -> Data:
 
 
 def number(events: Stream) -> Stream:
-    """Give the events their sequence numbers."""
+    """Number the events of a stream."""
     for position, event in enumerate(events):
         if isinstance(event, dict):
             event["sequence_number"] = position
@@ -111,7 +111,7 @@ def number(events: Stream) -> Stream:
 
 
 def item_events(index: int, *inner: Data) -> Stream:
-    """An item from added to done, with what lies between."""
+    """Return the events of an item from added to done."""
     done = copy.deepcopy(ITEMS[index])
     added = {name: EMPTY.get(name, value) for name, value in copy.deepcopy(done).items()}
     added["status"] = "in_progress"
@@ -124,7 +124,7 @@ def item_events(index: int, *inner: Data) -> Stream:
 
 
 def part_events(kind: str, deltas: list[str], part: Data, empty: Data, **place: int) -> list[Data]:
-    """A part from added to done: `kind` is the stem of its event names."""
+    """Return the events of a part from added to done. `kind` is the stem of its event names."""
     group = "response.reasoning_summary_part" if "summary" in kind else "response.content_part"
     value = "refusal" if kind == "refusal" else "text"
     lists: Data = {"logprobs": []} if kind == "output_text" else {}
@@ -174,7 +174,7 @@ def call_events(index: int) -> Stream:
 
 
 def responses_stream() -> Stream:
-    """Reasoning, a web search, a message with text and refusal, three calls."""
+    """Return a stream with reasoning, a web search, a message with text and refusal, and three calls."""
     phases = ("in_progress", "searching", "completed")
     search = item_events(1, *({"type": f"response.web_search_call.{phase}"} for phase in phases))
     end = snapshot("completed", output=copy.deepcopy(ITEMS), usage=copy.deepcopy(USAGE), completed_at=1700000009)
@@ -194,14 +194,14 @@ def responses_stream() -> Stream:
 
 
 def responses_incomplete_stream() -> Stream:
-    """Cut by the token limit."""
+    """Return a stream that ends at the token limit."""
     events = responses_stream()
     end = snapshot("incomplete", incomplete_details={"reason": "max_output_tokens"}, usage=copy.deepcopy(USAGE))
     return number([*events[:2], {"type": "response.incomplete", "response": end}])
 
 
 def responses_error_stream() -> Stream:
-    """An error event, then response.failed."""
+    """Return a stream that ends with an error event and response.failed."""
     error = {"code": "server_error", "message": "overloaded"}
     return number(
         [

@@ -1,6 +1,6 @@
-"""Hand-written streams and bodies that break no rule, one set per protocol, and the requests that they answer.
+"""Hand-written streams and bodies that break no rule, one set per protocol, with their requests.
 
-Every function gives a fresh copy, so that a test may change it.
+Every function returns a fresh copy, so that a test may change it.
 """
 
 import copy
@@ -9,7 +9,7 @@ from typing import Any
 
 Data = dict[str, Any]
 Stream = list[Any]
-"""event data in order; a string stands for itself"""
+"""event data in order; a string is sent unchanged"""
 
 CHAT_REQUEST: Data = {
     "model": "m-1",
@@ -50,7 +50,7 @@ def call_delta(index: int, **entry: Any) -> Data:
 
 
 def chat_stream() -> Stream:
-    """Text, a function call, a call of a custom tool, usage."""
+    """Return a stream with text, a function call, a call of a custom tool and usage."""
     return [
         chunk({"role": "assistant", "content": ""}),
         chunk({"content": "Hel"}),
@@ -66,7 +66,7 @@ def chat_stream() -> Stream:
 
 
 def chat_text_stream() -> Stream:
-    """Text only, with logprobs; the text is JSON."""
+    """Return a stream with text only, which is JSON, and logprobs."""
     events: Stream = [
         chunk({"role": "assistant", "content": ""}),
         chunk({"content": '{"a":'}),
@@ -86,7 +86,7 @@ def chat_error_stream() -> Stream:
 
 
 def chat_body() -> Data:
-    """Text with a citation, a function call and a call of a custom tool."""
+    """Return a body with a cited text, a function call and a call of a custom tool."""
     citation = {"start_index": 0, "end_index": 5, "url": "https://example.org", "title": "t"}
     message = {
         "role": "assistant",
@@ -133,7 +133,7 @@ def block(index: int, start: Data, *deltas: Data) -> Stream:
 
 
 def messages_stream() -> Stream:
-    """Thinking, a server tool with its result, text with a citation, a tool call."""
+    """Return a stream with thinking, a server tool with its result, a cited text and a tool call."""
     message: Data = {
         "id": "msg_1",
         "type": "message",
@@ -188,7 +188,7 @@ def messages_stream() -> Stream:
 
 
 def messages_text_stream() -> Stream:
-    """Text only; the text is JSON."""
+    """Return a stream with text only, which is JSON."""
     events = messages_stream()
     delta = events[-2]
     delta["delta"]["stop_reason"] = "end_turn"
@@ -229,7 +229,7 @@ def messages_body() -> Data:
 
 
 def messages_text_body() -> Data:
-    """Text only; the text is JSON."""
+    """Return a body with text only, which is JSON."""
     body = messages_body()
     return {**body, "content": [{"type": "text", "text": '{"a":1}'}], "stop_reason": "end_turn"}
 
@@ -239,7 +239,7 @@ def messages_error() -> Data:
 
 
 def frames(events: Stream, *, named: bool) -> bytes:
-    """The stream as bytes; `named` puts an `event:` line before each payload."""
+    """Return the stream as bytes; `named` adds an `event:` line to each payload."""
     out = []
     for data in events:
         text = data if isinstance(data, str) else json.dumps(data)

@@ -1,4 +1,4 @@
-"""Every rule has a change of a golden that breaks it and nothing else, and goldens break nothing."""
+"""For every rule, a change of a golden breaks that rule and no other; goldens break no rule."""
 
 import pytest
 
@@ -23,13 +23,13 @@ CASES = [
 
 @each(("protocol", "case"), CASES)
 def test_the_golden_is_clean(protocol: Protocol, case: Case) -> None:
-    """The same input without the change, beside the same request, breaks nothing."""
+    """Without the change, the same input with the same request breaks no rule."""
     assert case.lint(protocol, changed=False) == []
 
 
 @each(("protocol", "case"), CASES)
 def test_the_change_breaks_exactly_its_rule(protocol: Protocol, case: Case) -> None:
-    """One fault is one rule: users are sent to the cause, not to its consequences."""
+    """One fault breaks one rule, so that users find the cause and not its consequences."""
     findings = case.lint(protocol, changed=True)
     assert {finding.rule for finding in findings} == {case.rule}
     assert {finding.severity for finding in findings} == {"note" if case.note else "error"}
@@ -37,6 +37,6 @@ def test_the_change_breaks_exactly_its_rule(protocol: Protocol, case: Case) -> N
 
 
 def test_every_rule_has_a_case() -> None:
-    """A rule that nothing shows broken may never fire."""
+    """A rule without a case might never report anything."""
     shown = {case.rule for cases in (CHAT_CASES, MESSAGES_CASES, RESPONSES_CASES) for case in cases}
     assert set(RULES) - shown == set()

@@ -1,4 +1,4 @@
-"""Recorded traffic of the official APIs breaks no protocol rule, except where it is known why."""
+"""Recorded traffic of the official APIs breaks no protocol rule, with known exceptions."""
 
 import json
 from pathlib import Path
@@ -22,12 +22,12 @@ AUDIO = {"B05", "B09", "B13", "B16", "B30", "B31"}
 KNOWN: dict[str, set[str]] = {
     # gpt-audio: chunks without choices, a second role, no finish_reason, a chunk after usage.
     "chat-s-openai-openai-dotnet-chattests-chatwithbasicaudiooutput": AUDIO,
-    # A preview model of 2023 that had finish_details instead.
+    # A preview model of 2023 that sent finish_details instead.
     "chat-n-openai-dd-trace-py-v1-chat-completion-image-input": {"B56"},
     # Recorded before sequence numbers existed.
     "resp-s-openai-dd-trace-py-v1-response-tools-stream": {"D03"},
     "resp-s-openai-weave-openai-test-test-openai-responses-tool-calling": {"D03"},
-    # Fixtures that were cut by hand.
+    # Fixtures that were shortened by hand.
     "msgs-s-anthropic-anthropic-sdk-fixtures-incomplete-partial-json-response": {"C11"},
     "resp-s-openai-ai-fixtures-openai-shell-container-1-chunks": {"D24"},
 }
@@ -45,7 +45,7 @@ def load(path: Path) -> tuple[Protocol, dict[str, Any]] | None:
 
 
 def events_of(recording: dict[str, Any]) -> list[SseEvent]:
-    """Some recorders keep the payloads only, without the `event:` lines."""
+    """Return the events of a recording. Some recorders keep only the payloads, without `event:` lines."""
     events = []
     for entry in recording["sse"]:
         data = entry["data"]
@@ -70,7 +70,7 @@ def expected(name: str) -> set[str]:
 @pytest.mark.usefixtures("corpus")
 @pytest.mark.parametrize("kind", list(OFFICIAL))
 def test_official_answers_are_clean(kind: str) -> None:
-    """A rule that real traffic of the official API breaks is a wrong rule."""
+    """A rule that real traffic of the official API breaks would be wrong."""
     loaded = {path.stem: found for path in recordings(f"{kind}-*.json") if (found := load(path))}
     assert len(loaded) > 50
     broken = {name: {finding.rule for finding in findings_of(*found)} for name, found in loaded.items()}
@@ -80,7 +80,7 @@ def test_official_answers_are_clean(kind: str) -> None:
 @pytest.mark.usefixtures("corpus")
 @pytest.mark.parametrize("kind", list(OFFICIAL))
 def test_official_errors_are_clean(kind: str) -> None:
-    """Also what the API answers when it refuses."""
+    """Recorded errors of the API break no rule either."""
     protocol, vendor = OFFICIAL[kind]
     bodies = {}
     for path in recordings(f"{kind}-*.json"):
@@ -94,7 +94,7 @@ def test_official_errors_are_clean(kind: str) -> None:
 @pytest.mark.usefixtures("corpus")
 @pytest.mark.parametrize("kind", list(OFFICIAL))
 def test_accepted_requests_are_clean(kind: str) -> None:
-    """The official API took them, so nothing is an error in them; notes may be."""
+    """The official API accepted these requests, so they may have notes but no errors."""
     broken = {}
     for path in recordings(f"{kind}-*.json"):
         found = load(path)

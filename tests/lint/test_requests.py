@@ -1,4 +1,4 @@
-"""Rules for requests: each has a request that breaks exactly it, made from one that breaks nothing."""
+"""Rules for requests: for each, a change of a valid request breaks exactly that rule."""
 
 from collections.abc import Callable
 from typing import Any
@@ -174,13 +174,13 @@ CASES: list[tuple[str, Protocol, Edit]] = [
 
 @pytest.mark.parametrize("protocol", list(GOLDENS))
 def test_a_good_request_is_clean(protocol: Protocol) -> None:
-    """Everything at its limit is still inside it."""
+    """Values at their limits break no rule."""
     assert lint_request(protocol, GOLDENS[protocol]()) == []
 
 
 @pytest.mark.parametrize(("rule", "protocol", "edit"), CASES, ids=[f"{case[0]}-{case[1].short}" for case in CASES])
 def test_the_change_breaks_exactly_its_rule(rule: str, protocol: Protocol, edit: Edit) -> None:
-    """One fault is one rule."""
+    """One fault breaks one rule."""
     body = GOLDENS[protocol]()
     edit(body)
     findings = lint_request(protocol, body)
@@ -190,7 +190,7 @@ def test_the_change_breaks_exactly_its_rule(rule: str, protocol: Protocol, edit:
 
 
 def test_every_rule_has_a_case() -> None:
-    """A rule that nothing shows broken may never fire."""
+    """A rule without a case might never report anything."""
     assert {case[0] for case in CASES} == set(REQUEST_RULES)
 
 
@@ -219,5 +219,5 @@ def test_every_rule_has_a_case() -> None:
     ],
 )
 def test_what_need_not_be_there_is_not_missing(protocol: Protocol, body: dict[str, Any]) -> None:
-    """A call may be in an earlier response, the model in a template; a message may be there for its settings alone."""
+    """A call may be in an earlier response, the model in a template, and a message may exist for its settings alone."""
     assert lint_request(protocol, body) == []

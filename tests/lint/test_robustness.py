@@ -1,4 +1,4 @@
-"""Whatever it is given, the linter reports; it never raises."""
+"""The linter reports findings for any input and never raises."""
 
 import copy
 import random
@@ -32,7 +32,7 @@ REQUESTS = {
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every container with every key in it."""
+    """Yield every container with each of its keys."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in pairs:
         yield value, key
@@ -40,7 +40,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def spoiled(value: Any, seed: int) -> Any:
-    """A copy with junk in one to three places."""
+    """Return a copy with junk in one to three places."""
     chance = random.Random(seed)
     value = copy.deepcopy(value)
     for _ in range(chance.randint(1, 3)):
@@ -61,7 +61,7 @@ def test_no_junk_in_a_stream_raises(protocol: Protocol) -> None:
 
 @pytest.mark.parametrize("protocol", list(Protocol))
 def test_no_junk_in_a_body_raises(protocol: Protocol) -> None:
-    """Answers, errors and requests alike."""
+    """Junk in responses, errors and requests is a finding."""
     for seed in range(300):
         body, request = spoiled(BODIES[protocol](), seed), spoiled(REQUESTS[protocol], seed)
         assert isinstance(lint_response(protocol, body, request=request), list)
@@ -72,7 +72,7 @@ def test_no_junk_in_a_body_raises(protocol: Protocol) -> None:
 @pytest.mark.parametrize("protocol", list(Protocol))
 @pytest.mark.parametrize("junk", JUNK)
 def test_junk_for_a_whole_field_of_a_request(protocol: Protocol, junk: Any) -> None:
-    """Each top-level field in turn."""
+    """Junk in any top-level field is a finding."""
     for name in REQUESTS[protocol]:
         assert isinstance(lint_request(protocol, {**REQUESTS[protocol], name: junk}), list)
 
@@ -93,12 +93,12 @@ def test_junk_for_a_whole_field_of_a_request(protocol: Protocol, junk: Any) -> N
 )
 @pytest.mark.parametrize("protocol", list(Protocol))
 def test_hostile_bytes_do_not_raise(protocol: Protocol, data: bytes) -> None:
-    """Deep nesting, huge numbers, bad UTF-8, half a surrogate pair, stray line ends."""
+    """Deep nesting, huge numbers, bad UTF-8, half a surrogate pair and stray line ends do not raise."""
     assert lint_stream(protocol, data)
 
 
 def test_long_arguments_stay_linear() -> None:
-    """Many small deltas must not cost the square of their number."""
+    """Many small deltas do not take quadratic time."""
     events = chat_text_stream()
     delta = events[1]
     delta["choices"][0]["logprobs"] = None

@@ -1,4 +1,4 @@
-"""The tables are closed, complete and the documentation page is made from them."""
+"""The tables of rules are complete, and the documentation page is generated from them."""
 
 import re
 from pathlib import Path
@@ -12,11 +12,11 @@ from trilogue.lint.messages import ILLEGAL, LIFECYCLE, StreamState
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "lint.md"
 SECTIONS = {"A": 26, "B": 62, "C": 63, "D": 80}
 GAPS = {"B49", "C49", *(f"D{number}" for number in range(63, 70))}
-"""numbers that no invariant has"""
+"""numbers without an invariant"""
 
 
 def test_every_invariant_is_visible_or_says_why_not() -> None:
-    """Nothing of the list is forgotten in silence."""
+    """Every invariant of the list has a rule or a reason why it has none."""
     wanted = {f"{letter}{number:02}" for letter, last in SECTIONS.items() for number in range(1, last + 1)} - GAPS
     assert set(RULES) | set(NOT_VISIBLE) == wanted
     assert set(RULES) & set(NOT_VISIBLE) == set()
@@ -24,7 +24,7 @@ def test_every_invariant_is_visible_or_says_why_not() -> None:
 
 @each("rule", [*RULES.values(), *REQUEST_RULES.values()], ids=lambda rule: str(rule.id))
 def test_rules_say_what_and_why_in_one_line(rule: object) -> None:
-    """They become rows of a table and lines of a terminal."""
+    """The texts become rows of a table and lines in a terminal."""
     for text in (getattr(rule, "meaning", ""), getattr(rule, "breaks", "")):
         assert text
         assert not re.search(r"[\n|]", text)
@@ -43,12 +43,12 @@ def test_rules_say_what_and_why_in_one_line(rule: object) -> None:
     ],
 )
 def test_causes_of_empty_output_say_so(rule: str, symptom: str) -> None:
-    """Users search the report for what they see: a client that shows nothing though curl works."""
+    """Users search the report for what they see: a client that shows nothing although curl works."""
     assert symptom in RULES[rule].breaks
 
 
 def test_the_page_holds_the_generated_table() -> None:
-    """Update docs/lint.md with the output of rules_table() when this fails."""
+    """If this fails, update docs/lint.md with the output of rules_table()."""
     text = PAGE.read_text("utf-8")
     assert text.split("<!-- rules -->\n")[1] == rules_table()
 

@@ -1,4 +1,4 @@
-"""The stream linter as an API: ways to feed it, event numbers, endings, and what `own` leaves out."""
+"""The stream linter as an API: how it is fed, event numbers, ends of streams, and what `own` adds."""
 
 import pytest
 
@@ -43,19 +43,19 @@ def pairs(findings: list[Finding]) -> list[tuple[str, int | None]]:
 
 @pytest.mark.parametrize(("protocol", "events"), GOLDENS)
 def test_goldens_are_clean(protocol: Protocol, events: Stream) -> None:
-    """A stream that ends well, is cut by a limit, or ends in its native error breaks nothing."""
+    """Streams that are complete, cut off by a limit, or end in a native error break no rule."""
     assert lint_stream(protocol, data_of(protocol, events)) == []
 
 
 @pytest.mark.parametrize(("protocol", "events"), GOLDENS)
 def test_parsed_events_give_the_same_as_bytes(protocol: Protocol, events: Stream) -> None:
-    """Recordings often hold events, not bytes."""
+    """Recordings often contain events instead of bytes."""
     assert lint_stream(protocol, SseParser().feed(data_of(protocol, events))) == []
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_the_cut_of_the_bytes_does_not_show(size: int) -> None:
-    """Network reads end anywhere, also between CR and LF and inside a character."""
+    """Reads may end anywhere, also between CR and LF and inside a character."""
     events = [*chat_stream()[:2], chunk({"content": "é", "role": "assistant"}), *chat_stream()[2:]]
     data = b"\xef\xbb\xbf: hi\r\n\r\n" + data_of(Protocol.CHAT, events)
     chunks = [data[start : start + size] for start in range(0, len(data), size)]
@@ -64,7 +64,7 @@ def test_the_cut_of_the_bytes_does_not_show(size: int) -> None:
 
 @pytest.mark.parametrize("protocol", list(Protocol))
 def test_comments_are_welcome_anywhere(protocol: Protocol) -> None:
-    """They are the keepalive that every client ignores, also after the terminal event."""
+    """Comments are keep-alives that every client ignores, also after the terminal event."""
     events = {
         Protocol.CHAT: chat_stream(),
         Protocol.MESSAGES: messages_stream(),
@@ -76,7 +76,7 @@ def test_comments_are_welcome_anywhere(protocol: Protocol) -> None:
 
 @pytest.mark.parametrize(("protocol", "events"), [golden for golden in GOLDENS if len(golden[1]) > 5])
 def test_every_truncation_is_found(protocol: Protocol, events: Stream) -> None:
-    """The fault that other gateways report as a success."""
+    """A truncated stream is found at any length. Other gateways report it as a success."""
     for length in range(len(events)):
         findings = lint_stream(protocol, data_of(protocol, events[:length]))
         assert {finding.rule for finding in findings} & {"A15", "B37", "C02"}, length
@@ -84,12 +84,12 @@ def test_every_truncation_is_found(protocol: Protocol, events: Stream) -> None:
 
 
 def test_empty_stream_is_truncated() -> None:
-    """No event at all is no success either."""
+    """A stream without any event is truncated."""
     assert [pairs(lint_stream(protocol, b"")) for protocol in Protocol] == [[("A15", 0)]] * 3
 
 
 def test_findings_come_as_soon_as_they_show() -> None:
-    """`feed` gives what is new, `close` the rest, `findings` all."""
+    """`feed` returns what is new, `close` the rest, and `findings` everything."""
     linter = StreamLinter(Protocol.CHAT)
     assert linter.feed(b'data: {"error": {') == []
     first = linter.feed(b'"message": "m"}}\n\n')
@@ -100,13 +100,13 @@ def test_findings_come_as_soon_as_they_show() -> None:
 
 
 def test_events_without_data_are_numbered_too() -> None:
-    """So that the number fits what a client dispatches."""
+    """Events without data count, so that numbers match the events of a client."""
     data = b"event: ping\n\n" + data_of(Protocol.CHAT, [*chat_stream(), "[DONE]"])
     assert pairs(lint_stream(Protocol.CHAT, data)) == [("A05", 0), ("B37", 11)]
 
 
 def test_the_same_fault_is_reported_once() -> None:
-    """A stream without sequence numbers has one fault, not one per event."""
+    """A stream without sequence numbers has one finding, not one per event."""
     events = responses_stream()
     for event in events:
         del event["sequence_number"]
@@ -116,7 +116,7 @@ def test_the_same_fault_is_reported_once() -> None:
 
 
 def test_own_false_leaves_out_the_obligations_of_a_gateway() -> None:
-    """Providers may do what we must not."""
+    """Providers may do what a gateway must not do."""
     events = messages_stream()
     events[0]["message"]["model"] = "m-1-2026"
     del events[1]
@@ -126,7 +126,7 @@ def test_own_false_leaves_out_the_obligations_of_a_gateway() -> None:
 
 
 def test_continuation_of_a_call_from_code_is_the_providers_own() -> None:
-    """Anthropic answers it with a filled message_start and message_stop; a gateway must not."""
+    """Anthropic responds with a filled message_start and message_stop here; a gateway must not."""
     start = messages_stream()[0]
     start["message"].update({"content": [{"type": "text", "text": "x"}], "stop_reason": "tool_use"})
     data = data_of(Protocol.MESSAGES, [start, {"type": "message_stop"}])
@@ -135,7 +135,7 @@ def test_continuation_of_a_call_from_code_is_the_providers_own() -> None:
 
 
 def test_named_tool_choice_may_end_in_stop_at_openai_only() -> None:
-    """OpenAI says stop there; agents that talk to a gateway go by tool_calls."""
+    """OpenAI says stop here, but agents behind a gateway rely on tool_calls."""
     events = chat_stream()
     events[7]["choices"][0]["finish_reason"] = "stop"
     request = {"model": "m-1", "tool_choice": {"type": "function", "function": {"name": "look"}}}
@@ -145,7 +145,7 @@ def test_named_tool_choice_may_end_in_stop_at_openai_only() -> None:
 
 
 def test_moderation_after_usage_is_openais_own() -> None:
-    """The SDK loses the usage then, so a gateway keeps usage last."""
+    """The SDK would lose the usage, so a gateway sends usage last."""
     moderation = {**chunk(None), "moderation": {"input": {}}}
     events = [*chat_stream()[:9], moderation, "[DONE]"]
     assert lint_stream(Protocol.CHAT, data_of(Protocol.CHAT, events), own=False) == []
@@ -153,14 +153,14 @@ def test_moderation_after_usage_is_openais_own() -> None:
 
 
 def test_a_refusal_need_not_be_json() -> None:
-    """Models may refuse a structured answer in plain words."""
+    """Models may refuse a structured response in plain words."""
     events = [chunk({"role": "assistant", "refusal": "No."}), chunk({}, "stop"), "[DONE]"]
     request = {"model": "m-1", "response_format": {"type": "json_schema"}}
     assert lint_stream(Protocol.CHAT, data_of(Protocol.CHAT, events), request=request) == []
 
 
 def test_findings_show_no_payload() -> None:
-    """A report can be pasted into an issue: names and paths only."""
+    """Findings contain only names and paths, so that a report can be pasted into an issue."""
     secret = "my-secret-text"
     events = [chunk({"role": secret, "content": [secret]}), {"id": secret, "object": secret, "choices": secret}]
     findings = lint_stream(Protocol.CHAT, data_of(Protocol.CHAT, events) + secret.encode())
@@ -169,14 +169,14 @@ def test_findings_show_no_payload() -> None:
 
 
 def test_events_may_be_given_one_by_one() -> None:
-    """For transports that frame in another way than SSE."""
+    """Events can be passed one by one, for transports that do not use SSE."""
     linter = StreamLinter(Protocol.MESSAGES)
     assert pairs(linter.feed_event(SseEvent("ping", b'{"type": "ping"}'))) == [("C32", 0)]
     assert pairs(linter.feed_event(SseEvent("ping", b"\xff"))) == [("A08", 1)]
 
 
 def test_text_is_optional_where_the_request_does_not_say_it() -> None:
-    """Some providers leave it out of their snapshots."""
+    """Some providers leave the text settings out of their response objects."""
     events = responses_stream()
     for event in events:
         event.get("response", {}).pop("text", None)

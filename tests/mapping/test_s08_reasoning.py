@@ -54,7 +54,7 @@ TEXT = {"type": "text", "text": "Hi"}
 
 def sealed(value: Any) -> bool:
     """A value that only we can read."""
-    return isinstance(value, str) and value.startswith("trl1.")
+    return isinstance(value, str) and value.startswith("trl2.")
 
 
 ANSWERS = (
@@ -203,7 +203,7 @@ def test_foreign_reasoning_is_not_sent(case: Ask) -> None:
     """Only its maker can read it; as text it would be a leak."""
     check_ask(case)
     sent = json.dumps(case.run().body)
-    assert not any(secret in sent for secret in ("SIGNATURE==", "REDACTED==", "ENCRYPTED==", "trl1."))
+    assert not any(secret in sent for secret in ("SIGNATURE==", "REDACTED==", "ENCRYPTED==", "trl2."))
 
 
 SEALER = Sealer([bytes(range(32))])
@@ -274,7 +274,7 @@ def test_a_sealed_value_comes_back_to_its_maker(loop: Loop) -> None:
     up = trilogue.translate_request(echoed(loop, said), source=loop.client, target=target(loop.upstream), sealer=SEALER)
     check_wire(up.body, {f"{loop.back}.{name}": value for name, value in loop.native.items()})
     assert "reasoning.foreign_dropped" not in codes(up.losses)
-    assert "trl1." not in json.dumps(up.body)
+    assert "trl2." not in json.dumps(up.body)
 
 
 def streamed_summary() -> bytes:
@@ -331,7 +331,7 @@ def test_a_sealed_value_of_another_account_is_dropped(loop: Loop) -> None:
         echoed(loop, said), source=loop.client, target=target(loop.upstream, account="a2"), sealer=SEALER
     )
     assert "reasoning.foreign_dropped" in codes(up.losses)
-    assert not any(text in json.dumps(up.body) for text in ("trl1.", "SIGNATURE==", "REDACTED==", "ENCRYPTED=="))
+    assert not any(text in json.dumps(up.body) for text in ("trl2.", "SIGNATURE==", "REDACTED==", "ENCRYPTED=="))
 
 
 @bound
@@ -341,7 +341,7 @@ def test_a_sealed_value_for_another_provider_is_dropped(loop: Loop) -> None:
     there = target(loop.upstream, provider="p2")
     up = trilogue.translate_request(echoed(loop, said), source=loop.client, target=there, sealer=SEALER)
     assert "reasoning.foreign_dropped" in codes(up.losses)
-    assert not any(text in json.dumps(up.body) for text in ("trl1.", "SIGNATURE==", "REDACTED==", "ENCRYPTED=="))
+    assert not any(text in json.dumps(up.body) for text in ("trl2.", "SIGNATURE==", "REDACTED==", "ENCRYPTED=="))
 
 
 @loops
@@ -349,11 +349,11 @@ def test_a_sealed_value_that_was_changed_is_dropped(loop: Loop) -> None:
     """It is authenticated: no client can forge one."""
     said, _ = first(loop)
     body = json.dumps(echoed(loop, said))
-    start = body.index("trl1.") + 40
+    start = body.index("trl2.") + 40
     body = body[:start] + ("A" if body[start] != "A" else "B") + body[start + 1 :]
     up = trilogue.translate_request(json.loads(body), source=loop.client, target=target(loop.upstream), sealer=SEALER)
     assert "reasoning.foreign_dropped" in codes(up.losses)
-    assert "trl1." not in json.dumps(up.body)
+    assert "trl2." not in json.dumps(up.body)
 
 
 @loops
@@ -363,8 +363,8 @@ def test_a_sealed_value_of_another_key_is_dropped(loop: Loop) -> None:
     up = trilogue.translate_request(
         echoed(loop, said), source=loop.client, target=target(loop.upstream), sealer=Sealer([bytes(32)])
     )
-    assert "trl1." not in json.dumps(up.body)
-    if "trl1." in json.dumps(said):
+    assert "trl2." not in json.dumps(up.body)
+    if "trl2." in json.dumps(said):
         assert "reasoning.foreign_dropped" in codes(up.losses)
 
 
@@ -386,7 +386,7 @@ def test_a_sealed_value_never_reaches_an_upstream(loop: Loop, other: Protocol) -
     if loop.client is other:
         return
     up = trilogue.translate_request(body, source=loop.client, target=target(other), sealer=SEALER)
-    assert "trl1." not in json.dumps(up.body)
+    assert "trl2." not in json.dumps(up.body)
 
 
 def test_hidden_reasoning_for_a_client_that_did_not_ask_is_given_or_declared() -> None:

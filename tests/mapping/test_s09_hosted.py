@@ -458,7 +458,7 @@ ANSWERS = (
         {
             "content[0]": like(type="server_tool_use", name="web_search", input=like(query="cats")),
             "content[1]": like(type="web_search_tool_result"),
-            "content[1].content[0]": like(url="https://cats.com", encrypted_content=lambda e: e.startswith("trl1.")),
+            "content[1].content[0]": like(url="https://cats.com", encrypted_content=lambda e: e.startswith("trl2.")),
             "content[2]": like(type="text", text="Cats."),
             "stop_reason": "end_turn",
         },
@@ -702,7 +702,7 @@ def test_what_a_search_found_is_asked_for_shown_and_sent_back() -> None:
     content = Answer("search", "R>M", {"output": output}).run().body["content"]
     (hit,) = content[1]["content"]
     assert (hit["url"], hit["title"]) == ("https://cats.com", "https://cats.com")
-    assert hit["encrypted_content"].startswith("trl1.")
+    assert hit["encrypted_content"].startswith("trl2.")
     history = {"messages": [USER, {"role": "assistant", "content": content}, USER]}
     home = Ask("history", "M>R", history).run()
     assert home.body["input"][1]["action"]["sources"] == SOURCES["sources"]

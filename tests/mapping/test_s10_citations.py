@@ -84,7 +84,7 @@ ANSWERS = (
                 url="https://cats.com",
                 title="Cats",
                 cited_text="",
-                encrypted_index=lambda value: value.startswith("trl1."),
+                encrypted_index=lambda value: value.startswith("trl2."),
             )
         },
         lost="citation.span",

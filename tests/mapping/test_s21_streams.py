@@ -134,7 +134,7 @@ def test_reasoning_to_messages() -> None:
         events = run(stream(source, THOUGHT, TEXT), source, M, asked(M, source, thinking={"type": "adaptive"}))
         assert kinds(events)[1:5] == ["content_block_start", "thinking_delta", "signature_delta", "content_block_stop"]
         signature = next(e["delta"]["signature"] for e in events if at(e, "delta.type") == "signature_delta")
-        assert signature.startswith("trl1.")
+        assert signature.startswith("trl2.")
 
 
 def test_reasoning_to_responses() -> None:
@@ -142,7 +142,7 @@ def test_reasoning_to_responses() -> None:
     events = run(stream(M, THOUGHT, TEXT), M, R)
     assert "response.reasoning_summary_text.delta" in kinds(events)
     done = next(event["item"] for event in events if event["type"] == "response.output_item.done")
-    assert done["encrypted_content"].startswith("trl1.")
+    assert done["encrypted_content"].startswith("trl2.")
     events = run(stream(C, THOUGHT, TEXT), C, R)
     assert "response.reasoning_text.delta" in kinds(events)
     assert at(events[-1], "response.output[0].content[0].text") == "Let me see"
@@ -153,12 +153,12 @@ def test_hidden_reasoning() -> None:
     hidden = Block("hidden", (), opaque="HIDDEN==")
     item = next(e for e in run(stream(M, hidden, TEXT), M, R) if e["type"] == "response.output_item.done")["item"]
     assert item["summary"] == []
-    assert item["encrypted_content"].startswith("trl1.")
+    assert item["encrypted_content"].startswith("trl2.")
     events = run(stream(R, hidden, TEXT), R, M, asked(M, R, thinking={"type": "adaptive"}))
     assert kinds(events)[1:3] == ["content_block_start", "content_block_stop"]
     block = next(event["content_block"] for event in events if event["type"] == "content_block_start")
     assert block["type"] == "redacted_thinking"
-    assert block["data"].startswith("trl1.")
+    assert block["data"].startswith("trl2.")
 
 
 def test_calls_to_chat() -> None:

@@ -118,7 +118,7 @@ def test_chunk_boundaries_do_not_matter(source: Protocol, target: Protocol) -> N
     """A23: the same bytes in any split give the same bytes."""
     for sample in samples(source, 40):
         whole, _ = translate(sample.data, source, target)
-        if "trl1." in whole.decode():
+        if "trl2." in whole.decode():
             continue  # a sealed value is different every time
         for size in (1, sample.rng.randint(2, 40), 1000):
             translator = StreamTranslator(source=source, target=target)

@@ -12,7 +12,8 @@ from trilogue.errors import UpstreamConnect, UpstreamFailure, UpstreamProtocolEr
 from trilogue.gateway.request.admission import IN_A_CIRCLE
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool import ROWS, Action, RetryRule, Scope, Verdict
-from trilogue.pool.health.classify import MODEL_SECONDS, OTHERWISE, as_failure, classify
+from trilogue.pool.health.classify import MODEL_SECONDS, OTHERWISE, classify
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import codec
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
@@ -272,7 +273,7 @@ def test_every_row_is_tried() -> None:
         failure = failure_in(case)
         reached.add(next((number for number, row in enumerate(ROWS) if row.fits(failure)), None))
     for error in OURS:
-        reached.add(next(number for number, row in enumerate(ROWS) if row.fits(as_failure(error))))
+        reached.add(next(number for number, row in enumerate(ROWS) if row.fits(failure_of(error))))
     missing = [ROWS[number].why for number in range(len(ROWS)) if number not in reached]
     assert missing == []
 

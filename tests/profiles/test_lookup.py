@@ -1,4 +1,4 @@
-"""Names of models as vendors and clouds write them, and what the lookup costs."""
+"""Model names as vendors and clouds write them, and what the lookup costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trilogue.profiles.lookup import _profile
     ],
 )
 def test_names_are_read_as_they_are_meant(model: str, name: str) -> None:
-    """Prefixes of clouds and makers do not count, and Claude's versions have one spelling."""
+    """Prefixes of clouds and vendors are ignored, and Claude's versions have one spelling."""
     assert plain_name(model) == name
 
 
@@ -31,7 +31,7 @@ def test_names_are_read_as_they_are_meant(model: str, name: str) -> None:
         (Protocol.CHAT, "gpt-4o", "", "openai"),
         (Protocol.CHAT, "gpt-oss:20b", "", UNKNOWN_VENDOR),
         (Protocol.MESSAGES, "claude-opus-5", "", "anthropic"),
-        # Somebody's translation of Claude takes what other servers take.
+        # Another company's server for Claude accepts what other compatible servers accept.
         (Protocol.CHAT, "claude-opus-5", "", UNKNOWN_VENDOR),
         (Protocol.CHAT, "grok-4", "", "xai"),
         (Protocol.CHAT, "grok-4", "openrouter", "openrouter"),
@@ -39,12 +39,12 @@ def test_names_are_read_as_they_are_meant(model: str, name: str) -> None:
     ],
 )
 def test_whose_rows_count(protocol: Protocol, model: str, vendor: str, whose: str) -> None:
-    """The given vendor's, else its maker's, else nobody's."""
+    """The given vendor's rows apply, else those of the model's vendor, else none."""
     assert vendor_for(protocol, model, vendor) == whose
 
 
 def test_a_model_of_tomorrow_gets_the_default_row() -> None:
-    """Of its vendor, whatever it will be called."""
+    """An unknown model gets the default row of its vendor."""
     future = profile_for(Protocol.RESPONSES, "gpt-9.3-ultra")
     assert (future.reasons, future.sampling_with_reasoning) == ("always", False)
     unheard = profile_for(Protocol.CHAT, "my-deployment", "azure")
@@ -56,14 +56,14 @@ def test_a_model_of_tomorrow_gets_the_default_row() -> None:
 
 
 def test_versions_with_two_digits_are_later_ones() -> None:
-    """gpt-5.10 is no gpt-5.1, and Opus 4.10 no Opus 4.1."""
+    """gpt-5.10 is not gpt-5.1, and Opus 4.10 is not Opus 4.1."""
     assert Effort.MAX in profile_for(Protocol.CHAT, "gpt-5.10").efforts
     assert not profile_for(Protocol.CHAT, "gpt-5.10").tools_with_reasoning
     assert profile_for(Protocol.MESSAGES, "claude-opus-4-10").adaptive_thinking
 
 
 def test_a_name_is_looked_up_once() -> None:
-    """The table costs nothing per request."""
+    """Results are cached, so that the table costs nothing per request."""
     first = profile_for(Protocol.CHAT, "asked-for-the-first-time")
     misses = _profile.cache_info().misses
     assert all(profile_for(Protocol.CHAT, "asked-for-the-first-time") is first for _ in range(100))

@@ -1,4 +1,4 @@
-"""The table of models is sound: no row is hidden by another, every field is used, every row changes what is sent."""
+"""The table of models is sound: no row hides another, every field is used, every row changes what is sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "trilogue"
 IDS = [f"{row.vendors.split()[0]}-{row.protocols.split()[0]}-{row.example}-{'+'.join(row.takes)}" for row in ROWS]
 
 BY_CONFIGURATION = {"raw_as_summary", "billing_block", "think_tags", "json_mode"}
-"""fields that users set: what is behind a server, or what they like, no row can know"""
+"""fields that only users set, because no row can know what is behind a server or what they prefer"""
 
 
 def place(row: ProfileRow) -> tuple[str, Protocol]:
@@ -31,7 +31,7 @@ def place(row: ProfileRow) -> tuple[str, Protocol]:
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_a_row_decides_for_its_example(row: ProfileRow) -> None:
-    """A row that others hide would be dead, and nobody would notice when they change."""
+    """No other row hides this one; a hidden row would have no effect."""
     vendor, protocol = place(row)
     deciding = dict((id(one), own) for one, own in rows_for(protocol, row.example, vendor))
     assert deciding.get(id(row)) == row.takes
@@ -39,7 +39,7 @@ def test_a_row_decides_for_its_example(row: ProfileRow) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_a_row_is_complete(row: ProfileRow) -> None:
-    """Every row says whom it is for, in names that exist, when it was seen, and how we know."""
+    """Every row names existing vendors and protocols, when it was observed, and how it is known."""
     assert set(row.vendors.split()) <= {*VENDORS, UNKNOWN_VENDOR, "any"}
     assert {protocol_of(name).short for name in row.protocols.split()} == set(row.protocols.split())
     assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", row.seen)
@@ -49,7 +49,7 @@ def test_a_row_is_complete(row: ProfileRow) -> None:
 
 
 def test_a_row_sets_fields_that_exist() -> None:
-    """And every field is set by a row, unless only users can know it."""
+    """Every field in a row exists, and every field is set by a row, unless only users can know it."""
     known = {field.name for field in fields(Profile)}
     used = {name for row in ROWS for name in row.takes}
     assert used <= known
@@ -57,7 +57,7 @@ def test_a_row_sets_fields_that_exist() -> None:
 
 
 def test_every_field_is_read_somewhere() -> None:
-    """A field that no code looks at would be a promise without effect."""
+    """Some code reads every field; otherwise it would have no effect."""
     text = "\n".join(path.read_text() for path in SOURCE.rglob("*.py") if "profiles" not in path.parts)
     unread = [field.name for field in fields(Profile) if f".{field.name}" not in text]
     assert unread == []
@@ -86,7 +86,7 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
 
 @cache
 def requests() -> list[tuple[str, dict[str, Any]]]:
-    """Return every setting of every client protocol alone, then requests with several."""
+    """Return every setting of every client protocol alone, then requests with several settings."""
     alone: list[tuple[str, dict[str, Any]]] = [
         (client, body) for client in PROTOCOLS for _, body in single_settings(client)
     ]
@@ -95,7 +95,7 @@ def requests() -> list[tuple[str, dict[str, Any]]]:
 
 
 def sent(client: str, body: dict[str, Any], target: Target) -> Any:
-    """Return what goes out, with what it lost; or why nothing does."""
+    """Return the translated request with its losses, or why there is none."""
     ledger = Ledger()
     try:
         if target.protocol.short == client:
@@ -108,7 +108,7 @@ def sent(client: str, body: dict[str, Any], target: Target) -> Any:
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_a_row_changes_what_is_sent(row: ProfileRow) -> None:
-    """Without its fields, at least one request would go out in another way."""
+    """Without the fields of a row, at least one request would be sent differently."""
     vendor, protocol = place(row)
     profile = profile_for(protocol, row.example, vendor)
     neutral = {name: getattr(Profile(), name) for name in row.takes if name not in NOT_IN_BODIES}
@@ -120,4 +120,4 @@ def test_a_row_changes_what_is_sent(row: ProfileRow) -> None:
 
 
 NOT_IN_BODIES = {"version", "keeps_state"}
-"""fields whose effect is a header, or what the gateway refuses: they have tests of their own"""
+"""fields that affect headers or what the gateway refuses, which have their own tests"""

@@ -45,7 +45,7 @@ PASSES = [
 ]
 STAYS = [kind for kind in FailureKind if kind not in PASSES]
 EVERY_CLIENT = pytest.mark.parametrize("client", Protocol, ids=lambda protocol: protocol.short)
-SAID = "the upstream closed the connection in the middle of the answer"
+SAID = "the upstream closed the connection in the middle of the response"
 
 
 def told(client: Protocol, failure: Failure) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Requests to the scripted upstream, in each protocol's own words."""
+"""Requests to the scripted upstream, in each protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATHS = {
 
 
 def body(protocol: Protocol, model: str, *, stream: bool, tools: bool = True) -> dict[str, Any]:
-    """A small request with one user message and one tool."""
+    """Return a small request with one user message and one tool."""
     asked: dict[str, Any] = {"model": model, "stream": stream}
     if protocol is Protocol.CHAT:
         asked["messages"] = [{"role": "user", "content": "Hi"}]
@@ -44,7 +44,7 @@ def _tool(protocol: Protocol, name: str) -> dict[str, Any]:
 async def send(
     http: HttpTransport, up: ScriptedUpstream, path: str, payload: bytes, key: str = KEY
 ) -> UpstreamResponse:
-    """Post with a key, with clocks that suit tests."""
+    """Send a request with a key, with time limits for tests."""
     headers = (("authorization", f"Bearer {key}"), ("content-type", "application/json"))
     timeouts = UpstreamTimeouts(connect=2, first_byte=0.3, between=0.3)
     return await http.send(UpstreamRequest("POST", up.url + path, headers, payload, timeouts))

@@ -1,4 +1,4 @@
-"""What a request asks for, read lightly from each protocol's JSON. Whatever is not as expected counts as not there."""
+"""What a request asks for, read from the JSON of each protocol. Anything unexpected is treated as absent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """One request. `foreign`: it brings reasoning that this upstream did not make."""
+    """One request. `foreign` is True if it contains reasoning that this upstream did not make."""
 
     body: Json
     model: str
@@ -22,7 +22,7 @@ class Asked:
     foreign: bool = False
 
     def option(self, *path: str) -> Any:
-        """A value deep in the request, or None."""
+        """Return a value deep in the request, or None."""
         value: Any = self.body
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
@@ -30,7 +30,7 @@ class Asked:
 
 
 def read_chat(body: Json) -> Asked:
-    """Chat Completions: results since the last user message count."""
+    """Read a Chat Completions request. Results after the last user message count."""
     tools = [tool.get("function") or tool.get("custom") or {} for tool in body.get("tools") or []]
     results = [
         _text(message.get("content"))
@@ -41,7 +41,7 @@ def read_chat(body: Json) -> Asked:
 
 
 def read_messages(body: Json) -> Asked:
-    """Messages: a user turn that is made of results goes on with the same task."""
+    """Read a Messages request. A user turn that consists of results continues the same task."""
     blocks = [block for message in body.get("messages") or [] for block in _blocks(message)]
     results = [
         _text(block.get("content"))
@@ -54,7 +54,7 @@ def read_messages(body: Json) -> Asked:
 
 
 def read_responses(body: Json) -> Asked:
-    """Responses: the input may be a bare string."""
+    """Read a Responses request. Its input may be a plain string."""
     items = body.get("input")
     items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     results = [
@@ -73,7 +73,7 @@ def _asked(body: Json, tools: list[str], results: list[str], foreign: bool = Fal
 
 
 def _tail(turns: list[Json], is_user: Any) -> list[Json]:
-    """What came after the user last spoke."""
+    """Return everything after the user last spoke."""
     start = max((index for index, turn in enumerate(turns) if is_user(turn)), default=-1)
     return turns[start + 1 :]
 

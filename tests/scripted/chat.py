@@ -1,6 +1,6 @@
-"""Chat Completions on the wire, written by hand after OpenAI's recordings.
+"""Chat Completions on the wire, written by hand from OpenAI's recordings.
 
-Reasoning goes into `reasoning_content`, the field of the many servers that show it; OpenAI's own shows none.
+Reasoning is in `reasoning_content`, as on the many servers that show it; OpenAI's own server does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FINISH = {Stop.END: "stop", Stop.CALLS: "tool_calls", Stop.LENGTH: "length", St
 
 
 def headers(ids: Ids) -> list[tuple[str, str]]:
-    """What OpenAI sends along."""
+    """Return the response headers of OpenAI."""
     return [
         ("x-request-id", ids.make("req_")),
         ("openai-organization", "org-scripted"),
@@ -30,7 +30,7 @@ def headers(ids: Ids) -> list[tuple[str, str]]:
 
 
 def whole(answer: Answer, asked: Asked, ids: Ids) -> dict[str, Any]:
-    """A complete answer."""
+    """Return a complete response."""
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
     if thoughts := _join(answer, Think):
         message["reasoning_content"] = thoughts
@@ -58,7 +58,7 @@ def whole(answer: Answer, asked: Asked, ids: Ids) -> dict[str, Any]:
 
 
 def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
-    """The same, one frame at a time."""
+    """Yield a streamed response, one frame at a time."""
     with_usage = bool(asked.option("stream_options", "include_usage"))
     base: dict[str, Any] = {
         "id": ids.make("chatcmpl-"),
@@ -86,7 +86,7 @@ def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
 
 
 def usage(answer: Answer) -> dict[str, Any]:
-    """Cached tokens are a part of the prompt."""
+    """Return the usage. Cached tokens are part of the prompt tokens."""
     prompt = answer.fresh + answer.cached
     return {
         "prompt_tokens": prompt,
@@ -103,7 +103,7 @@ def usage(answer: Answer) -> dict[str, Any]:
 
 
 def error_events(refused: Refused, asked: Asked, ids: Ids, sent: int) -> list[bytes]:
-    """An error inside the stream."""
+    """Return an error inside the stream, as frames."""
     return [_frame(openai_error(refused))]
 
 
@@ -129,7 +129,7 @@ def _call_deltas(index: int, call: Call, ids: Ids) -> list[dict[str, Any]]:
 
 
 def _alternate(sequences: list[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """One of each in turn: what OpenAI never does and some servers do."""
+    """Alternate between the items, which OpenAI never does and some servers do."""
     for position in range(max(map(len, sequences))):
         yield from (sequence[position] for sequence in sequences if position < len(sequence))
 

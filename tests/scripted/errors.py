@@ -1,4 +1,4 @@
-"""Errors as the official APIs send them: one row per scenario, with the body of each protocol."""
+"""Errors as the official APIs send them: one row per scenario, with the error of each protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Refused:
-    """One error. `openai` is (type, code), `anthropic` the type."""
+    """One error. `openai` is its (type, code), `anthropic` its type."""
 
     status: int
     message: str
@@ -87,12 +87,12 @@ ERRORS: dict[str, Refused] = {
 
 
 def openai_error(refused: Refused) -> dict[str, Any]:
-    """The body of Chat Completions and Responses."""
+    """Return the error body of Chat Completions and Responses."""
     kind, code = refused.openai
     return {"error": {"message": refused.message, "type": kind, "param": None, "code": code}}
 
 
 def anthropic_error(refused: Refused, request_id: str) -> dict[str, Any]:
-    """The body of Messages."""
+    """Return the error body of Messages."""
     error = {"type": refused.anthropic, "message": refused.message}
     return {"type": "error", "error": error, "request_id": request_id}

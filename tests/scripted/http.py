@@ -1,4 +1,4 @@
-"""HTTP/1.1 by hand: requests read from a socket, answers as steps that a connection performs."""
+"""HTTP/1.1 by hand: read requests from a socket, and send responses as steps that a connection performs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASONS |= {404: "Not Found", 429: "Too Many Requests", 500: "Internal Server Er
 
 
 class Do(Enum):
-    """Steps that are not bytes."""
+    """A step that does not send bytes."""
 
     RESET = "close with RST"
     HANG = "say nothing more, until the client leaves"
@@ -26,14 +26,14 @@ class Do(Enum):
 
 
 Step = bytes | float | Do
-"""Bytes to send, seconds to wait, or something to do."""
+"""bytes to send, seconds to wait, or something to do"""
 
 Headers = list[tuple[str, str]]
 
 
 @dataclass
 class Recorded:
-    """One request as it came. Times are those of `time.monotonic`."""
+    """One recorded request. Times are those of `time.monotonic`."""
 
     method: str
     target: str
@@ -44,7 +44,7 @@ class Recorded:
     closed: float | None = None
     """when the client closed the connection, if it did"""
     complete: bool = False
-    """the whole answer was sent"""
+    """whether the whole response was sent"""
     _json: Any = field(default=None, repr=False)
 
     @property
@@ -56,19 +56,19 @@ class Recorded:
         return urlsplit(self.target).query
 
     def header(self, name: str) -> str | None:
-        """The first value of a header."""
+        """Return the first value of a header."""
         return next((value for key, value in self.headers if key == name), None)
 
     @property
     def json(self) -> Any:
-        """The body, parsed."""
+        """Return the parsed body."""
         if self._json is None:
             self._json = json.loads(self.body)
         return self._json
 
 
 class WatchedReader(asyncio.StreamReader):
-    """A reader that tells when the peer has closed, also while nobody reads."""
+    """A reader that reports when the peer has closed, even if nothing reads from it."""
 
     def __init__(self) -> None:
         super().__init__(limit=64 * 1024 * 1024)
@@ -90,7 +90,7 @@ class WatchedReader(asyncio.StreamReader):
 
 
 async def read_request(reader: WatchedReader, connection: int) -> Recorded:
-    """The next request; IncompleteReadError at the end of the connection."""
+    """Read the next request. Raises IncompleteReadError at the end of the connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     line, *lines = head.rstrip("\r\n").split("\r\n")
     method, target, _ = line.split(" ")
@@ -111,30 +111,30 @@ async def _read_body(reader: WatchedReader, headers: dict[str, str]) -> bytes:
 
 
 def head(status: int, headers: Headers) -> bytes:
-    """Status line and headers."""
+    """Return the status line and the headers."""
     lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Unknown')}", *(f"{name}: {value}" for name, value in headers)]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
 def whole(status: int, headers: Headers, body: bytes, content_type: str = "application/json") -> bytes:
-    """A complete answer with its length."""
+    """Return a complete response with its length."""
     framing = [("content-type", content_type), ("content-length", str(len(body)))]
     return head(status, [*framing, *headers]) + body
 
 
 def json_answer(status: int, headers: Headers, body: Any) -> bytes:
-    """A complete answer in JSON."""
+    """Return a complete JSON response."""
     return whole(status, headers, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def stream_head(headers: Headers) -> bytes:
-    """The start of a chunked event stream."""
+    """Return the head of a chunked event stream."""
     framing = [("content-type", "text/event-stream; charset=utf-8"), ("transfer-encoding", "chunked")]
     return head(200, [*framing, ("cache-control", "no-cache"), *headers])
 
 
 def chunk(data: bytes) -> bytes:
-    """One chunk."""
+    """Return the bytes as one chunk."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -142,14 +142,14 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 def sse_answer(events: Iterable[bytes], headers: Headers | None = None) -> Iterator[Step]:
-    """A complete event stream, for tests that write their own."""
+    """Return a complete event stream, for tests that write their own events."""
     yield stream_head(headers or [])
     yield from map(chunk, events)
     yield LAST_CHUNK
 
 
 async def perform(steps: Iterable[Step], writer: asyncio.StreamWriter) -> bool:
-    """Do what an answer consists of; False if the connection must not be used again."""
+    """Perform the steps of a response. Returns False if the connection must not be used again."""
     for step in steps:
         if isinstance(step, bytes):
             writer.write(step)
@@ -166,7 +166,7 @@ async def perform(steps: Iterable[Step], writer: asyncio.StreamWriter) -> bool:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close with RST."""
+    """Close the connection with RST."""
     sock = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

@@ -1,4 +1,4 @@
-"""Messages on the wire, written by hand after Anthropic's recordings."""
+"""Messages on the wire, written by hand from Anthropic's recordings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _STOP = {Stop.END: "end_turn", Stop.CALLS: "tool_use", Stop.LENGTH: "max_tokens"
 _REFUSED = {"type": "refusal", "category": "general_harms", "explanation": "The request was declined."}
 
 Block = tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]
-"""A block whole, as it starts in a stream, and its deltas."""
+"""a complete block, the block as it starts in a stream, and its deltas"""
 
 
 def headers(ids: Ids) -> list[tuple[str, str]]:
-    """What Anthropic sends along."""
+    """Return the response headers of Anthropic."""
     return [
         ("request-id", ids.make("req_")),
         ("anthropic-organization-id", "org-scripted"),
@@ -29,7 +29,7 @@ def headers(ids: Ids) -> list[tuple[str, str]]:
 
 
 def whole(answer: Answer, asked: Asked, ids: Ids) -> dict[str, Any]:
-    """A complete answer."""
+    """Return a complete response."""
     content = [block for block, _, _ in _blocks(answer, ids)]
     return {
         **_message(asked, ids),
@@ -41,7 +41,7 @@ def whole(answer: Answer, asked: Asked, ids: Ids) -> dict[str, Any]:
 
 
 def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
-    """The same, one frame at a time."""
+    """Yield a streamed response, one frame at a time."""
     message = {**_message(asked, ids), "content": [], "stop_reason": None, "usage": usage(answer, 1)}
     yield _frame({"type": "message_start", "message": message})
     blocks = [_block_events(index, block) for index, block in enumerate(_blocks(answer, ids))]
@@ -58,7 +58,7 @@ def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
 
 
 def usage(answer: Answer, output: int) -> dict[str, Any]:
-    """Cached tokens are counted beside the input."""
+    """Return the usage. Cached tokens are counted in addition to the input tokens."""
     figures: dict[str, Any] = {
         "input_tokens": answer.fresh,
         "cache_creation_input_tokens": 0,
@@ -73,7 +73,7 @@ def usage(answer: Answer, output: int) -> dict[str, Any]:
 
 
 def error_events(refused: Refused, asked: Asked, ids: Ids, sent: int) -> list[bytes]:
-    """An error inside the stream; nothing follows it."""
+    """Return an error inside the stream, as frames. Nothing follows it."""
     return [_frame(anthropic_error(refused, ids.make("req_")))]
 
 
@@ -103,7 +103,7 @@ def _blocks_of(part: Part, ids: Ids) -> list[Block]:
     if isinstance(part, Search):
         return _search(part, ids)
     assert isinstance(part, Refuse)
-    return []  # a classifier stopped it: there is no text, only the stop reason
+    return []  # A classifier stopped the response: there is no text, only the stop reason.
 
 
 def _say(part: Say) -> Block:
@@ -164,7 +164,7 @@ def _block_events(index: int, block: Block) -> list[dict[str, Any]]:
 
 
 def _alternate(sequences: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Blocks that overlap: what Anthropic never does and some servers do."""
+    """Let blocks overlap, which Anthropic never does and some servers do."""
     longest = max(map(len, sequences))
     return [sequence[position] for position in range(longest) for sequence in sequences if position < len(sequence)]
 

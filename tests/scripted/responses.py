@@ -1,4 +1,4 @@
-"""Responses on the wire, written by hand after OpenAI's recordings."""
+"""Responses on the wire, written by hand from OpenAI's recordings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["error_events", "headers", "stream", "usage", "whole"]
 
 Json = dict[str, Any]
 Item = tuple[Json, list[Json]]
-"""An item as it is when done, and the events between its start and its end."""
+"""a complete item, and the events between its start and its end"""
 
 _ECHOED: Json = {
     "instructions": None,
@@ -41,13 +41,13 @@ _ECHOED: Json = {
 
 
 def whole(answer: Answer, asked: Asked, ids: Ids) -> Json:
-    """A complete answer."""
+    """Return a complete response."""
     items = [item for item, _ in _items(answer, asked, ids)]
     return _final(_snapshot(asked, ids.make("resp_")), answer, items)
 
 
 def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
-    """The same, one frame at a time."""
+    """Yield a streamed response, one frame at a time."""
     count = 0
 
     def frame(event: Json) -> bytes:
@@ -69,7 +69,7 @@ def stream(answer: Answer, asked: Asked, ids: Ids) -> Iterator[bytes]:
 
 
 def usage(answer: Answer) -> Json:
-    """Cached tokens are a part of the input."""
+    """Return the usage. Cached tokens are part of the input tokens."""
     total = answer.fresh + answer.cached
     return {
         "input_tokens": total,
@@ -81,7 +81,7 @@ def usage(answer: Answer) -> Json:
 
 
 def error_events(refused: Refused, asked: Asked, ids: Ids, sent: int) -> list[bytes]:
-    """An `error`, then `response.failed`, numbered after the events that were sent; `ids` starts anew."""
+    """Return `error` and `response.failed`, numbered after the events that were sent. `ids` starts again."""
     number = sent
     frames: list[bytes] = []
     snapshot = _snapshot(asked, ids.make("resp_"))
@@ -262,7 +262,7 @@ def _item_events(index: int, item: Item) -> list[Json]:
 
 
 def _alternate(sequences: list[list[Json]]) -> list[Json]:
-    """Items that overlap: what OpenAI never does and some servers do."""
+    """Let items overlap, which OpenAI never does and some servers do."""
     longest = max(map(len, sequences))
     return [sequence[position] for position in range(longest) for sequence in sequences if position < len(sequence)]
 

@@ -1,4 +1,4 @@
-"""What the scripted upstream says: each scenario is a table row, told in words that belong to none of the protocols."""
+"""What the scripted upstream responds with: a table of scenarios in a form that belongs to none of the protocols."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Cite:
 
 @dataclass(frozen=True)
 class Say:
-    """Prose, in the pieces in which it streams."""
+    """Prose, in the pieces in which it is streamed."""
 
     pieces: tuple[str, ...]
     cites: tuple[Cite, ...] = ()
@@ -45,7 +45,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Think:
-    """Reasoning with its summary or thoughts."""
+    """Reasoning with its summary or its text."""
 
     pieces: tuple[str, ...] = THOUGHT
 
@@ -56,7 +56,7 @@ class Think:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a client's tool; the name is filled in from what the request offers."""
+    """A call of a client's tool. Its name comes from the tools of the request."""
 
     pieces: tuple[str, ...]
     name: str = ""
@@ -76,7 +76,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The model declines."""
+    """A refusal by the model."""
 
     text: str
 
@@ -85,7 +85,7 @@ Part = Say | Think | Call | Search | Refuse
 
 
 class Stop(StrEnum):
-    """Why the answer ends."""
+    """The reason why a response ends."""
 
     END = "end"
     CALLS = "calls"
@@ -95,7 +95,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer, with its costs: `cached` is a part of neither `fresh` nor `output`."""
+    """A whole response with its usage. `cached` is part of neither `fresh` nor `output`."""
 
     parts: tuple[Part, ...]
     stop: Stop = Stop.END
@@ -111,7 +111,7 @@ class Answer:
 
 
 class Fault(StrEnum):
-    """How the wire misbehaves."""
+    """A way in which the wire misbehaves."""
 
     NONE = "none"
     ERROR_FIRST = "error_first"
@@ -130,7 +130,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a scenario knows of its request: tools on offer, and how many results of calls it brings."""
+    """What a scenario knows of its request: its tools, and how many tool results it contains."""
 
     tools: tuple[str, ...] = ()
     results: int = 0
@@ -139,7 +139,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Plan:
-    """An answer and how it goes over the wire. `pause`: seconds between events."""
+    """A response and how it is sent. `pause` is the number of seconds between events."""
 
     answer: Answer
     fault: Fault = Fault.NONE
@@ -166,7 +166,7 @@ SEARCH = Answer(
 
 
 def _after_results(first: Answer) -> Callable[[Seen], Answer]:
-    """Call until the results are there, then tell what they say."""
+    """Return a scenario that calls tools until their results are there, and then reports the results."""
 
     def answer(seen: Seen) -> Answer:
         if seen.results:
@@ -177,7 +177,7 @@ def _after_results(first: Answer) -> Callable[[Seen], Answer]:
 
 
 def _named(answer: Answer, seen: Seen) -> Answer:
-    """The calls go to the tools on offer, one after the other."""
+    """Return the calls with the names of the request's tools, one after the other."""
     names = cycle(seen.tools or ("get_weather",))
     parts = [replace(part, name=next(names)) if isinstance(part, Call) else part for part in answer.parts]
     return replace(answer, parts=tuple(parts))
@@ -215,7 +215,7 @@ ANSWERS: dict[str, Callable[[Seen], Answer]] = {
 }
 
 SLOW = re.compile(r"slow(?:-(\d+)-(\d+))?")
-"""`slow-30-50`: 30 pieces of text, 50 ms apart."""
+"""`slow-30-50`: 30 pieces of text, 50 ms apart"""
 
 FAULTS: dict[str, Fault] = {
     "stream-error-first": Fault.ERROR_FIRST,
@@ -234,7 +234,7 @@ FAULTS: dict[str, Fault] = {
 
 
 def plan(model: str, seen: Seen) -> Plan | None:
-    """What to do for a model name. None: there is no such model."""
+    """Return what to do for a model name, or None if there is no such model."""
     if model in ANSWERS:
         return Plan(ANSWERS[model](seen))
     if model in FAULTS:

@@ -1,8 +1,8 @@
 """An upstream for tests: a real server on loopback that speaks all three protocols and does what the model name says.
 
-The rows of `scenario.ANSWERS` answer (`text`, `tools`, `reasoning`…), those of `errors.ERRORS` refuse (`error-429`…),
-those of `scenario.FAULTS` break the wire (`reset-mid`…), `slow-30-50` takes its time. Requests are recorded, and
-checked for what official APIs check: the key, the JSON, and that reasoning which comes back was made here.
+The rows of `scenario.ANSWERS` are responses (`text`, `tools`, `reasoning`…), those of `errors.ERRORS` are errors
+(`error-429`…), those of `scenario.FAULTS` break the connection (`reset-mid`…), and `slow-30-50` is slow. Requests are
+recorded and checked as official APIs check them: the key, the JSON, and that returned reasoning was made here.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MODELS = (*ANSWERS, *FAULTS, *ERRORS, "slow")
 
 
 class ScriptedUpstream:
-    """`async with ScriptedUpstream() as up:` then `up.url`, `up.requests`. `keys`: what it accepts, in either header.
+    """A scripted upstream: `async with ScriptedUpstream() as up:` then `up.url`, `up.requests`.
 
-    `aliases` maps further model names to scenarios, for clients that insist on a name of their own. `by_key` maps keys
-    to scenarios: whatever model is asked for with such a key, this is what happens.
+    `keys` are the keys that it accepts, in either header. `aliases` maps further model names to scenarios, for clients
+    that insist on certain names. `by_key` maps keys to scenarios, whatever the model is.
     """
 
     def __init__(self, keys: Iterable[str] = (KEY,), aliases: dict[str, str] | None = None) -> None:
@@ -40,23 +40,23 @@ class ScriptedUpstream:
         self.requests: list[Recorded] = []
         self.url = ""
         self.tls: ssl.SSLContext | None = None
-        """set it before the start to be served over TLS"""
+        """set before the start to use TLS"""
         self.connections = 0
         self._raw: deque[Iterable[Step]] = deque()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def say(self, *steps: Step) -> None:
-        """Answer the next request with exactly this, whatever it is."""
+        """Respond to the next request with exactly this, whatever the request is."""
         self._raw.append(steps)
 
     @property
     def waiting(self) -> int:
-        """How many of these answers nobody has asked for yet."""
+        """Return how many of these responses have not been requested yet."""
         return len(self._raw)
 
     def last(self, path: str = "") -> Recorded:
-        """The last request, of those to a path."""
+        """Return the last request, or the last one to a path."""
         return next(request for request in reversed(self.requests) if path in ("", request.path))
 
     async def __aenter__(self) -> Self:
@@ -96,7 +96,7 @@ class ScriptedUpstream:
             writer.close()
 
     async def _answer(self, request: Recorded, reader: WatchedReader, writer: asyncio.StreamWriter) -> bool:
-        """Send the answer unless the client leaves first."""
+        """Send the response unless the client disconnects first."""
         steps = self._raw.popleft() if self._raw else self._steps(request, len(self.requests))
         answering = asyncio.create_task(perform(steps, writer))
         leaving = asyncio.create_task(self._watch(request, reader))
@@ -180,13 +180,13 @@ COUNTERS: dict[str, dict[str, Any]] = {
 
 
 def key_of(request: Recorded) -> str:
-    """The key that came with a request, in whichever header."""
+    """Return the key of a request, from either header."""
     bearer = (request.header("authorization") or "").removeprefix("Bearer ")
     return bearer or request.header("x-api-key") or request.header("api-key") or ""
 
 
 def _wire_of(request: Recorded) -> Wire:
-    """The protocol that a path belongs to; for the others the client's headers tell."""
+    """Return the protocol of a path. For shared paths, the client's headers decide."""
     for wire in (CHAT, MESSAGES, RESPONSES):
         if request.path.startswith(wire.path):
             return wire

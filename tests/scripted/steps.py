@@ -1,4 +1,4 @@
-"""From a plan to what happens on the wire."""
+"""Turn a plan into the steps of a response on the wire."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.scripted.wire import Wire
 
 HTML = b"<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser</body></html>"
 MID = 4
-"""How many events come before a stream goes wrong."""
+"""number of events before a stream fails"""
 DRIP_SECONDS = 0.02
 
 _WHOLE_FAULTS = (Fault.TRUNCATE_MID, Fault.RESET_MID, Fault.HANG_MID, Fault.DRIP)
 
 
 def error_steps(refused: Refused, wire: Wire, number: int) -> Iterator[Step]:
-    """An HTTP error in the protocol's own shape."""
+    """Return an HTTP error in the form of the protocol."""
     ids = Ids(number)
     headers = [*wire.headers(ids), *refused.headers]
     request_id = headers[0][1]
@@ -30,7 +30,7 @@ def error_steps(refused: Refused, wire: Wire, number: int) -> Iterator[Step]:
 
 
 def answer_steps(plan: Plan, wire: Wire, asked: Asked, number: int) -> Iterator[Step]:
-    """An answer, streamed or whole, good or bad."""
+    """Return a response, streamed or complete, good or bad."""
     fault = plan.fault
     if fault is Fault.RESET_BEFORE_HEADERS:
         return iter([Do.RESET])
@@ -90,7 +90,7 @@ def _paced(frames: Iterable[bytes], pause: float) -> Iterator[Step]:
 
 
 def _go_wrong(fault: Fault, rest: bytes) -> Iterator[Step]:
-    """The answer has begun; this is what becomes of the rest of it."""
+    """Return what happens to the rest of a response that has begun."""
     if fault is Fault.DRIP:
         for position in range(len(rest)):
             yield from (rest[position : position + 1], DRIP_SECONDS)

@@ -1,4 +1,4 @@
-"""The scripted upstream answers as the official APIs do: judged by the linter and by the official SDKs."""
+"""The scripted upstream responds like the official APIs, according to the linter and the official SDKs."""
 
 import asyncio
 import json
@@ -24,13 +24,13 @@ from trilogue.upstream import HttpTransport, UpstreamRequest
 
 PROTOCOLS = pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
 OVERLAPPING = {"interleaved-tools": {"B28", "C08", "C09", "C10", "D13", "D14"}}
-"""Rules that a scenario breaks on purpose."""
+"""rules that a scenario breaks on purpose"""
 
 Test = Callable[[ScriptedUpstream, HttpTransport], Coroutine[Any, Any, None]]
 
 
 def run(test: Test) -> None:
-    """Give a test an upstream and a transport."""
+    """Run a test with an upstream and a transport."""
 
     async def main() -> None:
         http = HttpTransport()
@@ -46,7 +46,7 @@ def run(test: Test) -> None:
 @PROTOCOLS
 @pytest.mark.parametrize("model", [name for name in ANSWERS if name != "huge-event"])
 def test_streams_keep_the_rules(protocol: Protocol, model: str) -> None:
-    """No finding but those that a scenario is for."""
+    """Streams break no rules but those that a scenario breaks on purpose."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         asked = body(protocol, model, stream=True)
@@ -64,7 +64,7 @@ def test_streams_keep_the_rules(protocol: Protocol, model: str) -> None:
 @PROTOCOLS
 @pytest.mark.parametrize("model", ANSWERS)
 def test_whole_answers_keep_the_rules(protocol: Protocol, model: str) -> None:
-    """The same for answers in one piece."""
+    """Complete responses break no rules but those that a scenario breaks on purpose."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         asked = body(protocol, model, stream=False)
@@ -80,7 +80,7 @@ def test_whole_answers_keep_the_rules(protocol: Protocol, model: str) -> None:
 @pytest.mark.parametrize("model", ERRORS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_errors_are_native(protocol: Protocol, model: str, stream: bool) -> None:
-    """An HTTP error in the protocol's shape, with the status of its name, whether streaming was asked for or not."""
+    """An HTTP error has the form of the protocol and the status in its name, streamed or not."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         asked = body(protocol, model, stream=stream)
@@ -94,7 +94,7 @@ def test_errors_are_native(protocol: Protocol, model: str, stream: bool) -> None
 
 @PROTOCOLS
 def test_bad_requests_are_refused(protocol: Protocol) -> None:
-    """Wrong key, broken JSON, unknown model and unknown path."""
+    """A wrong key, broken JSON, an unknown model and an unknown path are refused."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         good = json.dumps(body(protocol, "text", stream=False)).encode()
@@ -126,7 +126,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("model", BROKEN)
 def test_broken_wires(model: str) -> None:
-    """The transport reports what the scenario's name says, whatever is asked for. All wait at the same time."""
+    """The transport reports the failure that the scenario is named after. All scenarios run at the same time."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         async def ask(protocol: Protocol, stream: bool) -> None:
@@ -144,7 +144,7 @@ def test_broken_wires(model: str) -> None:
 @PROTOCOLS
 @pytest.mark.parametrize("model", sorted(set(FAULTS) - set(BROKEN) - {"html-200", "drip"}))
 def test_streams_that_end_badly(protocol: Protocol, model: str) -> None:
-    """The bytes arrive whole, but they are not a good stream: an error event, no terminal event, or no JSON."""
+    """The bytes arrive completely, but the stream is not valid: an error event, no terminal event, or no JSON."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         asked = body(protocol, model, stream=True)
@@ -160,7 +160,7 @@ def test_streams_that_end_badly(protocol: Protocol, model: str) -> None:
 
 
 def test_html_instead_of_an_answer() -> None:
-    """What a proxy in between says with status 200."""
+    """HTML with status 200, as a proxy in between may send it, arrives unchanged."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         asked = json.dumps(body(Protocol.CHAT, "html-200", stream=True)).encode()
@@ -171,7 +171,7 @@ def test_html_instead_of_an_answer() -> None:
 
 
 def test_drip_is_slow() -> None:
-    """A byte at a time: not even the first event is there soon."""
+    """With one byte at a time, even the first event is late."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         asked = json.dumps(body(Protocol.CHAT, "drip", stream=True)).encode()
@@ -184,7 +184,7 @@ def test_drip_is_slow() -> None:
 
 
 def test_slow_takes_its_time() -> None:
-    """Events come one by one, as many as the name says and as far apart."""
+    """The events arrive one by one, as many and as far apart as the name says."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         asked = json.dumps(body(Protocol.CHAT, "slow-10-30", stream=True)).encode()
@@ -200,7 +200,7 @@ def test_slow_takes_its_time() -> None:
 
 
 def test_records_requests_and_departures() -> None:
-    """What was sent, byte for byte, and when the client left."""
+    """Requests are recorded byte for byte, and so is when the client disconnected."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         payload = json.dumps(body(Protocol.MESSAGES, "hang-mid", stream=True)).encode()
@@ -220,8 +220,8 @@ def test_records_requests_and_departures() -> None:
     run(test)
 
 
-def test_says_what_it_is_told() -> None:
-    """Raw bytes for one request, then scenarios again."""
+def test_sends_prepared_responses() -> None:
+    """Raw bytes are sent for one request, then scenarios again."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         payload = json.dumps(body(Protocol.CHAT, "text", stream=False)).encode()
@@ -237,7 +237,7 @@ def test_says_what_it_is_told() -> None:
 
 
 def test_lists_models_and_counts_tokens() -> None:
-    """Both shapes of the list, single models, and both counters."""
+    """Both forms of the model list, single models and both token counters work."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
         async def get(path: str, *headers: tuple[str, str]) -> Any:
@@ -257,7 +257,7 @@ def test_lists_models_and_counts_tokens() -> None:
 
 
 def test_openai_sdk_understands_chat() -> None:
-    """Three tool turns, then reasoning text, through the official client."""
+    """The official client runs three tool turns and then gets reasoning text."""
     with running() as up, openai.OpenAI(base_url=f"{up.url}/v1", api_key=KEY, max_retries=0) as client:
         tools = body(Protocol.CHAT, "", stream=False)["tools"]
         messages: list[Any] = [{"role": "user", "content": "go"}]
@@ -272,7 +272,7 @@ def test_openai_sdk_understands_chat() -> None:
 
 
 def test_openai_sdk_understands_responses() -> None:
-    """Reasoning comes back encrypted and is accepted when it returns; a foreign one is not."""
+    """Encrypted reasoning is accepted when it comes back; foreign reasoning is not."""
     with running() as up, openai.OpenAI(base_url=f"{up.url}/v1", api_key=KEY, max_retries=0) as client:
         options: dict[str, Any] = {"store": False, "include": ["reasoning.encrypted_content"]}
         options["tools"] = body(Protocol.RESPONSES, "", stream=False)["tools"]
@@ -290,7 +290,7 @@ def test_openai_sdk_understands_responses() -> None:
 
 
 def test_anthropic_sdk_understands_messages() -> None:
-    """Thinking comes with a signature that is checked when it returns."""
+    """Thinking has a signature, which is checked when it comes back."""
     with running() as up, anthropic.Anthropic(base_url=up.url, api_key=KEY, max_retries=0) as client:
         asked = body(Protocol.MESSAGES, "reasoning-tools", stream=False)
         asked.pop("stream")

@@ -12,7 +12,7 @@ from tests.scripted.server import ScriptedUpstream
 
 @contextmanager
 def running(upstream: ScriptedUpstream | None = None) -> Iterator[ScriptedUpstream]:
-    """A scripted upstream on an event loop and a thread of its own: `with running() as up:`."""
+    """Run a scripted upstream on its own event loop and thread: `with running() as up:`."""
     served = upstream or ScriptedUpstream()
     loop = asyncio.new_event_loop()
     ready, stop = threading.Event(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""The three protocols behind one interface: path, how to read a request, how to write an answer."""
+"""The three protocols behind one interface: the path, reading a request, and writing a response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.scripted.tokens import Ids
 
 @dataclass(frozen=True)
 class Wire:
-    """One protocol."""
+    """What the scripted upstream needs of one protocol."""
 
     path: str
     anthropic: bool

@@ -5,10 +5,13 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 
 import pytest
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.ciphers import aead
 
-from trilogue.errors import SealError, UpstreamProtocolError
-from trilogue.model import SEAL_PREFIX, Opaque, OpaqueKind, Protocol, Provenance
-from trilogue.translate.reasoning.seal import Sealer
+from trilogue import cipher
+from trilogue.errors import CipherUnavailable, SealError, UpstreamProtocolError
+from trilogue.model import SEAL_PREFIX, SEAL_PREFIXES, Opaque, OpaqueKind, Protocol, Provenance
+from trilogue.translate.reasoning.seal import Sealed, Sealer
 
 OLD, NEW = b"o" * 32, b"n" * 32
 ORIGIN = Provenance(protocol=Protocol.MESSAGES, provider="anthropic", model="claude-sonnet-5", account="a")
@@ -24,14 +27,69 @@ def test_opens_what_it_sealed() -> None:
     assert (opened.opaque, opened.origin) == (VALUE, ORIGIN)
 
 
-def test_opens_what_earlier_versions_sealed() -> None:
-    """Histories live longer than gateways. This one says nothing about the parts of a summary."""
-    sealed = (
+OPENAI = Provenance(protocol=Protocol.RESPONSES, provider="openai", model="gpt-5", account="b")
+EARLIER = [
+    # From before envelopes had the parts of a summary.
+    (
         "trl1.LPAB1xcG6XFSlIA4uL-r27u0bJuZYzQcpmybCnPix0Nd5XokTGpcyriHjh6jcDkBkhiLyWYsAeCn5zfkNyaerD-LBM0y3IKlIcku0q"
-        "gBZmqniYeSMhmDabdO3Q_SxceQkJoctr5ROXa6lAFcMoT6fceE"
+        "gBZmqniYeSMhmDabdO3Q_SxceQkJoctr5ROXa6lAFcMoT6fceE",
+        Sealed(VALUE, ORIGIN),
+    ),
+    (
+        "trl1.LPAB10eQKiWqOFEkwxjY2tTkwPsn8EmjADVS_kLT5q2tzguk8ER4377QGdqdNB2PsErda8CNjATkaS4vaV9bS7V4W05qomy05Fg-H0G9"
+        "tUSmN6CdFo4F",
+        Sealed(Opaque(kind=OpaqueKind.ENCRYPTED, value="gAAAA=="), OPENAI, (3, 5)),
+    ),
+    (
+        "trl1.LPAB11Sof6NfUoBrIl0wWABQHb-9GsqWJOydoWwxYofuXauU4JZ-pJ5oQy9Go46Kp1N6c5cG4F31V3H_Q5Qu8sOWsoc",
+        Sealed(Opaque(kind=OpaqueKind.NONE, value=""), Provenance(protocol=Protocol.CHAT)),
+    ),
+    (
+        "trl1.LPAB140vPR6VNUS98b10ErAu_VgGQzVYRwWBbmUywtdrw55npkuVTxQ_GMU-CPFNALm8tG0moMf_MIbnG1z1nPYsC9S3JFkchX4HisP-"
+        "selCjcE",
+        Sealed(Opaque(kind=OpaqueKind.CITATION, value="é✓", item_id="x"), OPENAI),
+    ),
+]
+
+
+@pytest.mark.parametrize(("sealed", "content"), EARLIER)
+def test_opens_what_earlier_versions_sealed(sealed: str, content: Sealed) -> None:
+    """Histories live longer than gateways, and keys are rotated in between."""
+    assert Sealer([NEW, OLD]).open(sealed) == content
+    assert Sealer([NEW]).of_another(sealed)
+    assert not Sealer([NEW, OLD]).of_another(sealed)
+
+
+@pytest.mark.parametrize("sealed", [sealed for sealed, _ in EARLIER])
+def test_changes_to_earlier_values_are_noticed(sealed: str) -> None:
+    """Also the claim to be of the newer format."""
+    for changed in (sealed[:20] + ("A" if sealed[20] != "A" else "B") + sealed[21:], "trl2." + sealed[5:], sealed[:-4]):
+        with pytest.raises(SealError):
+            Sealer([OLD]).open(changed)
+
+
+def test_a_fixed_value_has_a_fixed_seal() -> None:
+    """Another one would cost every conversation its prompt cache."""
+    sealed = Sealer([OLD]).seal(VALUE, ORIGIN)
+    assert sealed == (
+        "trl2.LPAB12qxrBPBB2GY7suo4nqKEo3K8d_7YizZ6vC7fEKjMbTkaNXUehafEe-CpUV4l0U0yoNYjYwV62CWBR5QjLfTdt8o7yG"
+        "vZFnHWTqffC3Atv1q5qtqEyGkMQFhnNCxzeBQOFiZqg"
     )
-    opened = Sealer([OLD]).open(sealed)
-    assert (opened.opaque, opened.origin, opened.parts) == (VALUE, ORIGIN, ())
+
+
+def test_without_aes_gcm_siv_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where `cryptography` was built against an older OpenSSL. Values of earlier versions can still be opened."""
+
+    def unsupported(_: bytes) -> None:
+        raise UnsupportedAlgorithm("AES-GCM-SIV is not supported by this version of OpenSSL")
+
+    monkeypatch.setattr(aead, "AESGCMSIV", unsupported)
+    cipher.load.cache_clear()
+    with pytest.raises(CipherUnavailable, match=r"OpenSSL 3\.2"):
+        cipher.load()
+    with pytest.raises(CipherUnavailable, match=r"OpenSSL 3\.2"):
+        Sealer([OLD]).seal(VALUE, ORIGIN)
+    assert Sealer([OLD]).open(EARLIER[0][0]) == EARLIER[0][1]
 
 
 def test_shows_nothing() -> None:
@@ -72,7 +130,11 @@ def test_every_changed_character_is_noticed() -> None:
             sealer.open(changed)
 
 
-@pytest.mark.parametrize("value", ["", "trl1.", "trl1.!!!!", "trl1.AAAA", "native", "trl1.é", "trl1." + "A" * 30])
+NONSENSE = ["", "native", "trl3.AAAA"]
+NONSENSE += [prefix + rest for prefix in SEAL_PREFIXES for rest in ("", "!!!!", "AAAA", "é", "A" * 30)]
+
+
+@pytest.mark.parametrize("value", NONSENSE)
 def test_nonsense_is_a_seal_error(value: str) -> None:
     """Whatever a client sends back, only our own error escapes."""
     with pytest.raises(SealError):
@@ -112,7 +174,8 @@ def test_half_a_character_is_the_upstreams_fault() -> None:
 
 
 def test_too_short_to_be_anybodys() -> None:
-    """A key id and a nonce without anything sealed."""
-    short = SEAL_PREFIX + urlsafe_b64encode(b"x" * 16).rstrip(b"=").decode()
-    assert not Sealer([OLD]).of_another(short)
-    assert Sealer([OLD]).of_another(SEAL_PREFIX + urlsafe_b64encode(b"x" * 17).rstrip(b"=").decode())
+    """A key id and a tag are the least, or a key id, a nonce and more in the first format."""
+    for prefix, least in ((SEAL_PREFIX, 20), ("trl1.", 17)):
+        short, enough = (prefix + urlsafe_b64encode(b"x" * size).decode().rstrip("=") for size in (least - 1, least))
+        assert not Sealer([OLD]).of_another(short)
+        assert Sealer([OLD]).of_another(enough)

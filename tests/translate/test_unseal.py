@@ -6,11 +6,11 @@ import pytest
 
 import trilogue
 from trilogue import Protocol
-from trilogue.model import Ledger, Opaque, OpaqueKind, Provenance
+from trilogue.model import SEAL_PREFIXES, Ledger, Opaque, OpaqueKind, Provenance
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.unseal import without_sealed
 
-SEALED = "trl1.AAAA"
+SEALED = "trl2.AAAA"
 THINKING = {"type": "thinking", "thinking": "t", "signature": SEALED}
 OWN = {"type": "thinking", "thinking": "o", "signature": "theirs"}
 TEXT = {"type": "text", "text": "Hi"}
@@ -32,8 +32,16 @@ def said(*blocks: dict[str, Any]) -> dict[str, Any]:
 def clean(protocol: Protocol, body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     ledger = Ledger()
     cleaned = without_sealed(body, protocol, ledger)
-    assert "trl1." not in str(cleaned)
+    assert not any(prefix in str(cleaned) for prefix in SEAL_PREFIXES)
     return cleaned, [str(loss) for loss in ledger.losses]
+
+
+def test_what_earlier_versions_sealed_is_removed_too() -> None:
+    """A conversation may be older than this version of the gateway."""
+    earlier = {**THINKING, "signature": "trl1.AAAA"}
+    cleaned, losses = clean(Protocol.MESSAGES, {"messages": [USER, said(earlier, TEXT), USER]})
+    assert cleaned["messages"][1] == said(TEXT)
+    assert len(losses) == 1
 
 
 @pytest.mark.parametrize(

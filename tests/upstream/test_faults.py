@@ -46,7 +46,7 @@ def test_unknown_name(loop: str) -> None:
         async with transport() as http:
             request = post(1)
             request.url = "http://nowhere.invalid/v1?key=secret"
-            with pytest.raises(UpstreamConnect, match=r"^the name of the upstream cannot be resolved$"):
+            with pytest.raises(UpstreamConnect, match=r"^the host name of the upstream cannot be resolved$"):
                 await http.send(request)
 
     run(loop, test)
@@ -158,24 +158,24 @@ async def drip_head(peer: Peer) -> None:
         await asyncio.sleep(0.02)
 
 
-BEFORE = "before it answered$"
+BEFORE = "before it responded$"
 FAULTS = [
     (close, UpstreamConnect, BEFORE),
     (reset, UpstreamConnect, BEFORE),
-    (cut_chunks, UpstreamTruncated, "in the middle of the answer$"),
-    (cut_between_chunks, UpstreamTruncated, "in the middle of the answer$"),
-    (cut_length, UpstreamTruncated, "in the middle of the answer$"),
-    (reset_mid, UpstreamConnect, "broke in the middle of the answer$"),
+    (cut_chunks, UpstreamTruncated, "in the middle of the response$"),
+    (cut_between_chunks, UpstreamTruncated, "in the middle of the response$"),
+    (cut_length, UpstreamTruncated, "in the middle of the response$"),
+    (reset_mid, UpstreamConnect, "broke in the middle of the response$"),
     (not_http, UpstreamProtocolError, "is not HTTP"),
     (bad_chunk, UpstreamProtocolError, "is not HTTP"),
     (two_lengths, UpstreamProtocolError, "is not HTTP"),
     (endless_head, UpstreamProtocolError, "head or trailer is over"),
     (endless_trailer, UpstreamProtocolError, "trailer is over"),
-    (packed, UpstreamProtocolError, "encoded .gzip."),
+    (packed, UpstreamProtocolError, "compressed .gzip."),
     (switching, UpstreamProtocolError, "another protocol"),
-    (silent, UpstreamTimeout, "silent for 0.2 s while we waited for the first byte of the answer"),
-    (drip_head, UpstreamTimeout, "0.2 s .* for the first byte of the answer"),
-    (silent_mid, UpstreamTimeout, "silent for 0.3 s while we waited for more of the answer"),
+    (silent, UpstreamTimeout, "silent for 0.2 s while we waited for the first byte of the response"),
+    (drip_head, UpstreamTimeout, "0.2 s .* for the first byte of the response"),
+    (silent_mid, UpstreamTimeout, "silent for 0.3 s while we waited for more of the response"),
 ]
 
 
@@ -223,7 +223,7 @@ def test_silence_while_pouring(loop: str) -> None:
 
         async with serving(handler) as port, transport() as http:
             response = await http.send(post(port, between=0.3))
-            with pytest.raises(UpstreamTimeout, match=r"silent for 0.3 s while we waited for more of the answer"):
+            with pytest.raises(UpstreamTimeout, match=r"silent for 0.3 s while we waited for more of the response"):
                 await response.pour(take)
             assert len(last) >= 5
             assert now() - last[-1] >= 0.29

@@ -9,6 +9,7 @@ import pytest
 from tests.upstream.certificates import Authority
 from tests.upstream.raw import LOOPS, OK, Peer, post, run, serving, transport
 from trilogue.errors import InternalError, UpstreamConnect
+from trilogue.upstream import UpstreamRequest
 from trilogue.upstream.origin import parse_proxy, split_url
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -117,6 +118,69 @@ def test_plain_origin_through_socks(loop: str) -> None:
     run(loop, test)
 
 
+@pytest.mark.parametrize(
+    ("login", "sent"),
+    [
+        ("user:p%40ss@", b"\x01\x04user\x04p@ss"),
+        ("account-7@", b"\x01\x09account-7\x00"),
+        ("user:p%C3%A4ss@", b"\x01\x04user\x05p\xc3\xa4ss"),
+    ],
+)
+def test_a_login_is_never_left_out(loop: str, login: str, sent: bytes) -> None:
+    """Proxies choose the way out by the user (Tor its circuit): with "no login" on offer they may skip it."""
+    heard: list[bytes] = []
+
+    async def proxy(peer: Peer) -> None:
+        heard.append(await peer.reader.readexactly(3))
+        await peer.send(b"\x05\x02")
+        heard.append(await peer.reader.readexactly(len(sent)))
+        await peer.send(b"\x01\x01")
+
+    async def test() -> None:
+        async with serving(proxy) as gate, transport(proxy=f"socks5h://{login}127.0.0.1:{gate}") as http:
+            with pytest.raises(UpstreamConnect, match="rejected the login"):
+                await http.send(post(9))
+        assert heard == [b"\x05\x01\x02", sent]
+
+    run(loop, test)
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
+def test_names_are_resolved_by_the_proxy(loop: str, scheme: str) -> None:
+    """Our own resolver may not know them, and must not leak them."""
+    heard: list[bytes] = []
+
+    async def proxy(peer: Peer) -> None:
+        await peer.reader.readexactly(3)
+        await peer.send(b"\x05\x00")
+        heard.append(await peer.reader.read(100))
+        await peer.send(b"\x05\x04\x00\x01")
+
+    async def test() -> None:
+        async with serving(proxy) as gate, transport(proxy=f"{scheme}://127.0.0.1:{gate}") as http:
+            with pytest.raises(UpstreamConnect, match=r"^the upstream cannot be reached$"):
+                await http.send(UpstreamRequest("POST", "https://llm.invalid/v1", (), b""))
+        assert heard == [b"\x05\x01\x00\x03\x0bllm.invalid\x01\xbb"]
+
+    run(loop, test)
+
+
+@pytest.mark.parametrize("login", ["u" * 300, "user:" + "p" * 300])
+def test_logins_that_socks_cannot_carry(loop: str, login: str) -> None:
+    """It has one byte for a length."""
+
+    async def test() -> None:
+        async with (
+            serving(saying(b"\x05\x02")) as gate,
+            transport(proxy=f"socks5://{login}@127.0.0.1:{gate}") as http,
+        ):
+            with pytest.raises(UpstreamConnect, match="too long") as caught:
+                await http.send(post(9))
+            assert "ppp" not in repr(caught.value)
+
+    run(loop, test)
+
+
 def saying(*replies: bytes) -> Callable[[Peer], Awaitable[None]]:
     """A proxy that answers each read with the next of these."""
 
@@ -132,14 +196,14 @@ def saying(*replies: bytes) -> Callable[[Peer], Awaitable[None]]:
 @pytest.mark.parametrize(
     ("kind", "handler", "text", "blame"),
     [
-        ("http", saying(b"HTTP/1.1 407 No\r\n\r\n"), "answered 407", True),
-        ("http", saying(b"HTTP/1.1 502 Bad\r\n\r\n"), "answered 502", False),
-        ("http", saying(b"junk\r\n\r\n"), "answered 0", True),
+        ("http", saying(b"HTTP/1.1 407 No\r\n\r\n"), "responded with status 407", True),
+        ("http", saying(b"HTTP/1.1 502 Bad\r\n\r\n"), "responded with status 502", False),
+        ("http", saying(b"junk\r\n\r\n"), "responded with status 0", True),
         ("http", saying(b"x" * 20_000), "is not HTTP", True),
         ("http", saying(), "closed the connection", True),
         ("http", saying(b"HTTP/1.1 200 OK\r\n\r\nextra"), "did not keep the tunnel", True),
-        ("socks5", saying(b"\x05\xff"), "way to log in", True),
-        ("socks5", saying(b"\x05\x02", b"\x01\x01"), "refused our credentials", True),
+        ("socks5", saying(b"\x05\xff"), "supports none of our login methods", True),
+        ("socks5", saying(b"\x05\x02", b"\x01\x01"), "rejected the login", True),
         ("socks5", saying(b"\x05\x02", b"\x01\x00", b"\x05\x02\x00\x01"), "does not allow", True),
         ("socks5", saying(b"\x05\x02", b"\x01\x00", b"\x05\x05\x00\x01"), "upstream refused", False),
     ],
@@ -164,7 +228,7 @@ def test_proxy_that_refuses_a_plain_request(loop: str) -> None:
 
     async def test() -> None:
         async with serving(HttpProxy()) as gate, transport(proxy=f"http://127.0.0.1:{gate}") as http:
-            with pytest.raises(UpstreamConnect, match="refused our credentials") as caught:
+            with pytest.raises(UpstreamConnect, match="rejected the login") as caught:
                 await http.send(post(9))
             assert caught.value.proxy
 

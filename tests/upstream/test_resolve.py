@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from aiohappyeyeballs import AddrInfoType
 
 from tests.upstream.raw import LOOPS, run
-from trilogue.upstream.dial import Address, resolve
+from trilogue.upstream.resolve import resolve
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
-FOUND: list[Address] = [(socket.AF_INET, socket.SOCK_STREAM, 6, ("192.0.2.1", 80))]
+FOUND: list[AddrInfoType] = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))]
 
 
 class Resolver:
@@ -31,7 +32,7 @@ class Resolver:
         if host.startswith("dead"):
             self.go.wait(10)
             raise socket.gaierror(socket.EAI_AGAIN, "no answer")
-        return [(family, kind, proto, "", address) for family, kind, proto, address in FOUND]
+        return list(FOUND)
 
 
 @contextmanager
@@ -85,7 +86,7 @@ def test_an_address_is_its_own_answer(loop: str, address: str, monkeypatch: pyte
 
     async def test() -> None:
         monkeypatch.setattr(threading, "Thread", None)
-        assert [found[3][:2] for found in await resolve(address, 80)] == [(address, 80)]
+        assert [found[4][:2] for found in await resolve(address, 80)] == [(address, 80)]
 
     run(loop, test)
 

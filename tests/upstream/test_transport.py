@@ -402,7 +402,7 @@ def test_a_connection_that_is_lost_at_once(loop: str, monkeypatch: pytest.Monkey
 
     async def test() -> None:
         async with serving(handler) as port, transport() as http:
-            with pytest.raises(UpstreamConnect, match="before it answered"):
+            with pytest.raises(UpstreamConnect, match="before it responded"):
                 await asyncio.wait_for(http.send(post(port)), 5)
 
     run(loop, test)

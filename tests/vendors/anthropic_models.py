@@ -1,4 +1,4 @@
-"""Holds the rules of Anthropic's Messages API that go by the model or by the API version."""
+"""The rules of Anthropic's Messages API that depend on the model or on the API version."""
 
 from __future__ import annotations
 
@@ -274,9 +274,9 @@ def _output_limit(request: Request) -> Iterator[str]:
 
 
 def _is_prefilled(request: Request) -> bool:
-    """Tell whether the conversation ends with words put into the model's mouth.
+    """Return whether the conversation ends with a prefilled response.
 
-    A paused turn ends with the assistant as well: it holds calls of server tools and is sent back as it came.
+    A paused turn also ends with the assistant: it contains calls of server tools and is sent back unchanged.
     """
     found = [message for _, message in messages(request.body)]
     if not found or found[-1].get("role") != "assistant":
@@ -348,7 +348,7 @@ def _system_role(request: Request) -> Iterator[str]:
 def _system_first(request: Request) -> Iterator[str]:
     first = mapping(next(iter(items(request.body.get("messages"))), None))
     if first.get("role") == "system":
-        yield "messages[0].role: 'system' stands first"
+        yield "messages[0].role: 'system' is first"
 
 
 @RULES.add(

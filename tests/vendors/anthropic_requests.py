@@ -1,4 +1,4 @@
-"""Holds the rules of Anthropic's Messages API about fields, schemas, tools and texts, whatever the model."""
+"""The rules of Anthropic's Messages API about fields, schemas, tools and texts, for every model."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _stop_blank(request: Request) -> Iterator[str]:
 
 
 def _texts(body: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield every text that may not be empty; a final assistant message may."""
+    """Yield every text that must not be empty; that of a final assistant message may be."""
     yield "system", body.get("system")
     for path, block in objects(body.get("system"), "system"):
         yield f"{path}.text", block.get("text")

@@ -1,4 +1,4 @@
-"""Holds the rules of Anthropic's Messages API about the order of turns and blocks."""
+"""The rules of Anthropic's Messages API about the order of turns and blocks."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def _ids(turn: Turn, kind: str, field: str) -> list[str]:
 )
 def _results_follow(request: Request) -> Iterator[str]:
     found = turns(request.body)
-    nobody: Turn = ("", [])
+    none: Turn = ("", [])
     for index, turn in enumerate(found):
         if turn[0] == "assistant":
-            after = found[index + 1] if index + 1 < len(found) else nobody
+            after = found[index + 1] if index + 1 < len(found) else none
             yield from _unanswered(turn, after)
         if turn[0] == "user":
-            before = found[index - 1] if index else nobody
+            before = found[index - 1] if index else none
             yield from _unasked(turn, before)
             yield from _late(turn)
 
@@ -78,7 +78,7 @@ def _late(turn: Turn) -> Iterator[str]:
     first_other = next((index for index, kind in enumerate(kinds) if kind != "tool_result"), len(kinds))
     for path, block in turn[1][first_other:]:
         if block.get("type") == "tool_result":
-            yield f"{path}: a tool result stands behind other blocks"
+            yield f"{path}: a tool result comes after other blocks"
 
 
 @RULES.add(
@@ -94,7 +94,7 @@ def _calls_last(request: Request) -> Iterator[str]:
         for path, block in blocks:
             called = called or block.get("type") == "tool_use"
             if role == "assistant" and called and block.get("type") not in CALLS:
-                yield f"{path}.type: {block.get('type')!r} stands behind a call"
+                yield f"{path}.type: {block.get('type')!r} comes after a call"
 
 
 @RULES.add(
@@ -136,4 +136,4 @@ def _block_roles(request: Request) -> Iterator[str]:
 def _final_thinking(request: Request) -> Iterator[str]:
     for role, blocks in turns(request.body):
         if role == "assistant" and blocks and blocks[-1][1].get("type") in ("thinking", "redacted_thinking"):
-            yield f"{blocks[-1][0]}.type: {blocks[-1][1]['type']!r} stands last in the turn"
+            yield f"{blocks[-1][0]}.type: {blocks[-1][1]['type']!r} is last in the turn"

@@ -1,4 +1,4 @@
-"""Builds the test cases of the rules: a body that a rule refuses, and nearly the same body that every rule accepts."""
+"""Build the test cases of the rules: a body that a rule refuses, and nearly the same body that every rule accepts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASES: dict[Protocol, Body] = {
 
 @dataclass(frozen=True)
 class Case:
-    """Holds the fields that are laid over a minimal body: once refused by the rule, once accepted by all."""
+    """Fields on top of a minimal body: some that the rule refuses, and some that all rules accept."""
 
     rule: str
     vendor: str
@@ -35,7 +35,7 @@ class Case:
     headers: Headers = field(default_factory=dict)
 
     def body(self, fields: Fields) -> Body:
-        """Lay fields over the minimal body of the protocol."""
+        """Return the minimal body of the protocol with these fields."""
         return {"model": self.model, **BASES[self.protocol], **fields}
 
 

@@ -1,4 +1,4 @@
-"""Holds the cases of Anthropic's rules that go by the model or the version."""
+"""The cases of Anthropic's rules that depend on the model or the version."""
 
 from __future__ import annotations
 

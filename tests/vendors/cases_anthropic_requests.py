@@ -1,4 +1,4 @@
-"""Holds the cases of Anthropic's rules that hold for every model."""
+"""The cases of Anthropic's rules that apply to every model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds the cases of the other vendors' rules and of the checks that all Chat vendors make."""
+"""The cases of the other vendors' rules and of the checks that all Chat vendors make."""
 
 from __future__ import annotations
 

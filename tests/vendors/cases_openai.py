@@ -1,4 +1,4 @@
-"""Holds the cases of OpenAI's rules that go by the model."""
+"""The cases of OpenAI's rules that depend on the model."""
 
 from __future__ import annotations
 

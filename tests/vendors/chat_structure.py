@@ -1,4 +1,4 @@
-"""Holds the checks that every API makes on a Chat body, and xAI on a Responses body, whatever vendor and model."""
+"""The checks that every API makes on a Chat body, and xAI on a Responses body, for every vendor and model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generates Chat Completions requests as clients send them: every setting alone, or many at once."""
+"""Generate Chat Completions requests as clients send them: every setting alone, or many at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OPEN: JSON = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "note": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
 }
-# A name to tell the case by, the schema, and whether it is said to be strict.
+# The name of the case, the schema, and whether it is strict.
 FORMATS: tuple[tuple[str, JSON, bool | None], ...] = (
     ("closed_strict", CLOSED, True),
     ("limited_strict", LIMITED, True),
@@ -70,7 +70,7 @@ SETTINGS: Settings = {
         0.25,
         (
             *({"reasoning_effort": effort} for effort in EFFORTS),
-            # Not of OpenAI: the object that routers of many vendors take.
+            # OpenAI does not have this object; routers of many vendors accept it.
             *({"reasoning": {"effort": effort}} for effort in ("low", "high", "max")),
             {"reasoning": {"max_tokens": 8000}},
             {"reasoning": {"enabled": True}},
@@ -178,7 +178,7 @@ RESULTS: dict[str, str | list[JSON]] = {
 }
 KINDS = Kinds("chat", tuple(PARTS), tuple(RESULTS), ("reasoning_content", "reasoning", "details"))
 THOUGHTS: dict[str, JSON] = {
-    # No field of OpenAI, but what clients of other vendors send back.
+    # OpenAI does not have this field; clients of other vendors send it back.
     "": {},
     "reasoning_content": {"reasoning_content": "Let me see."},
     "reasoning": {"reasoning": "Let me see."},
@@ -209,7 +209,7 @@ def _pointer(tool: Tool | Freeform) -> JSON:
 
 
 def choices(tools: list[Tool | Freeform]) -> list[str | JSON]:
-    """List the tool choices that are possible with these tools."""
+    """Return the tool choices that are possible with these tools."""
     allowed = [_pointer(tool) for tool in tools[:3]]
     return [
         "auto",
@@ -271,7 +271,7 @@ def generate(draw: Draw) -> JSON:
 
 
 def _front(draw: Draw, body: JSON) -> list[JSON]:
-    """Write the instructions in front; JSON mode wants the word JSON somewhere in the messages."""
+    """Write the instructions at the beginning. JSON mode requires the word JSON somewhere in the messages."""
     json_mode = body.get("response_format", {}).get("type") == "json_object"
     if not json_mode and not draw.chance(0.5):
         return []
@@ -281,7 +281,7 @@ def _front(draw: Draw, body: JSON) -> list[JSON]:
 
 
 def _mark(draw: Draw, messages: list[JSON]) -> None:
-    """Mark up to four places for the prompt cache, in OpenAI's way or in the way of routers."""
+    """Mark up to four places for the prompt cache, as OpenAI or as routers do."""
     mark: JSON = draw.pick(
         (
             {"prompt_cache_breakpoint": {"mode": "explicit"}},

@@ -1,4 +1,4 @@
-"""Draws the parts that client requests of all three protocols share: chances, words, ids and small media files."""
+"""Draw the parts that client requests of all three protocols share: chances, words, ids and small media files."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ JSON = dict[str, Any]
 Protocol = Literal["chat", "messages", "responses"]
 T = TypeVar("T")
 
-# Each setting: how likely an ordinary request has it, and the values it may take, each a part of the body.
+# Each setting: how likely it is in an ordinary request, and its values, each of them a part of the body.
 Settings = dict[str, tuple[float, tuple[JSON, ...]]]
 
 
 class Draw:
-    """Draws at random, the same for the same seed; `pace` makes settings rarer or more frequent."""
+    """A random source that repeats itself for the same seed. `pace` makes settings rarer or more frequent."""
 
     def __init__(self, seed: str) -> None:
         self.random = Random(seed)
-        # Most requests carry few settings, some carry many: one pace for the whole request gives that shape.
+        # Most requests have few settings and some have many, so each request has one pace.
         self.pace = self.random.choices((0.3, 1.0, 3.0), (6, 3, 1))[0]
         self._ids = 0
 
     def chance(self, odds: float) -> bool:
-        """Say yes with these odds."""
+        """Return True with this probability."""
         return self.random.random() < odds
 
     def wants(self, odds: float) -> bool:
-        """Say yes with these odds at the pace of this request."""
+        """Return True with this probability, adjusted by the pace of this request."""
         return self.chance(min(0.9, odds * self.pace))
 
     def pick(self, options: Sequence[T]) -> T:
-        """Pick one."""
+        """Return one of the items."""
         return self.random.choice(options)
 
     def count(self, low: int, high: int) -> int:
-        """Pick a number, the low ones more often."""
+        """Return a number; low ones are more likely."""
         return min(self.random.randint(low, high), self.random.randint(low, high))
 
     def some(self, options: Sequence[T], most: int) -> list[T]:
-        """Pick one to `most` different ones, in their order."""
+        """Return one to `most` different items, in their order."""
         wanted = self.count(1, min(most, len(options)))
         places = sorted(self.random.sample(range(len(options)), wanted))
         return [options[place] for place in places]
 
     def text(self) -> str:
-        """Make a short text."""
+        """Return a short text."""
         return " ".join(self.random.choices(WORDS, k=self.count(1, 9)))
 
     def settings(self, table: Settings) -> JSON:
@@ -61,11 +61,11 @@ class Draw:
         return body
 
     def call_id(self, protocol: Protocol) -> str:
-        """Make the id of a call that no other call of this request has."""
+        """Return a call id that is unique in this request."""
         self._ids += 1
         form = self.pick(_IDS_STRICT if protocol == "messages" else _IDS_STRICT + _IDS_ODD)
         made = form.format(number=self._ids)
-        # Some servers make ids far longer than others take.
+        # Some servers make ids that are far longer than others accept.
         return made + "x" * (100 - len(made)) if form.startswith("long_") else made
 
 
@@ -121,17 +121,17 @@ PDF_URL = "https://example.com/paper.pdf"
 
 
 def unshared(body: JSON) -> JSON:
-    """Copy a body so that no part of it is also a part of another body, or twice a part of this one."""
+    """Copy a body so that it shares no part with another body, and no part of it occurs twice."""
     copied: JSON = json.loads(json.dumps(body))
     return copied
 
 
 def data_url(media_type: str, data: str) -> str:
-    """Write a file as a data: address."""
+    """Return a file as a data: URL."""
     return f"data:{media_type};base64,{data}"
 
 
-LONG_KEY = "workspace-" + "0123456789abcdef" * 5  # 90 characters: more than some servers take
+LONG_KEY = "workspace-" + "0123456789abcdef" * 5  # 90 characters: more than some servers accept
 LONG_USER = (
     "user_" + "0123456789abcdef" * 10 + "_account__session_" + "0123456789abcdef" * 4
 )  # as coding agents make them

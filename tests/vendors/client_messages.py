@@ -1,4 +1,4 @@
-"""Generates Anthropic Messages requests as clients send them: every setting alone, or many at once."""
+"""Generate Anthropic Messages requests as clients send them: every setting alone, or many at once."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ THOUGHTS: dict[str, list[JSON]] = {
     "signed": [
         {"type": "thinking", "thinking": "Let me see.", "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pki"}
     ],
-    # Servers that only speak the protocol make thoughts without a signature, and clients send them back so.
+    # Compatible servers make thinking without a signature, and clients send it back like that.
     "unsigned": [{"type": "thinking", "thinking": "Let me see.", "signature": ""}],
     "omitted": [{"type": "thinking", "thinking": "", "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pki"}],
     "redacted": [{"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"}],
@@ -212,7 +212,7 @@ def _choice(draw: Draw, tools: list[Tool]) -> JSON:
 
 
 def _agree(body: JSON) -> None:
-    """Take out what the protocol does not allow beside thinking with a budget."""
+    """Remove what the protocol does not allow together with a thinking budget."""
     thinking = body.get("thinking", {})
     if thinking.get("type") != "enabled":
         return
@@ -226,7 +226,7 @@ def _agree(body: JSON) -> None:
         del body["tool_choice"]
     last = body["messages"][-2] if len(body["messages"]) > 1 else {}
     if last.get("role") == "assistant" and body["messages"][-1]["role"] == "user" and isinstance(last["content"], list):
-        # While a turn with calls goes on, it has to begin with its thought.
+        # A turn with calls that is still open has to begin with its thinking.
         thoughts = [block for block in last["content"] if block["type"].endswith("thinking")]
         last["content"] = (thoughts or [dict(block) for block in THOUGHTS["signed"]]) + [
             block for block in last["content"] if block not in thoughts
@@ -240,7 +240,7 @@ def _may_prefill(body: JSON) -> bool:
 
 
 def mark(draw: Draw, body: JSON) -> None:
-    """Mark up to four places for the cache; those for an hour come before those for five minutes."""
+    """Mark up to four places for the cache. Marks for an hour come before those for five minutes."""
     if isinstance(body.get("system"), str) and draw.chance(0.5):
         body["system"] = _text(body["system"])
     system = body["system"] if isinstance(body.get("system"), list) else []
@@ -253,7 +253,7 @@ def mark(draw: Draw, body: JSON) -> None:
     automatic = body.get("cache_control", {})
     most = 3 if automatic else 4
     chosen = draw.some(places, most) if places else []
-    # The automatic mark is the last one: if it is for an hour, so are all the others.
+    # The automatic mark comes last: if it is for an hour, all the others are too.
     hours = len(chosen) if automatic.get("ttl") == "1h" else draw.count(0, len(chosen))
     for number, place in enumerate(chosen):
         place["cache_control"] = dict(HOUR) if number < hours else dict(EPHEMERAL)

@@ -1,4 +1,4 @@
-"""Plans a conversation that every protocol can write in its own way: turns, calls in order, results and thoughts."""
+"""Plan a conversation that every protocol can express: turns, calls in order, results and reasoning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Call:
 
 @dataclass(frozen=True)
 class User:
-    """A user turn: text, and the names of the media beside it."""
+    """A user turn: text, and the names of its media."""
 
     text: str
     media: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class System:
 
 @dataclass(frozen=True)
 class Assistant:
-    """An assistant turn: a thought, text before the calls, the calls, and text after them."""
+    """An assistant turn: reasoning, text before the calls, the calls, and text after them."""
 
     thought: str = ""
     before: str = ""
@@ -45,7 +45,7 @@ class Assistant:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of the calls of the turn before, and what the user adds to them."""
+    """The results of the previous turn's calls, and what the user adds to them."""
 
     calls: tuple[Call, ...]
     added: str = ""
@@ -56,7 +56,7 @@ Step = User | System | Assistant | Results
 
 @dataclass(frozen=True)
 class Kinds:
-    """What the protocol can write: kinds of media, of results and of thoughts."""
+    """What the protocol can express: kinds of media, results and reasoning."""
 
     protocol: Protocol
     media: Sequence[str]
@@ -75,7 +75,7 @@ def draw_plan(draw: Draw, kinds: Kinds, tools: Sequence[Tool | Freeform]) -> lis
         steps += _round(draw, kinds, tools)
     elif exchanges and draw.chance(0.15):
         steps.append(System(draw.text()))
-        # Instructions that end the request are what a coding agent sends at its start; elsewhere a user turn follows.
+        # Coding agents send instructions at the end of their first request. Otherwise a user turn follows them.
         steps += [Assistant(before=draw.text()), _user(draw, kinds)] if draw.chance(0.5) else []
     return steps
 
@@ -95,7 +95,7 @@ def _exchange(draw: Draw, kinds: Kinds, tools: Sequence[Tool | Freeform]) -> lis
 
 
 def _round(draw: Draw, kinds: Kinds, tools: Sequence[Tool | Freeform]) -> list[Step]:
-    """Plan one turn with calls and the results that answer them."""
+    """Plan one turn with calls, and their results."""
     calls = tuple(
         Call(draw.call_id(kinds.protocol), draw.pick(tools), draw.pick(kinds.results) if draw.chance(0.4) else "text")
         for _ in range(draw.count(1, 4))

@@ -1,7 +1,7 @@
-"""Generates legal client requests in each protocol, the same for the same seed, and every setting alone.
+"""Generate valid client requests in each protocol, the same for the same seed, and every setting alone.
 
-Legal means: of the shape that the protocol has, and such that some server of it would take it. What a certain model
-refuses is not left out, because meeting the limits of the model is the work of the gateway.
+Valid means that the request has the form of the protocol and that some server would accept it. What a certain model
+refuses is included, because fitting requests to the model is the work of the gateway.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def single_settings(protocol: Protocol) -> Iterator[tuple[str, JSON]]:
 
 
 def _worded(value: JSON) -> JSON:
-    """Add the word JSON where JSON mode asks for it, since servers refuse the mode without it."""
+    """Add the word JSON if the request uses JSON mode, because servers refuse the mode without it."""
     text = json.dumps(value)
     if '"json_object"' not in text:
         return value

@@ -1,4 +1,4 @@
-"""Generates OpenAI Responses requests as clients send them: every setting alone, or many at once."""
+"""Generate OpenAI Responses requests as clients send them: every setting alone, or many at once."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ THOUGHTS: dict[str, JSON] = {
     "sealed": {"summary": _SUMMARY, "encrypted_content": "gAAAAABnotarealthought"},
     "sealed without summary": {"summary": [], "encrypted_content": "gAAAAABnotarealthought"},
     "sealed, no content": {"summary": _SUMMARY, "content": None, "encrypted_content": "gAAAAABnotarealthought"},
-    # Servers that only speak the protocol show the thought itself and seal nothing.
+    # Compatible servers send the reasoning itself and encrypt nothing.
     "open": {"summary": [], "content": [{"type": "reasoning_text", "text": "Let me see."}]},
     "summary only": {"summary": _SUMMARY},
 }
@@ -164,7 +164,7 @@ def _pointer(tool: Tool | Freeform) -> JSON:
 
 
 def choices(tools: list[Tool | Freeform]) -> list[str | JSON]:
-    """List the tool choices that are possible with these tools."""
+    """Return the tool choices that are possible with these tools."""
     allowed = [_pointer(tool) for tool in tools[:3]]
     return [
         "auto",
@@ -182,7 +182,7 @@ def _call(call: Call, number: int) -> JSON:
         return {"type": "custom_tool_call", "call_id": call.id, "name": name, "input": call.tool.example}
     arguments = json.dumps(call.tool.example, ensure_ascii=False)
     item: JSON = {"type": "function_call", "call_id": call.id, "name": name, "arguments": arguments}
-    # Clients echo the item whole, or only what is needed.
+    # Clients send back the complete item, or only what is needed.
     return item | ({"id": f"fc_{number}{call.id[:8]}", "status": "completed"} if len(call.id) % 2 else {})
 
 
@@ -192,7 +192,7 @@ def _output(call: Call) -> JSON:
 
 
 def _said(text: str, phase: str) -> list[JSON]:
-    """Write what the assistant said, whole or short, as clients do."""
+    """Write what the assistant said, in full or in short, as clients do."""
     if not text:
         return []
     if len(text) % 3 == 0:
@@ -246,7 +246,7 @@ def generate(draw: Draw) -> JSON:
 
 
 def _front(draw: Draw, body: JSON) -> list[JSON]:
-    """Write the instructions in front; JSON mode wants the word JSON somewhere in the input."""
+    """Write the instructions at the beginning. JSON mode requires the word JSON somewhere in the input."""
     json_mode = body.get("text", {}).get("format", {}).get("type") == "json_object"
     if not json_mode and not draw.chance(0.3):
         return []

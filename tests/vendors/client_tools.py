@@ -1,4 +1,4 @@
-"""Makes the tools of client requests: schemas of every shape that clients send, and arguments that fit them."""
+"""Make the tools of client requests: schemas of every form that clients send, and arguments that fit them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.vendors.client_draw import JSON, Draw, Protocol
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that the client runs: `schema` is absent where the tool has no parameters."""
+    """A tool that the client runs. `schema` is absent if the tool has no parameters."""
 
     name: str
     schema: JSON | None
@@ -20,7 +20,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Freeform:
-    """A tool that takes plain text, with the grammar of that text where there is one."""
+    """A tool that takes plain text, with the grammar of that text if there is one."""
 
     name: str
     grammar: tuple[str, str] | None = None
@@ -120,10 +120,10 @@ _LONGEST = {"chat": 64, "messages": 128, "responses": 64}
 
 
 def named_for(tool: Tool, protocol: Protocol, naming: str, number: int) -> Tool:
-    """Rename a tool: with a number, with dots where the protocol does not forbid them, or as long as it may be."""
+    """Rename a tool: with a number, with dots if the protocol allows them, or with the longest possible name."""
     name = f"{tool.name}_{number}" if number else tool.name
     if naming == "dotted":
-        # Messages documents its names; the other two call any string a name, and servers with dots exist.
+        # Messages documents its names. The other two protocols allow any string, and servers with dots exist.
         name = name.replace("_", "-") if protocol == "messages" else f"files.{name}"
     if naming == "long":
         name += "_" + "n" * (_LONGEST[protocol] - len(name) - 1)

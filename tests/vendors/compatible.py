@@ -1,4 +1,4 @@
-"""Holds the rules of vendors that speak Chat (xAI also Responses) beside OpenAI and Azure."""
+"""The rules of vendors other than OpenAI and Azure that speak Chat (xAI also Responses)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _is_told_not_to_think(request: Request) -> bool:
 
 
 def _call_turns(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the assistant messages that hold tool calls."""
+    """Yield the assistant messages that contain tool calls."""
     for path, message in messages(request.body):
         if message.get("role") == "assistant" and items(message.get("tool_calls")):
             yield path, message
@@ -107,7 +107,7 @@ def _deepseek_text_only(request: Request) -> Iterator[str]:
 def _deepseek_last_message(request: Request) -> Iterator[str]:
     found = list(messages(request.body))
     if found and found[-1][1].get("role") not in ("user", "tool"):
-        yield f"{found[-1][0]}.role: {found[-1][1].get('role')!r} stands last"
+        yield f"{found[-1][0]}.role: {found[-1][1].get('role')!r} is last"
 
 
 @RULES.add(
@@ -231,7 +231,7 @@ def _gemini_signatures(request: Request) -> Iterator[str]:
     found = list(messages(request.body))
     users = [index for index, (_, message) in enumerate(found) if message.get("role") == "user"]
     for path, message in found[users[-1] + 1 if users else 0 :]:
-        # Google signs only the first of the calls that are made in parallel.
+        # Google signs only the first of parallel calls.
         for place, call in list(objects(message.get("tool_calls"), f"{path}.tool_calls"))[:1]:
             google = mapping(mapping(call.get("extra_content")).get("google"))
             if not google.get("thought_signature"):
@@ -264,7 +264,7 @@ def _ollama_effort_absent(request: Request) -> Iterator[str]:
 
 
 def _openrouter_efforts(request: Request) -> Iterator[tuple[str, str]]:
-    """Yield the effort levels in OpenAI's field and in OpenRouter's own."""
+    """Yield the effort levels in OpenAI's field and in OpenRouter's."""
     yield from efforts(request.body)
     level = mapping(request.body.get("reasoning")).get("effort")
     if isinstance(level, str):

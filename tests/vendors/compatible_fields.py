@@ -1,4 +1,4 @@
-"""Holds the rules of Mistral, Groq and Google about the fields that they know, and about what they do with them."""
+"""The rules of Mistral, Groq and Google about the fields that they know and what they do with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMON = frozenset(
         "tool_choice", "parallel_tool_calls", "n", "reasoning_effort",
     }
 )  # fmt: skip
-"""Fields that all three vendors know."""
+"""fields that all three vendors know"""
 
 # Mistral knows `logprobs`, which it refuses with another error, and `stream_options` only without `include_usage`.
 MISTRAL_FIELDS = COMMON | {
@@ -100,7 +100,7 @@ def _mistral_call_ids(request: Request) -> Iterator[str]:
 def _mistral_last_message(request: Request) -> Iterator[str]:
     found = list(messages(request.body))
     if found and found[-1][1].get("role") not in ("user", "tool") and found[-1][1].get("prefix") is not True:
-        yield f"{found[-1][0]}.role: {found[-1][1].get('role')!r} stands last"
+        yield f"{found[-1][0]}.role: {found[-1][1].get('role')!r} is last"
 
 
 @RULES.add(

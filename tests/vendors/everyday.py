@@ -1,4 +1,4 @@
-"""Gathers the everyday requests of real clients: their shape to the last field, without a sentence of theirs."""
+"""The everyday requests of real clients: every field is real, every sentence is ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds requests with the shape of those of Claude Code 2.1.197 in print mode."""
+"""Requests with the structure of those of Claude Code 2.1.197 in print mode."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _text(text: str, marked: bool = False) -> JSON:
 
 
 def _system(*texts: str, extra: str = "", marked: bool = True) -> list[JSON]:
-    # The first block changes with every request, so it stands outside the cache.
+    # The first block changes with every request, so it is not cached.
     billing = f"x-anthropic-billing-header: cc_version=2.1.197.1c0; cc_entrypoint=sdk-cli;{extra}"
     return [_text(billing), *(_text(text, marked) for text in texts)]
 
@@ -139,12 +139,12 @@ def _result(number: int, **more: object) -> JSON:
 
 
 def _old_user(marked: bool) -> JSON:
-    # Models without instructions in the middle get them as reminders.
+    # Models that do not accept instructions in the middle get them as reminders.
     reminders = [_reminder(text) for text in ("Helpers.", "Skills.", "Today is Monday.")]
     return {"role": "user", "content": [*reminders, _text("Say hello", marked)]}
 
 
-# Instructions in a turn of their own, after the first user turn and, in the first request, at the very end.
+# Instructions in their own turn, after the first user turn and, in the first request, at the end.
 _HELPERS: JSON = {"role": "system", "content": "Helpers:\n- one: does a thing"}
 _KEEP: JSON = {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}
 _SAYS = _system("You are a helper.", "\nYou help with code.")
@@ -157,7 +157,7 @@ _CALLS = _thinking(
     _use(0, "Bash", {"command": "echo hi", "background": False}),
     _use(1, "Read", {"file_path": "/notes.txt"}),
 )
-# The results come in the order in which the tools were done.
+# The results come in the order in which the tools finished.
 _ANSWERS: JSON = {
     "role": "user",
     "content": [_result(1, content="1\tnotes"), _result(0, content="hi", is_error=False, **_MARK)],

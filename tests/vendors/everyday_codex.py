@@ -1,4 +1,4 @@
-"""Holds requests with the shape of those of Codex 0.166.0, run without a terminal against a provider of its own."""
+"""Requests with the structure of those of Codex 0.166.0, run without a terminal against a custom provider."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HEADERS = {
     "user-agent": "codex_exec/0.166.0 (Debian 12.0.0; x86_64) xterm (codex_exec; 0.166.0)",
 }
 _LITE_HEADERS = _HEADERS | {"x-openai-internal-codex-responses-lite": "true"}
-# A field of this client alone: neither the documentation nor the types have it.
+# Only this client has the field: neither the documentation nor the types know it.
 _CLIENT: JSON = {
     "client_metadata": {
         "session_id": _ID,
@@ -83,7 +83,7 @@ _TOOLS = [
     _tool("request_user_input", closed({"questions": prop("array", items=_ASK)}, "questions")),
     _tool("view_image", closed({"path": prop("string")}, "path")),
     {"type": "namespace", "name": "multi_agent_v1", "description": "Helpers.", "tools": [_tool("spawn_agent", _SPAWN)]},
-    # With no parameters at all the list of required ones is there and empty.
+    # Without parameters, the list of required ones is present and empty.
     _tool("get_goal", closed({}) | {"required": []}),
     {"type": "web_search", "external_web_access": False},
 ]
@@ -111,7 +111,7 @@ _NEW_TOOLS = [
     },
     {"type": "web_search", "external_web_access": True, "search_content_types": ["text", "image"]},
 ]
-# In a sandbox the web is the one that was stored.
+# In a sandbox, web search uses stored pages.
 _SAFE_TOOLS = [*_NEW_TOOLS[:-1], _NEW_TOOLS[-1] | {"external_web_access": False}]
 _QUESTION = closed({"title": prop("string"), "options": prop("array", items={"type": "string"}, minItems=1)}, "title")
 _LITE_TOOLS = [
@@ -140,7 +140,7 @@ _LITE_TOOLS = [
         "type": "namespace",
         "name": "collaboration",
         "description": "Helpers.",
-        # A keyword of this client alone.
+        # Only this client has the keyword.
         "tools": [_tool("send_message", closed({"message": prop("string", encrypted=True)}, "message"))],
     },
 ]
@@ -223,7 +223,7 @@ _NEW = _BASE | {
     "reasoning": {"effort": "medium"},
     "text": {"verbosity": "low"},
 }
-# The newest models get their tools in the conversation and none in the field for tools.
+# The newest models get their tools in the conversation instead of in the field for tools.
 _LITE = {key: value for key, value in _BASE.items() if key != "tools"} | {
     "model": "gpt-6.1-sol",
     "parallel_tool_calls": False,

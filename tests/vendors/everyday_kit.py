@@ -1,4 +1,4 @@
-"""Holds what the everyday requests of all clients share. Their shape is real, their words are ours."""
+"""What the everyday requests of all clients share. Their structure is real, their words are ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUMMARY: list[JSON] = [{"type": "summary_text", "text": "Hm."}]
 
 @dataclass(frozen=True)
 class Everyday:
-    """A request as a client sends it every day; `stateful` if it goes on from what the server is to remember."""
+    """A request that a client sends every day. `stateful` means that it continues a response that the server stores."""
 
     client: str
     protocol: Protocol
@@ -27,11 +27,11 @@ class Everyday:
 
 
 def prop(kind: str, **more: object) -> JSON:
-    """Describe a property in a word, as real schemas do at length."""
+    """Return a property with a short description; those of real schemas are long."""
     return {"description": "A value.", "type": kind} | more
 
 
 def closed(properties: JSON, *required: str) -> JSON:
-    """Make the schema of an object that takes nothing else."""
+    """Return the schema of an object without further properties."""
     schema: JSON = {"type": "object", "properties": properties}
     return schema | ({"required": list(required)} if required else {}) | {"additionalProperties": False}

@@ -1,4 +1,4 @@
-"""Holds requests with the shape of those of opencode 1.18.33, which speaks all three protocols."""
+"""Requests with the structure of those of opencode 1.18.33, which speaks all three protocols."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _headers(protocol: Protocol, **more: str) -> dict[str, str]:
 
 
 def _schema(properties: JSON, *required: str) -> JSON:
-    # Open objects: what is not listed is allowed.
+    # Open objects: properties that are not listed are allowed.
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return draft | {"type": "object", "properties": properties, "required": list(required)}
 
@@ -55,7 +55,7 @@ _CHAT_TOOLS: list[JSON] = [
     {"type": "function", "function": {"name": name, "description": _ABOUT, "parameters": schema}}
     for name, schema in _SCHEMAS.items()
 ]
-# For OpenAI the schemas are made plain: no draft, no limits, no defaults.
+# For OpenAI the schemas are simplified: no draft, no limits, no defaults.
 _KEPT = ("type", "description", "properties", "required", "items", "enum")
 
 

@@ -1,4 +1,4 @@
-"""Holds requests of the official Python packages and of what is built on them, with helpers of each in use.
+"""Requests of the official Python packages and of packages based on them, using the helpers of each.
 
 Versions: openai 3.49.0, anthropic 2.8.0, langchain-openai 1.7.3, langchain-anthropic 1.7.7, pydantic-ai 2.66.0.
 """
@@ -21,7 +21,7 @@ _PLAIN = {"accept": "application/json", "content-type": "application/json", "aut
 
 
 def _headers(protocol: Protocol, agent: str, **more: str) -> dict[str, str]:
-    # The newer package of Anthropic sends its key as a bearer token and asks for the version of October 2026.
+    # The newer package of Anthropic sends its key as a bearer token and uses the version of October 2026.
     anthropic = {
         "x-stainless-package-version": "2.8.0",
         "anthropic-version": "2026-10-21",
@@ -46,7 +46,7 @@ def _day(client: str, protocol: Protocol, body: JSON, agent: str = "", **more: s
     return Everyday(client, protocol, body, headers, stateful)
 
 
-# A schema as pydantic makes it, with a title everywhere; closed and strict after the helper of openai.
+# A schema as pydantic makes it, with titles everywhere; the helper of openai makes it closed and strict.
 _ANSWER: JSON = {
     "properties": {
         "answer": {"maxLength": 80, "title": "Answer", "type": "string"},
@@ -58,7 +58,7 @@ _ANSWER: JSON = {
     "type": "object",
     "additionalProperties": False,
 }
-# The helper of anthropic moves limits into the description, since its server takes none.
+# The helper of anthropic moves limits into the description, because its server accepts none.
 _ANSWER_TOLD: JSON = {
     "type": "object",
     "title": "Answer",
@@ -258,7 +258,7 @@ ANTHROPIC: dict[str, Everyday] = {
             "tools": [_tool(_WEATHER)],
         },
     ),
-    # The helper that runs tools opens a thread on the server and then only sends what is new.
+    # The helper that runs tools starts a conversation on the server and then sends only what is new.
     "anthropic runner": _day(
         "anthropic",
         "messages",

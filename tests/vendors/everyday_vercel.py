@@ -1,4 +1,4 @@
-"""Holds requests of the Vercel AI SDK.
+"""Requests of the Vercel AI SDK.
 
 Versions: ai 6.0.326 with @ai-sdk/openai 3.0.139, @ai-sdk/anthropic 3.0.138 and @ai-sdk/openai-compatible 2.0.87.
 """
@@ -28,7 +28,7 @@ _ANSWER: JSON = _DRAFT | {
     "required": ["answer", "score"],
     "additionalProperties": False,
 }
-# For Claude the limits are moved into the description.
+# For Claude, limits are moved into the description.
 _ANSWER_TOLD: JSON = _DRAFT | {
     "type": "object",
     "properties": {
@@ -107,7 +107,7 @@ def _day(protocol: Protocol, body: JSON, beta: str = "", kind: str = "") -> Ever
     key = {"x-api-key": "the-key"} if protocol == "messages" else {"authorization": "Bearer the-key"}
     version = {"anthropic-version": "2023-06-01"} if protocol == "messages" else {}
     betas = {"anthropic-beta": beta} if beta else {}
-    # Without a stream the package names itself instead of the provider.
+    # Without streaming, the package names itself instead of the provider.
     provider, utils = _AGENTS[kind or protocol].split()
     agent = f"{provider if body.get('stream') else 'ai/6.0.326'} {utils}"
     common = {"content-type": "application/json", "user-agent": f"{agent} runtime/node.js/v20.20.2"}
@@ -120,7 +120,7 @@ VERCEL: dict[str, Everyday] = {
         "messages",
         {
             "model": "claude-sonnet-4-5",
-            # The package adds the budget to the limit that the program asks for.
+            # The package adds the thinking budget to the limit that the program sets.
             "max_tokens": 6000,
             "thinking": {"type": "enabled", "budget_tokens": 2000},
             "system": [_text("Be short.")],
@@ -175,7 +175,7 @@ VERCEL: dict[str, Everyday] = {
             "messages": [_HI],
         },
     ),
-    # Models without structured outputs are made to call a tool.
+    # Models without structured outputs have to call a tool instead.
     "vercel messages object by tool": _day(
         "messages",
         {

@@ -1,4 +1,4 @@
-"""Judges request bodies as the vendors would: gives the reasons why an API answers with a 4xx."""
+"""Judge request bodies as the vendors would: return the reasons why an API responds with a 4xx."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ VENDORS = tuple(sorted({vendor for rule in RULES for vendor in rule.vendors}))
 
 
 def applying(vendor: str, protocol: str, model: str) -> list[Rule]:
-    """Return the rules that hold for a model of a vendor behind a protocol."""
+    """Return the rules that apply to a model of a vendor behind a protocol."""
     return [rule for rule in RULES if rule.applies(vendor, protocol, model)]
 
 
 def refusals(vendor: str, protocol: str, model: str, body: Body, headers: Headers | None = None) -> list[str]:
-    """Return "rule-id: path: reason" for everything that the vendor's API would refuse; nothing means it accepts.
+    """Return "rule-id: path: reason" for everything that the vendor's API would refuse; nothing if it accepts the body.
 
     Without headers, Messages bodies are judged by version 2023-06-01 and without beta features.
     """
@@ -89,4 +89,4 @@ def _combinations() -> Iterator[Combination]:
 
 
 COMBINATIONS: tuple[Combination, ...] = tuple(_combinations())
-"""Models that between them run into every rule."""
+"""models that together cover every rule"""

@@ -1,4 +1,4 @@
-"""Holds the rules of OpenAI, Azure and DeepSeek about messages and input items: order, links, content and ids."""
+"""The rules of OpenAI, Azure and DeepSeek about messages and input items: order, links, content and ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _tool_text(request: Request) -> Iterator[str]:
 
 
 def _unanswered(found: list[dict[str, Any]], index: int) -> list[Any]:
-    """Return the ids of a message's calls that the tool messages right behind it do not answer."""
+    """Return the ids of a message's calls that have no result in the tool messages right after it."""
     open_ids = [call.get("id") for _, call in objects(found[index].get("tool_calls"), "")]
     for message in found[index + 1 :]:
         if message.get("role") != "tool":

@@ -1,4 +1,4 @@
-"""Holds the rules of OpenAI and Azure that go by the model."""
+"""The rules of OpenAI and Azure that depend on the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds the rules of OpenAI and Azure about fields, schemas, names and ids, whatever the model."""
+"""The rules of OpenAI and Azure about fields, schemas, names and ids, for every model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _cache_key(request: Request) -> Iterator[str]:
 
 
 def _answer_format(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the schema format that a body asks for with its path; it is empty if there is none."""
+    """Return the schema format that a body asks for, with its path; empty if there is none."""
     if is_chat(body):
         found = mapping(body.get("response_format"))
         return "response_format.json_schema", mapping(found.get("json_schema"))
@@ -119,7 +119,7 @@ def _function_schema(request: Request) -> Iterator[str]:
 
 
 def _names(body: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield the names of offered and of called functions."""
+    """Yield the names of defined and of called functions."""
     for function in functions(body):
         yield f"{function.path}.name", function.name
     if is_chat(body):

@@ -1,6 +1,6 @@
-"""Reads request bodies without trusting their shape: what has the wrong type is passed over.
+"""Read request bodies without relying on their structure: values of the wrong type are skipped.
 
-Paths are written as the vendors write them in their error messages, for example `messages[1].content[0].text`.
+Paths are written as in the vendors' error messages, for example `messages[1].content[0].text`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ def objects(value: object, path: str) -> Iterator[Found]:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether the value is a JSON number."""
+    """Return whether the value is a JSON number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Tell whether the value is a whole JSON number."""
+    """Return whether the value is a whole JSON number."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_chat(body: Body) -> bool:
-    """Tell a Chat body from a Responses body."""
+    """Return whether this is a Chat body and not a Responses body."""
     return "messages" in body
 
 
 def given(body: Body, *names: str) -> Iterator[str]:
-    """Yield those of the names that the body holds with a value other than null."""
+    """Yield the names for which the body has a value other than null."""
     return (name for name in names if body.get(name) is not None)
 
 
@@ -69,7 +69,7 @@ def chat_calls(body: Body) -> Iterator[Found]:
 
 
 def call_name(call: dict[str, Any]) -> object:
-    """Return the name of the function or custom tool that a Chat call names."""
+    """Return the name of the function or custom tool of a Chat call."""
     return mapping(call.get("function") or call.get("custom")).get("name")
 
 
@@ -93,7 +93,7 @@ def openai_parts(body: Body) -> Iterator[Found]:
 
 
 class Function(NamedTuple):
-    """Describes a function that a body offers to the model."""
+    """A function that a body offers to the model."""
 
     path: str
     name: object
@@ -121,7 +121,7 @@ def _function(path: str, found: dict[str, Any]) -> Function:
 
 
 def response_tools(body: Body) -> Iterator[Found]:
-    """Yield the tools of a Responses body, those inside namespaces and added tools included."""
+    """Yield the tools of a Responses body, including those inside namespaces and added tools."""
     yield from _with_members(body, "")
     for path, item in input_items(body):
         if item.get("type") == "additional_tools":
@@ -154,7 +154,7 @@ def effort(body: Body) -> str | None:
 
 
 def forces_tool(body: Body) -> bool:
-    """Tell whether the tool choice of a Chat body makes the model call a tool."""
+    """Return whether the tool choice of a Chat body forces the model to call a tool."""
     choice = body.get("tool_choice")
     if isinstance(choice, dict):
         allowed = mapping(choice.get("allowed_tools"))
@@ -179,7 +179,7 @@ def texts(value: object) -> Iterator[str]:
 
 
 def says_json(body: Body) -> bool:
-    """Tell whether the word json stands in the messages of a Chat body or in the input of a Responses body."""
+    """Return whether the word json is in the messages of a Chat body or in the input of a Responses body."""
     if is_chat(body):
         contents = [message.get("content") for _, message in messages(body)]
     else:

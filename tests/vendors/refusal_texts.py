@@ -1,7 +1,7 @@
-"""What vendors answer when they do not take something in a request, as reported in public and as recorded.
+"""What vendors respond when they refuse something in a request, as publicly reported and as recorded.
 
-`REFUSALS` name what to leave out, change or call otherwise; `NOT_LEARNED` must leave no trace in what the gateway
-holds true of an upstream. Facts as of Nov 2026.
+`REFUSALS` name what to leave out, change or rename. `NOT_LEARNED` must not change what the gateway knows about an
+upstream. Facts as of Nov 2026.
 """
 
 from __future__ import annotations

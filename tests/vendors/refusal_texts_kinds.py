@@ -1,4 +1,4 @@
-"""What a refusal of a vendor is to the tables of `refusal_texts`, and the shapes that the bodies come in."""
+"""The types of the tables of `refusal_texts`, and the forms of the response bodies."""
 
 from __future__ import annotations
 
@@ -8,57 +8,57 @@ from typing import Any, Literal
 Protocol = Literal["chat", "messages", "responses"]
 Remedy = Literal["drop", "clamp", "rename"]
 Why = Literal[
-    "answer",  # what the model answered
+    "answer",  # about what the model said
     "client",  # a mistake of the client
     "context",  # too long for the model, whatever its fields
     "history",  # the messages do not fit together
     "key",
-    "message",  # a message has a form that the upstream does not read: nothing can be left out
+    "message",  # a message has a form that the upstream cannot read: nothing can be left out
     "model",
     "money",  # or too many requests
-    "nothing",  # it names nothing
-    "policy",  # what was said
-    "schema",  # or the tools: something in those of this request
-    "server",  # how it was started
+    "nothing",  # it does not name a field
+    "policy",  # about the content
+    "schema",  # or about the tools of this request
+    "server",  # how the server was started
 ]
 Body = dict[str, Any] | list[Any] | str
-"""Gemini sends a list with one object, DeepSeek and NVIDIA sometimes plain text."""
+"""Gemini sends a list with one object; DeepSeek and NVIDIA sometimes send plain text"""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalText:
-    """One answer of 400 or 422 that names something in the request which the upstream does not take."""
+    """A response with 400 or 422 that names something in the request that the upstream does not accept."""
 
     vendor: str
     protocol: Protocol
     body: Body
     sent: str
-    """the path of what is refused, in the request as the gateway sends it"""
+    """path of the refused field, in the request as the gateway sends it"""
     value: Any
-    """what stood there"""
+    """value of that field"""
     source: str
     """where it was reported: a thread `owner/repository#number`, or `rec:` and the start of a recording's name"""
     remedy: Remedy = "drop"
-    """`drop` also where the text names one value that is the vendor's default anyway: `allowed` then has it"""
+    """`drop` also if the text names one value that is the vendor's default anyway; `allowed` then has it"""
     allowed: tuple[Any, ...] | float | None = None
-    """the values that the text names, or a limit"""
+    """values that the text names, or a limit"""
     least: bool = False
-    """the limit is the least, not the most"""
+    """whether the limit is a minimum"""
     renamed: str = ""
-    """the name that the vendor wants; the text tells it where the remedy is `rename`"""
+    """name that the vendor wants; the text contains it if the remedy is `rename`"""
     beside: str = ""
-    """Refused only together with this other field: nothing to hold against every later request."""
+    """other field with which it is refused; alone it is accepted, so nothing is learned for every later request"""
     more: tuple[str, ...] = ()
-    """further paths that the same answer refuses"""
+    """further paths that the same response refuses"""
     status: int = 400
     whole: bool = True
-    """Reported with its whole body. If not, only the text was, and stands in the envelope that the vendor is known for.
-    """
+    """whether the complete body was reported; if not, only the text was, and it is in the envelope that the vendor
+    uses"""
 
 
 @dataclass(frozen=True, slots=True)
 class NotLearned:
-    """An answer that tells nothing about what the upstream takes, though it may name fields. Ids are shortened."""
+    """A response that says nothing about what the upstream accepts, although it may name fields. Ids are shortened."""
 
     vendor: str
     protocol: Protocol
@@ -73,7 +73,7 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> B
 
 
 def brief(message: str) -> Body:
-    """As Groq and Moonshot: neither param nor code."""
+    """Return a body as Groq and Moonshot send it: without param and code."""
     return {"error": {"message": message, "type": "invalid_request_error"}}
 
 
@@ -87,7 +87,7 @@ def bedrock(message: str) -> Body:
 
 
 def gemini(*unknown: tuple[str, str]) -> Body:
-    """`unknown` are names of fields, with where they stand or "" for the top."""
+    """Return a body of Gemini. `unknown` are names of fields with their position, or "" for the top level."""
     told = [
         f'Invalid JSON payload received. Unknown name "{name}"{f" at {place!r}" if place else ""}: Cannot find field.'
         for name, place in unknown
@@ -99,7 +99,7 @@ def gemini(*unknown: tuple[str, str]) -> Body:
 
 
 def extra(*location: str | int, given: Any) -> dict[str, Any]:
-    """One entry of the lists of pydantic, as Mistral sends them."""
+    """Return one entry of a list of pydantic errors, as Mistral sends them."""
     return {
         "type": "extra_forbidden",
         "loc": ["body", *location],

@@ -1,4 +1,4 @@
-"""Answers about who asks, of which model, how much and what: the next request with the same fields may be taken."""
+"""Responses about the caller, the model, quotas or content: the next request with the same fields may be accepted."""
 
 from __future__ import annotations
 

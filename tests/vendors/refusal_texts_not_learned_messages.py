@@ -1,4 +1,4 @@
-"""Answers about the messages, the tools or the schemas of one request: nothing to hold against the next."""
+"""Responses about the messages, tools or schemas of one request, which say nothing about the next one."""
 
 from __future__ import annotations
 

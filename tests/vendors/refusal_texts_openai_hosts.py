@@ -1,4 +1,4 @@
-"""Refusals of those who serve OpenAI's models, and others', in envelopes of their own: Azure, Copilot, OpenRouter."""
+"""Refusals of hosts of OpenAI's and other models that use their own envelopes: Azure, Copilot, OpenRouter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals in Chat of vendors and hosts that each have their own words: xAI, DeepSeek, Moonshot, Fireworks, NVIDIA."""
+"""Refusals in Chat of vendors and hosts with their own wording: xAI, DeepSeek, Moonshot, Fireworks, NVIDIA."""
 
 from __future__ import annotations
 

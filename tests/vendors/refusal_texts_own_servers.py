@@ -1,4 +1,4 @@
-"""Refusals in Chat of servers that people run themselves: vLLM, SGLang, LM Studio, Ollama."""
+"""Refusals in Chat of self-hosted servers: vLLM, SGLang, LM Studio, Ollama."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ def _cerebras(message: str, param: str = "validation_error") -> Body:
 
 
 def _not_enabled(message: str) -> Body:
-    """As Mistral tells of what a model does not do."""
+    """Return Mistral's error for a feature that a model does not have."""
     return {
         "object": "error",
         "message": message,

@@ -1,7 +1,7 @@
-"""Defines what a rule is: one reason why a vendor's API answers a request with a 4xx.
+"""The definition of a rule: one reason why a vendor's API responds to a request with a 4xx.
 
-A rule knows the vendors, protocols and models it holds for, and a check that reads a request body. Nothing here or in
-the modules that hold the rules imports the code under test: the rules are written from the vendors' documentation.
+A rule has the vendors, protocols and models to which it applies, and a check that reads a request body. Neither this
+module nor the modules with the rules import the code under test: the rules are written from the vendors' documentation.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ Check = Callable[[Body, str, Headers], list[str]]
 
 @dataclass(frozen=True)
 class Source:
-    """Names the evidence for a rule and how good it is."""
+    """The evidence for a rule and how good it is."""
 
     sure: Sure
     text: str
 
 
 def documented(text: str) -> Source:
-    """Name a vendor's page, an SDK type or a recorded 4xx."""
+    """Return a source that is a vendor's page, an SDK type or a recorded 4xx."""
     return Source("documented", text)
 
 
 def several(text: str) -> Source:
-    """Name reports by several people."""
+    """Return a source that consists of reports by several people."""
     return Source("several", text)
 
 
 def once(text: str) -> Source:
-    """Name a single report."""
+    """Return a source that is a single report."""
     return Source("once", text)
 
 
 def prior(text: str) -> Source:
-    """Name general knowledge of the API that the fact sheet does not list among its rules per model."""
+    """Return a source that is general knowledge of the API and not in the fact sheet."""
     return Source("prior", text)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Says which vendors and protocols a rule holds for."""
+    """The vendors and protocols to which a rule applies."""
 
     vendors: tuple[str, ...]
     protocols: tuple[Protocol, ...]
@@ -56,7 +56,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Rule:
-    """Holds one reason for a 4xx; `check(body, model, headers)` gives the places where a body runs into it."""
+    """One reason for a 4xx. `check(body, model, headers)` yields the places where a body breaks the rule."""
 
     id: str
     vendors: tuple[str, ...]
@@ -68,7 +68,7 @@ class Rule:
     check: Check
 
     def applies(self, vendor: str, protocol: str, model: str) -> bool:
-        """Tell whether the rule holds for this model of this vendor behind this protocol."""
+        """Return whether the rule applies to this model of this vendor behind this protocol."""
         if vendor not in self.vendors or protocol not in self.protocols:
             return False
         return re.match(self.pattern, short_name(model)) is not None
@@ -76,7 +76,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Request:
-    """Gives a check what it may look at: the body, the model's short name, and headers by lower-case name."""
+    """What a check may read: the body, the model's short name, and headers by lower-case name."""
 
     body: Body
     model: str
@@ -98,7 +98,7 @@ Finder = Callable[[Request], Iterable[str]]
 
 
 class Book:
-    """Collects the rules of one module in the order they are written."""
+    """The rules of one module in the order in which they are written."""
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
@@ -107,7 +107,7 @@ class Book:
         return iter(self._rules)
 
     def add(self, id: str, scope: Scope, pattern: str, text: str, source: Source) -> Callable[[Finder], Finder]:
-        """Make a rule of the decorated function, which yields one reason per place that is refused."""
+        """Make a rule of the decorated function, which yields one reason per refused place."""
 
         def keep(finder: Finder) -> Finder:
             rule = Rule(id, scope.vendors, scope.protocols, pattern, text, source.text, source.sure, _check(finder))
@@ -131,5 +131,5 @@ def short_name(model: str) -> str:
 
 
 def matches(pattern: str, model: str) -> bool:
-    """Tell whether a pattern of the fact sheet matches a model's short name."""
+    """Return whether a pattern of the fact sheet matches a model's short name."""
     return re.match(pattern, model) is not None

@@ -1,4 +1,4 @@
-"""Finds what a vendor refuses in a JSON Schema."""
+"""Find what a vendor refuses in a JSON Schema."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 TOP_COMBINERS = ("anyOf", "oneOf", "allOf")
 STRICT_UNKNOWN = ("allOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
-"""Keywords that OpenAI's strict mode does not take."""
+"""keywords that OpenAI's strict mode does not accept"""
 
 LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
     "minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems", "minContains", "maxContains",
 )  # fmt: skip
-"""Keywords that limit numbers, lengths and counts."""
+"""keywords that limit numbers, lengths and counts"""
 
 
 def subschemas(schema: object, path: str) -> Iterator[Found]:
@@ -38,7 +38,7 @@ def subschemas(schema: object, path: str) -> Iterator[Found]:
 
 
 def describes_object(schema: dict[str, Any]) -> bool:
-    """Tell whether a schema describes objects."""
+    """Return whether a schema describes objects."""
     kind = schema.get("type")
     return kind == "object" or "object" in items(kind) or isinstance(schema.get("properties"), dict)
 
@@ -60,7 +60,7 @@ def optional_properties(schema: object, path: str) -> Iterator[str]:
         for name in sorted(names - required):
             yield f"{place}.required: lacks {name!r}"
         for name in sorted(required - names):
-            yield f"{place}.required: {name!r} is no property"
+            yield f"{place}.required: {name!r} is not a property"
 
 
 def limits(schema: object, path: str) -> Iterator[str]:
@@ -83,7 +83,7 @@ def unsupported(schema: object, path: str, keywords: tuple[str, ...]) -> Iterato
 
 
 def top(schema: object, path: str, forbidden: tuple[str, ...]) -> Iterator[str]:
-    """Yield the reasons why a schema is no plain object schema at its top."""
+    """Yield the reasons why a schema is not a plain object schema at the top level."""
     found = mapping(schema)
     if found.get("type") != "object":
         yield f"{path}.type: is {found.get('type')!r}, not 'object'"
@@ -93,7 +93,7 @@ def top(schema: object, path: str, forbidden: tuple[str, ...]) -> Iterator[str]:
 
 
 def references(schema: object, path: str) -> Iterator[str]:
-    """Yield a reason for every reference that leaves the schema, leads nowhere, or leads back to where it stands."""
+    """Yield a reason for every reference that leaves the schema, has no target, or leads back to itself."""
     for place, found in subschemas(schema, path):
         target = found.get("$ref")
         if not isinstance(target, str):

@@ -1,4 +1,4 @@
-"""Gives the request types of the official SDKs, and the problems that a body has with them."""
+"""The request types of the official SDKs, and the problems that a body has with them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.vendors.rule import Request
 from tests.vendors.shapes import Kind, Problem, problems
 
 HEADERS = frozenset({"betas", "user_profile_id", "workspace_id"})
-"""Arguments of Anthropic's SDK that travel as headers and are unknown in a body."""
+"""arguments of Anthropic's SDK that are sent as headers and are unknown in a body"""
 
 SAMPLING = ("temperature", "top_p", "top_k")
-"""Fields that Anthropic's SDK has dropped and version 2023-06-01 of the API still takes."""
+"""fields that Anthropic's SDK has dropped and that version 2023-06-01 of the API still accepts"""
 
 
 def chat_problems(request: Request) -> list[Problem]:

@@ -1,7 +1,7 @@
-"""Checks a JSON value against the parameter types of the official SDKs.
+"""Check a JSON value against the parameter types of the official SDKs.
 
 The SDKs describe request bodies as TypedDicts. They are stricter than the APIs in a few places, which `OPTIONAL` and
-`ACCEPTED` list; everything else that a type does not name counts as unknown.
+`ACCEPTED` list. Everything else that a type does not have counts as unknown.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ OPTIONAL = frozenset(
         ("ResponseOutputMessageParam", "type"),
         ("ResponseOutputTextParam", "annotations"),
         ("ResponseReasoningItemParam", "id"),
-        # The page says that a missing `strict` is tried and a missing `detail` is auto.
+        # The documentation says that a missing `strict` is tried and that a missing `detail` is auto.
         ("FunctionToolParam", "strict"),
         ("FunctionToolParam", "parameters"),
         ("ResponseInputImageParam", "detail"),
     }
 )
-"""Fields that the SDK requires and the API does not."""
+"""fields that the SDK requires and the API does not"""
 
 ACCEPTED = frozenset(
     {
-        # The page on function calling appends the answer's message as it came, with its annotations.
+        # The page on function calling appends the message of the response unchanged, with its annotations.
         ("ChatCompletionAssistantMessageParam", "annotations"),
         # The list of a response's input items gives every message an id and a status.
         ("Message", "id"),
@@ -42,12 +42,12 @@ ACCEPTED = frozenset(
         ("EasyInputMessageParam", "status"),
     }
 )
-"""Fields that the SDK does not know and the API takes."""
+"""fields that the SDK does not know and the API accepts"""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Describes one place where a value does not have the shape of its type."""
+    """One place where a value does not have the form of its type."""
 
     kind: Kind
     path: str
@@ -62,19 +62,19 @@ Checker = Callable[[object, str], list[Problem]]
 
 @dataclass(frozen=True)
 class Shape:
-    """Holds the fields of a TypedDict and which of them are required."""
+    """The fields of a TypedDict and which of them are required."""
 
     name: str
     fields: dict[str, Any]
     required: frozenset[str]
 
     def tags(self) -> dict[str, tuple[Any, ...]]:
-        """Return the values of the fields by which objects of a union are told apart."""
+        """Return the values of the fields that distinguish the members of a union."""
         found = {name: literals(self.fields[name]) for name in ("type", "role") if name in self.fields}
         return {name: values for name, values in found.items() if values}
 
     def fits(self, value: dict[str, Any]) -> bool:
-        """Tell whether the tags of an object are the ones of this type."""
+        """Return whether an object has the tags of this type."""
         for name, values in self.tags().items():
             if name not in value and name in self.required:
                 return False
@@ -85,10 +85,10 @@ class Shape:
 
 @cache
 def shape(kind: Any) -> Shape:
-    """Read a TypedDict."""
+    """Return the fields of a TypedDict."""
     hints = get_type_hints(kind, include_extras=True)
     name = kind.__name__
-    # Annotations that are strings leave `__required_keys__` empty of what only `Required[...]` says.
+    # If annotations are strings, `__required_keys__` lacks the fields that only `Required[...]` marks.
     required = {field for field, hint in hints.items() if _is_required(hint)} | set(kind.__required_keys__)
     needed = frozenset(field for field in required if (name, field) not in OPTIONAL)
     return Shape(name, {field: plain(hint) for field, hint in hints.items()}, needed)
@@ -100,14 +100,14 @@ def _is_required(hint: Any) -> bool:
 
 
 def plain(hint: Any) -> Any:
-    """Strip what a type hint says about the field rather than about its value."""
+    """Return a type hint without what it says about the field instead of its value."""
     while get_origin(hint) in (Required, NotRequired, Annotated):
         hint = get_args(hint)[0]
     return hint
 
 
 def literals(hint: Any) -> tuple[Any, ...]:
-    """Return the values that a hint lists, or nothing if it allows others."""
+    """Return the values that a hint lists, or nothing if it also allows others."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     if is_union(hint):
@@ -117,7 +117,7 @@ def literals(hint: Any) -> tuple[Any, ...]:
 
 
 def is_union(hint: Any) -> bool:
-    """Tell whether a hint is a union."""
+    """Return whether a hint is a union."""
     return get_origin(hint) in (Union, types.UnionType)
 
 
@@ -150,7 +150,7 @@ NAMES = {str: "a string", bool: "a boolean", int: "a number", float: "a number",
 
 
 def name_of(value: object) -> str:
-    """Name the JSON type of a value."""
+    """Return the name of the JSON type of a value."""
     return "null" if value is None else NAMES.get(type(value), type(value).__name__)
 
 
@@ -190,7 +190,7 @@ def _object(expected: Shape, value: object, path: str) -> list[Problem]:
     if not isinstance(value, dict):
         return [Problem("type", path, f"is {name_of(value)}, not an object")]
     for tag, known in expected.tags().items():
-        if tag in value and value[tag] not in known:  # another kind of object: its other fields say nothing
+        if tag in value and value[tag] not in known:  # another kind of object, so its other fields say nothing
             return _literal(known, value[tag], join(path, tag))
     found = [
         Problem("missing", join(path, name), "is missing") for name in sorted(expected.required) if name not in value
@@ -209,7 +209,7 @@ def _union(members: tuple[Any, ...], value: object, path: str) -> list[Problem]:
     tried = [checker(member)(value, path) for member in members if not is_typeddict(member)]
     if not tried:
         return [Problem("type", path, f"is {name_of(value)}, not an object")]
-    # A member of the value's own JSON type says more than one of another type.
+    # A member of the same JSON type as the value gives a better message.
     return min(tried, key=lambda found: (any(each.kind == "type" and each.path == path for each in found), len(found)))
 
 

@@ -1,4 +1,5 @@
-"""Nothing goes out that the named model refuses: judged by rules that were written without a look at the encoders."""
+"""The gateway sends nothing that the model refuses, according to rules that were written independently of the
+encoders."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from trilogue import ClientError, Target, translate_request
 from trilogue.protocols.messages.encode_request import extra_headers
 
 GENERATED = 60
-"""requests with several settings, per client protocol and model; a setting alone is tried on every model"""
+"""requests with several settings, per client protocol and model; single settings are tried on every model"""
 
 
 @cache
@@ -26,7 +27,7 @@ def bodies(client: Protocol) -> list[tuple[str, dict[str, Any]]]:
 
 
 def sent(client: str, body: dict[str, Any], target: Target) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Return body and headers as they go out; None if the request is refused with a reason."""
+    """Return body and headers as they are sent, or None if the gateway refuses the request with a reason."""
     try:
         wire = translate_request({**body, "model": target.model}, source=client, target=target).body
     except ClientError:
@@ -37,7 +38,7 @@ def sent(client: str, body: dict[str, Any], target: Target) -> tuple[dict[str, A
 
 
 def judged(vendor: str, target: Target, client: str, name: str, body: dict[str, Any]) -> list[str]:
-    """Return why the vendor would refuse what goes out."""
+    """Return why the vendor would refuse what is sent."""
     out = sent(client, body, target)
     if out is None:
         return []
@@ -47,7 +48,7 @@ def judged(vendor: str, target: Target, client: str, name: str, body: dict[str, 
 
 @pytest.mark.parametrize(("vendor", "protocol", "model"), COMBINATIONS)
 def test_no_setting_of_a_client_is_sent_and_refused(vendor: str, protocol: str, model: str) -> None:
-    """Every setting of the two other protocols, alone and with others: accepted, or refused with a reason."""
+    """Every setting of the two other protocols, alone and with others, is accepted or refused with a reason."""
     target = Target.of(protocol, model, vendor=vendor)
     others = [client for client in PROTOCOLS if client != protocol]
     assert [
@@ -60,7 +61,7 @@ def test_no_setting_of_a_client_is_sent_and_refused(vendor: str, protocol: str, 
 
 @pytest.mark.parametrize(("vendor", "protocol", "model"), COMBINATIONS)
 def test_everyday_bodies_are_accepted(vendor: str, protocol: str, model: str) -> None:
-    """What Claude Code, Codex, opencode, the SDKs and the AI SDK send on an ordinary day."""
+    """Everyday requests of Claude Code, Codex, opencode, the SDKs and the AI SDK are accepted."""
     target = Target.of(protocol, model, vendor=vendor)
     everyday = {name: one for name, one in EVERYDAY.items() if one.protocol != protocol and not one.stateful}
     assert everyday
@@ -82,7 +83,7 @@ def test_everyday_bodies_are_accepted(vendor: str, protocol: str, model: str) ->
     ],
 )
 def test_agents_are_not_refused_by_us_either(protocol: str, model: str, wanted: str) -> None:
-    """Only a search of the web that nothing else can do has no place on a model without one."""
+    """The gateway refuses only web searches, for models that cannot search."""
     target = Target.of(protocol, model)
     refused = {
         name

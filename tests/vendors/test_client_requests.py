@@ -1,4 +1,4 @@
-"""Checks the generated client requests: the same for the same seed, legal, and with every setting among them."""
+"""The generated client requests are the same for the same seed, valid, and contain every setting."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TYPES: dict[Protocol, type] = {
     "messages": MessageCreateParamsBase,
     "responses": ResponseCreateParamsBase,
 }
-# What clients send although the official types of today do not have it.
+# What clients send although today's official types do not have it.
 BEYOND: dict[Protocol, set[str]] = {
     "chat": {"stream", "reasoning", "top_k"},
     "messages": {"stream", "temperature", "top_p", "top_k"},
     "responses": {"stream"},
 }
-# What has to be somewhere in 2000 bodies: a path, or a path and the value that is there.
+# What has to be somewhere in 2000 bodies: a path, or a path with its value.
 PRESENT: dict[Protocol, str] = {
     "chat": """
         reasoning_effort=none reasoning_effort=minimal reasoning_effort=low reasoning_effort=medium
@@ -106,7 +106,7 @@ PRESENT: dict[Protocol, str] = {
 
 
 def traits(value: Any, path: str = "") -> Iterator[str]:
-    """List every path of a body, and with it the value that is there if it is plain."""
+    """Return every path of a body, with its value if it is a plain one."""
     yield path
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -119,7 +119,7 @@ def traits(value: Any, path: str = "") -> Iterator[str]:
 
 
 def found(body: JSON, key: str) -> Iterator[Any]:
-    """List the values of a key anywhere in a body."""
+    """Return the values of a key anywhere in a body."""
     stack: list[Any] = [body]
     while stack:
         value = stack.pop()
@@ -133,7 +133,7 @@ def found(body: JSON, key: str) -> Iterator[Any]:
 
 @cache
 def bodies(protocol: Protocol, count: int) -> tuple[JSON, ...]:
-    """Generate once what several tests only read."""
+    """Return bodies that several tests read, generated only once."""
     return tuple(client_requests(protocol, 5, count))
 
 
@@ -166,11 +166,11 @@ def test_fields_are_known_to_the_official_types(protocol: Protocol) -> None:
 
 @pytest.mark.parametrize("protocol", ["chat", "messages"])
 def test_bodies_fit_the_official_types_to_the_bottom(protocol: Protocol) -> None:
-    # Not Responses: its types demand fields that servers do not, and that no client sends.
+    # Not for Responses: its types require fields that servers do not require and no client sends.
     adapter = TypeAdapter[Any](TYPES[protocol])
     for body in bodies(protocol, 300):
         checked = adapter.validate_python(body)
-        # What the types call an iterable is only checked while it is read.
+        # Iterables are only checked while they are read.
         for value in checked.values():
             if not isinstance(value, str | dict) and hasattr(value, "__iter__"):
                 assert list(value) is not None
@@ -204,17 +204,17 @@ RARE: dict[str, tuple[tuple[Protocol, ...], Callable[[JSON], bool]]] = {
 
 
 def call_ids(body: JSON) -> set[str]:
-    """List the ids of the calls that have a result."""
+    """Return the ids of the calls that have a result."""
     return {id for key in ("tool_call_id", "tool_use_id", "call_id") for id in found(body, key)}
 
 
 def stops(body: JSON) -> Iterator[Any]:
-    """List what is said about stopping."""
+    """Return the stop settings of a body."""
     return (body[key] for key in ("stop", "stop_sequences") if key in body)
 
 
 def order(body: JSON) -> str:
-    """Tell the kinds of the items in their order."""
+    """Return the kinds of the items in their order."""
     items = body["input"] if isinstance(body["input"], list) else []
     return " ".join(item.get("type", "message") for item in items)
 
@@ -289,7 +289,7 @@ def test_messages_settings_agree() -> None:
 
 
 def _marks(value: Any) -> Iterator[JSON]:
-    """List cache marks in the order in which they stand."""
+    """Return the cache marks in their order."""
     if isinstance(value, dict):
         if "cache_control" in value:
             yield value["cache_control"]

@@ -1,4 +1,4 @@
-"""Checks the everyday requests: legal in their protocol, with headers, and enough of them from each client."""
+"""The everyday requests are valid in their protocol, have headers, and there are enough of them from each client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output")
 
 
 def objects(value: Any) -> Iterator[dict[str, Any]]:
-    """List the objects inside a value."""
+    """Return the objects inside a value."""
     if isinstance(value, dict):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

@@ -1,4 +1,4 @@
-"""Tests the judge itself: every rule refuses what it should, and accepts what is nearly the same."""
+"""The judge itself: every rule refuses what it should, and accepts what is nearly the same."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ ODD: tuple[Any, ...] = (None, 1, [], {}, [{}])
 
 
 def _mutations(value: Any) -> Iterator[Any]:
-    """Yield copies of a JSON value in which one place holds something of another type."""
+    """Yield copies of a JSON value in which one place has a value of another type."""
     yield from ODD
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -107,7 +107,7 @@ def _mutations(value: Any) -> Iterator[Any]:
 
 @each_case
 def test_odd_bodies_break_no_rule(case: Case) -> None:
-    """The judge reads whatever a translator wrote, so a wrong type must end in a reason and never in an exception."""
+    """The judge reads whatever a translator wrote, so a wrong type gives a reason and never an exception."""
     for body in _mutations(case.body(case.refused)):
         if isinstance(body, dict):
             refusals(case.vendor, case.protocol, case.model, body, case.headers)

@@ -1,19 +1,19 @@
-"""Holds the values behind the rules: effort levels, output limits, and which models reason or think."""
+"""The values behind the rules: effort levels, output limits, and which models reason."""
 
 from __future__ import annotations
 
 from tests.vendors.rule import matches
 
 PLAIN = r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat"
-"""OpenAI models that do not reason."""
+"""OpenAI models that do not reason"""
 
 REASONING = r"(o[1-9]|gpt-5(?!(\.\d+)?-chat)|gpt-6|codex)"
-"""OpenAI models that reason or can be told to."""
+"""OpenAI models that reason, always or on request"""
 
 ALWAYS_REASONING = r"o[1-9]|gpt-5(?!\.)(?!-chat)|gpt-5\.\d+-(codex|pro)|codex|gpt-6"
 
 REASONING_ON_REQUEST = r"gpt-5\.[1-4]"
-"""OpenAI models that reason only if an effort is given; the ones after them reason unless effort is none."""
+"""OpenAI models that reason only if an effort is given; later ones reason unless the effort is none"""
 
 OPENAI_EFFORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"gpt-5\.\d+-chat", ("medium",)),
@@ -30,7 +30,7 @@ OPENAI_EFFORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"gpt-6", ("low", "medium", "high", "xhigh", "max")),
     (r"o[1-9]", ("low", "medium", "high")),
 )
-"""Effort levels of OpenAI models; the first match counts."""
+"""effort levels of OpenAI models; the first match counts"""
 
 NO_THINKING = r"claude-(2|instant|3-(opus|sonnet|haiku)|3-5)"
 BUDGETS_ONLY = r"claude-(3-7|(opus|sonnet)-4(-0|-1|-2025|$|@)|(opus|sonnet|haiku)-4-5)"
@@ -61,22 +61,22 @@ CLAUDE_EFFORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def openai_levels(model: str) -> tuple[str, ...] | None:
-    """Return the effort levels of an OpenAI model, or None if nothing is known of it."""
+    """Return the effort levels of an OpenAI model, or None if they are not known."""
     return next((levels for pattern, levels in OPENAI_EFFORTS if matches(pattern, model)), None)
 
 
 def claude_levels(model: str) -> tuple[str, ...] | None:
-    """Return the effort levels of a Claude model, or None if nothing is known of it."""
+    """Return the effort levels of a Claude model, or None if they are not known."""
     return next((levels for pattern, levels in CLAUDE_EFFORTS if matches(pattern, model)), None)
 
 
 def output_limit(model: str) -> int | None:
-    """Return the most tokens that a model can answer with, or None if nothing is known of it."""
+    """Return the maximum number of output tokens of a model, or None if it is not known."""
     return next((limit for pattern, limit in OUTPUT_LIMITS if matches(pattern, model)), None)
 
 
 def reasons(model: str, effort: str | None) -> bool:
-    """Tell whether an OpenAI model reasons when it is asked with this effort or with none given."""
+    """Return whether an OpenAI model reasons with this effort, or without one."""
     if matches(ALWAYS_REASONING, model):
         return True
     if effort is None:

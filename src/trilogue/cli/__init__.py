@@ -1,4 +1,4 @@
-"""The command line. `app.py` lists the commands; each has a file of its own."""
+"""The command line. `app.py` lists the commands; each one has its own module."""
 
 from trilogue.cli.app import main
 

@@ -1,4 +1,7 @@
-"""`trilogue accounts`: the pool as it is, and what a hand can do to it. Works beside a running gateway."""
+"""`trilogue accounts`: show the accounts and change their state.
+
+The commands read and write the state file. A running gateway picks up the changes from there.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from trilogue.state import FILE_NAME, load_into, write_now
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
 
 MAX_KEY_BYTES = 64 * 1024
-NOT_KEPT = "with pool.persist: false the state of accounts is not stored; use the admin interface to show and change it"
+NOT_PERSISTED = "with pool.persist: false, account state is not stored; use the admin interface to show and change it"
 _COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
 
 
@@ -46,7 +49,7 @@ def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     now = time.time()
-    lines = list(_known(path, now).overview(now))
+    lines = list(_load_pools(path, now).overview(now))
     click.echo("\n".join(json.dumps(line) for line in lines) if as_json else table(lines, now))
 
 
@@ -81,7 +84,7 @@ def reset(path: str | None, name: str) -> None:
 def balance(path: str | None, name: str, amount: float) -> None:
     """Set what an account may still spend."""
     if not math.isfinite(amount):
-        raise click.UsageError("AMOUNT must be a number that can be spent, such as 25 or 12.5")
+        raise click.UsageError("AMOUNT must be a finite number, such as 25 or 12.5")
     _change(path, name, lambda pools, one, _: pools.set_balance(one, amount), f"has a balance of {amount:g}")
 
 
@@ -109,7 +112,7 @@ def remove(name: str) -> None:
 
 
 def table(lines: Iterable[dict[str, Any]], now: float) -> str:
-    """The accounts for a terminal."""
+    """Return the accounts as a table for a terminal."""
     rows = [_COLUMNS, *(_row(line, now) for line in lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     return "\n".join(
@@ -118,31 +121,32 @@ def table(lines: Iterable[dict[str, Any]], now: float) -> str:
 
 
 def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
+    """Return the cells of one account's row, in the order of `_COLUMNS`."""
     state = line["state"] if not line["why"] else f"{line['state']} ({line['why']})"
-    models = ", ".join(f"{model} {_in(until, now)}" for model, until in line["models"].items())
+    models = ", ".join(f"{model} {_time_until(until, now)}" for model, until in line["models"].items())
     rate, money, error = line["success_rate"], line["balance"], line["last_error"]
     status = f" {line['last_error_status']}" if line["last_error_status"] else ""
     return (
         f"{line['provider']}/{line['account']}",
         state + (f"; without {models}" if models else ""),
-        _in(line["until"], now) if line["until"] else "",
+        _time_until(line["until"], now) if line["until"] else "",
         str(line["in_flight"]),
         str(line["requests"]),
         "" if rate is None else f"{rate:.1%}",
         "" if money is None else f"{money:.4g}",
-        f"{error}{status}, {_ago(line['last_error_at'], now)}" if error else "",
+        f"{error}{status}, {_time_since(line['last_error_at'], now)}" if error else "",
     )
 
 
-def _in(when: float, now: float) -> str:
-    return f"in {_span(when - now)}"
+def _time_until(when: float, now: float) -> str:
+    return f"in {_duration(when - now)}"
 
 
-def _ago(when: float, now: float) -> str:
-    return f"{_span(now - when)} ago"
+def _time_since(when: float, now: float) -> str:
+    return f"{_duration(now - when)} ago"
 
 
-def _span(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -153,34 +157,36 @@ def _state_file() -> Path:
     return state_directory(os.environ) / FILE_NAME
 
 
-def _known(path: str | None, now: float) -> Pools:
-    """The configured accounts with what the state file knows of them."""
+def _load_pools(path: str | None, now: float) -> Pools:
+    """Return the configured accounts with their state from the state file. Raises UsageError."""
     file = find(Path(path) if path else None)
     try:
         config = load(file, os.environ, secrets=False)
     except ConfigError as error:
         raise click.UsageError(f"{file or 'the environment'} cannot be used:\n{error}") from None
     if not config.pool.persist:
-        raise click.UsageError(NOT_KEPT)
+        raise click.UsageError(NOT_PERSISTED)
     pools = config.pools(SystemRandom())
     load_into(pools, _state_file(), now)
     return pools
 
 
 def _change(path: str | None, name: str, action: Action, done: str) -> None:
+    """Change one account, write the change to the state file and print what was done."""
     now = time.time()
-    pools = _known(path, now)
-    one = _only(pools, name)
+    pools = _load_pools(path, now)
+    one = _find_account(pools, name)
     action(pools, one, now)
     write_now(_state_file(), pools.drain(), now)
     click.echo(f"{one[0].name}/{one[1].name} {done}")
 
 
-def _only(pools: Pools, name: str) -> tuple[Pool, Account]:
+def _find_account(pools: Pools, name: str) -> tuple[Pool, Account]:
+    """Return the account of this name. Raises UsageError if there is none, or more than one."""
     found = pools.find(name)
     if not found:
         raise click.UsageError(f"there is no account named {name}")
     if len(found) > 1:
         names = ", ".join(f"{pool.name}/{account.name}" for pool, account in found)
-        raise click.UsageError(f"{name} is not clear: {names}")
+        raise click.UsageError(f"{name} is ambiguous: {names}")
     return found[0]

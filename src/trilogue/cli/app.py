@@ -1,6 +1,6 @@
-"""The commands put together, and what an error looks like to a user: one line on stderr, exit code 2.
+"""The `trilogue` command: the list of its subcommands, and how errors end it (one line on stderr, exit code 2).
 
-Commands are imported when they are called: `trilogue convert` does not wait for a web server to load.
+Subcommands are imported when they are used, so that `trilogue convert` does not load a web server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trilogue import TrilogueError, __version__
 
 BAD_INPUT = 2
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""what writing the result to a file can end in"""
+"""errors of writing the result that are not our fault: disk full, quota exceeded, file too large, I/O error"""
 
 COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
@@ -27,25 +27,25 @@ COMMANDS = {
     "lint": ("trilogue.cli.lint", "Report every violated protocol rule in a stream or body."),
     "losses": ("trilogue.cli.losses", "List what a translation can lose."),
 }
-"""where each command is, and its line in the overview"""
+"""module of each command, and its line in the overview"""
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is used."""
+    """A group that imports each command only when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table."""
+        """Return the names of the commands in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Import and return a command, or return None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The overview, without importing anything."""
+        """Write the overview from the table, so that `--help` imports no command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
@@ -61,7 +61,7 @@ def app() -> None:
 
 
 def main() -> None:
-    """Entry point of the `trilogue` command."""
+    """Run the `trilogue` command and exit. Errors of ours become one line on stderr."""
     try:
         app.main(prog_name="trilogue", standalone_mode=False)
     except click.ClickException as error:
@@ -73,7 +73,7 @@ def main() -> None:
         click.echo(f"trilogue: {error}", err=True)
         sys.exit(BAD_INPUT)
     except BrokenPipeError:
-        # The reader of a pipe has gone: nothing is left to say, and nobody to say it to.
+        # The reader of the pipe has closed it. Close stderr too, or Python reports a second error when it exits.
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`trilogue check`: is this configuration right, and what would be served with it?"""
+"""`trilogue check`: check a configuration and show what it would serve, or print its JSON Schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trilogue.config import (
     ProviderSettings,
     find,
     load,
-    refuse_start,
+    reason_not_to_start,
     warnings,
 )
 from trilogue.config.schema import json_schema
@@ -51,9 +51,9 @@ def check(file: Path | None, schema: bool) -> None:
             click.echo(f"{path} cannot be used:", err=True)
         click.echo(str(error))
         sys.exit(PROBLEMS)
-    refusal = refuse_start(config)
-    if refusal:
-        click.echo(refusal)
+    reason = reason_not_to_start(config)
+    if reason:
+        click.echo(reason)
         sys.exit(PROBLEMS)
     click.echo(f"{path} is valid" if path else "no configuration file: this is what is served without one")
     for line in summary(config):
@@ -63,7 +63,7 @@ def check(file: Path | None, schema: bool) -> None:
 
 
 def summary(config: Config) -> Iterator[str]:
-    """What would be served, one line each, without any secret."""
+    """Yield lines that say what would be served, without any secret."""
     yield f"listens on {config.server.host}:{config.server.port}, {counted(config.server.workers, 'worker')}"
     names = ", ".join(key.name for key in config.keys)
     yield f"client keys: {names}" if names else "client keys: none, so only programs on this machine can connect"

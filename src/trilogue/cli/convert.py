@@ -1,4 +1,4 @@
-"""`trilogue convert` and `trilogue collect`: translations of files, offline."""
+"""`trilogue convert` and `trilogue collect`: translate files and assemble streams, offline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read, refuse
 
 
 class Options(TypedDict):
-    """The options of `convert` beside the two protocols."""
+    """The options of `convert` other than the two protocols."""
 
     kind: str
     strict: bool
@@ -62,7 +62,7 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
 
     \b
     trilogue convert --from messages --to responses request.json
-    trilogue convert --from chat --to messages --kind response answer.json
+    trilogue convert --from chat --to messages --kind response response.json
     trilogue convert --from chat --to messages stream.sse
     cat request.json | trilogue convert --from chat --to messages --strict -
 
@@ -78,9 +78,9 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
         return
     exchange = _exchange(options["request_file"], client=target, upstream=source)
     if kind == "response":
-        answer = translate_response(data, source=source, target=target, exchange=exchange)
-        _refuse(strict, answer.losses)
-        _finish(dump(answer.body) + b"\n", answer.losses)
+        response = translate_response(data, source=source, target=target, exchange=exchange)
+        _refuse_losses(strict, response.losses)
+        _finish(dump(response.body) + b"\n", response.losses)
     else:
         refuse_other_stream(data, source, "--from")
         _convert_stream(data, StreamTranslator(source=source, target=target, exchange=exchange), strict)
@@ -97,14 +97,15 @@ def collect(file: str, protocol: Protocol) -> None:
 
 
 def _refuse_misplaced(kind: str, options: Options) -> None:
-    """An option that would do nothing is a misunderstanding."""
+    """Raise UsageError for an option that has no effect on this kind of file."""
     if kind == "request" and options["request_file"] is not None:
-        raise click.UsageError("--request goes with responses and streams, and this is a request (see --kind)")
+        raise click.UsageError("--request is for responses and streams, but this is a request (see --kind)")
     if kind != "request" and options["repair"]:
-        raise click.UsageError(f"--repair goes with requests, and this is a {kind} (see --kind)")
+        raise click.UsageError(f"--repair is for requests, but this is a {kind} (see --kind)")
 
 
 def _exchange(path: str | None, *, client: Protocol, upstream: Protocol) -> Exchange | None:
+    """Return the exchange that the client's request began, or None if there is no file with it."""
     if path is None:
         return None
     data = read(path)
@@ -113,20 +114,22 @@ def _exchange(path: str | None, *, client: Protocol, upstream: Protocol) -> Exch
 
 
 def _convert_stream(data: bytes, translator: StreamTranslator, strict: bool) -> None:
+    """Print the translated stream and its losses. Exits with 1 if the stream ended in an error."""
     out = translator.feed(data) + translator.close()
-    _refuse(strict, translator.losses)
+    _refuse_losses(strict, translator.losses)
     _finish(out, translator.losses)
     if translator.failed is not None:
         click.echo(f"trilogue: the stream ended in an error: {translator.failed.failure}", err=True)
         sys.exit(FAILED_STREAM)
 
 
-def _refuse(strict: bool, losses: list[Loss]) -> None:
+def _refuse_losses(strict: bool, losses: list[Loss]) -> None:
     if strict and losses:
         raise StrictLoss(tuple(losses))
 
 
 def _finish(out: bytes, losses: Iterable[Loss]) -> None:
+    """Print the result, and the losses on stderr."""
     click.echo(out, nl=False)
     for loss in losses:
         click.echo(f"lost: {loss}", err=True)

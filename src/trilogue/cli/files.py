@@ -1,4 +1,4 @@
-"""What the commands read and how they name things."""
+"""Shared by the commands that work on files: reading, recognizing streams, the type of `--protocol` options."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from trilogue.jsontext.text import parse_object
 from trilogue.sse import SseParser
 
 HEAD_BYTES = 1024 * 1024
-"""of a stream, in which its first events are looked for"""
+"""how much of a stream is searched for an event that shows its protocol"""
 
 
 class ProtocolType(click.ParamType[Protocol]):
-    """chat, messages or responses; the long names of config files work too."""
+    """An option whose value is chat, messages or responses, or the long name that configuration files use."""
 
     name = "protocol"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Protocol:
+        """Return the protocol of that name, or fail with a usage error."""
         try:
             return Protocol.parse(value)
         except ValueError:
-            self.fail(f"{value!r} is none of chat, messages, responses", param, ctx)
+            self.fail(f"{value!r} is not one of chat, messages, responses", param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return how `--help` shows the value."""
         return "[chat|messages|responses]"
 
 
@@ -37,7 +39,7 @@ PROTOCOL = ProtocolType()
 
 
 def read(path: str) -> bytes:
-    """The bytes of a file, or of standard input for "-"."""
+    """Return the bytes of a file, or of standard input for "-". Raises UsageError if it cannot be read."""
     if path == "-":
         return sys.stdin.buffer.read()
     try:
@@ -48,7 +50,7 @@ def read(path: str) -> bytes:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Say which file is meant where a command reads two."""
+    """Turn errors into usage errors that name the file, for commands that read two files."""
     try:
         yield
     except TrilogueError as error:
@@ -56,24 +58,27 @@ def naming(path: str) -> Iterator[None]:
 
 
 def looks_like_stream(path: str, data: bytes) -> bool:
-    """Server-sent events rather than one JSON document."""
+    """Return whether the data is server-sent events instead of one JSON document."""
     return path.endswith(".sse") or data.lstrip()[:6] in (b"data: ", b"event:", b"data:{") or data[:1] == b":"
 
 
 def counted(number: int, noun: str) -> str:
-    """1 account, 2 accounts."""
+    """Return a number with its noun: 1 account, 2 accounts."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def refuse_other_stream(data: bytes, protocol: Protocol, option: str) -> None:
-    """A stream of another protocol has nothing that this one's decoder knows: it would only seem to be cut off."""
+    """Raise UsageError if a stream is in another protocol.
+
+    The decoder would ignore all of its events, and the stream would only look truncated.
+    """
     found = _protocol_of_stream(data)
     if found not in (None, protocol):
         raise click.UsageError(f"this is a stream of {found.short}, not of {protocol.short} (see {option})")
 
 
 def _protocol_of_stream(data: bytes) -> Protocol | None:
-    """The protocol of the first event that tells; None if none does."""
+    """Return the protocol of the first event that shows it, or None if no event does."""
     for event in SseParser().feed(data[:HEAD_BYTES]):
         body = parse_object(event.data) or {}
         kind = str(body.get("type"))

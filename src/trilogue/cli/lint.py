@@ -1,4 +1,4 @@
-"""`trilogue lint`: is this stream or body what the protocol's clients expect?"""
+"""`trilogue lint`: check a stream or body against the rules that the protocol's clients rely on."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trilogue.model import Json
 
 KINDS = ("auto", "stream", "response", "error", "request")
 FINDINGS = 1
-_ANSWERS = frozenset({"choices", "content", "output"})
-"""where the answers of the three protocols are"""
+_OUTPUT_FIELDS = frozenset({"choices", "content", "output"})
+"""the fields in which responses of the three protocols have their output"""
 
 
 @click.command()
@@ -54,6 +54,7 @@ def lint(file: str, protocol: Protocol, kind: str, request_file: str | None, own
 
 
 def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | None, own: bool) -> list[Finding]:
+    """Check the data as what it is, and return the findings. Raises BadRequest if it is not a JSON object."""
     request = _request(request_file) if request_file else None
     if kind == "stream":
         return lint_stream(protocol, data, request=request, own=own)
@@ -66,8 +67,8 @@ def _findings(data: bytes, protocol: Protocol, kind: str, request_file: str | No
 
 
 def _is_error(body: dict[str, Json]) -> bool:
-    """An error and no answer beside it: a Responses answer that failed says why in `error` too."""
-    return bool(body.get("error")) and _ANSWERS.isdisjoint(body)
+    """Return whether a body is an error. A failed response of the Responses API has `error` too, but also output."""
+    return bool(body.get("error")) and _OUTPUT_FIELDS.isdisjoint(body)
 
 
 def _request(path: str) -> dict[str, Json]:

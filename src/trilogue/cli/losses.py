@@ -1,4 +1,4 @@
-"""`trilogue losses`: the closed list of what a translation can lose."""
+"""`trilogue losses`: print the list of everything that a translation can lose."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def losses(markdown: bool) -> None:
 
 
 def losses_text() -> str:
-    """The list for a terminal."""
+    """Return the list for a terminal."""
     width = max(len(code) for code in LOSSES)
     return "\n".join(f"{code:<{width}}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items())
 
 
 def losses_table() -> str:
-    """The list for the documentation."""
+    """Return the list as a Markdown table for docs/losses.md."""
     rows = [f"| `{code}` | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
     return "\n".join(["| code | when | instead |", "|---|---|---|", *rows])

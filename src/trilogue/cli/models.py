@@ -1,6 +1,6 @@
-"""`trilogue models`: what a model takes, how we know, what is configured, and what a gateway has learned.
+"""`trilogue models`: show what a model accepts, how that is known, and what was configured or learned about it.
 
-The table of models as Markdown, for docs/models.md.
+The table of all models (`--markdown`) is part of docs/models.md.
 """
 
 from __future__ import annotations
@@ -38,41 +38,6 @@ from trilogue.state import FILE_NAME, load_into, write_now
 from trilogue.translate.learning.remedies import Remedy
 
 
-def models_table() -> str:
-    """Return all rows, by vendors and protocols, in the order in which they count."""
-    groups: dict[tuple[str, str], list[ProfileRow]] = {}
-    for row in ROWS:
-        groups.setdefault((row.vendors, row.protocols), []).append(row)
-    return "\n\n".join(_section(vendors, protocols, rows) for (vendors, protocols), rows in groups.items())
-
-
-def _section(vendors: str, protocols: str, rows: list[ProfileRow]) -> str:
-    head = f"### {', '.join(vendors.split())}: {' and '.join(protocols.split())}"
-    table = ["| models | what | fields | sure | sources |", "|---|---|---|---|---|", *map(_line, rows)]
-    return "\n".join([head, "", *table])
-
-
-def _line(row: ProfileRow) -> str:
-    pattern = f"`{row.models}`" if row.models else "all"
-    fields = ", ".join(f"`{name}: {_value(value)}`" for name, value in row.takes.items())
-    sources = ", ".join(row.sources) or "our own choice"
-    cells = (pattern, row.what, fields, f"{row.sure}, {row.seen}", sources)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _value(value: Any) -> str:
-    """Return a value as the configuration writes it."""
-    match msgspec.to_builtins(value):
-        case bool(flag):
-            return "true" if flag else "false"
-        case list(items) | tuple(items):
-            return f"[{', '.join(map(str, items))}]"
-        case None:
-            return "null"
-        case other:
-            return str(other)
-
-
 @click.command()
 @click.argument("name", required=False, metavar="[PROVIDER/]NAME")
 @click.option(
@@ -87,7 +52,7 @@ def _value(value: Any) -> str:
     help="Whose API the model is used through; default: that of the configured provider.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per protocol.")
-@click.option("--forget", is_flag=True, help="Forget what a running gateway has learned about the model.")
+@click.option("--forget", is_flag=True, help="Forget what the gateway has learned about the model.")
 @click.option("--markdown", is_flag=True, help="Print the whole table, as in the documentation.")
 def models(name: str | None, path: str | None, vendor: str | None, as_json: bool, forget: bool, markdown: bool) -> None:
     """Show what a model accepts, with sources, and what is sent instead.
@@ -101,24 +66,24 @@ def models(name: str | None, path: str | None, vendor: str | None, as_json: bool
     if markdown:
         click.echo(models_table())
         return
-    known = _Known.read(path)
+    knowledge = _Knowledge.read(path)
     if not name and forget:
         raise click.UsageError("--forget needs the name of a model")
     if not name:
-        click.echo("\n".join(known.overview()))
+        click.echo("\n".join(knowledge.overview()))
         return
     if forget:
-        click.echo(known.forget(name))
+        click.echo(knowledge.forget(name))
         return
-    found = list(known.laws(name, vendor))
+    found = list(knowledge.rules(name, vendor))
     if as_json:
-        click.echo("\n".join(json.dumps(law.as_dict()) for law in found))
+        click.echo("\n".join(json.dumps(rules.as_dict()) for rules in found))
     else:
-        click.echo("\n\n".join("\n".join(law.lines()) for law in found))
+        click.echo("\n\n".join("\n".join(rules.lines()) for rules in found))
 
 
 class ModelRules(Struct, kw_only=True):
-    """What one model takes in one protocol."""
+    """What one model accepts in one protocol."""
 
     model: str
     provider: str
@@ -126,10 +91,12 @@ class ModelRules(Struct, kw_only=True):
     protocol: Protocol
     profile: Profile
     configured: dict[str, Any]
+    """fields that the configuration sets"""
     learned: tuple[Remedy, ...]
+    """what the upstream has refused, and what is sent instead"""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return everything as plain data, for `--json`."""
         rows = rows_for(self.protocol, self.model, self.vendor)
         return {
             "model": self.model,
@@ -146,35 +113,37 @@ class ModelRules(Struct, kw_only=True):
         }
 
     def lines(self) -> Iterator[str]:
-        """Return the law for a terminal."""
+        """Yield the lines for a terminal."""
         where = f"provider {self.provider}, " if self.provider else ""
-        whose = self.vendor if self.vendor != "none" else "nobody's that we know: the common core"
+        whose = self.vendor if self.vendor != "none" else "unknown: the common core of the protocol"
         yield f"{self.model} in {self.protocol.value} ({where}vendor {whose})"
         for row, own in rows_for(self.protocol, self.model, self.vendor):
             yield f"  {row.what}"
-            yield from (f"    {field}: {shown(value)}{self._changed(field)}" for field, value in own.items())
+            yield from (f"    {field}: {_for_terminal(value)}{self._changed(field)}" for field, value in own.items())
             sources = ", ".join(row.sources)
             yield f"    {row.sure}, {row.seen}{': ' + sources if sources else ''}"
-        yield "  everything else is taken"
+        yield "  everything else is accepted"
         if self.configured:
-            yield "  the configuration says"
-            yield from (f"    {field}: {shown(value)}" for field, value in self.configured.items())
+            yield "  set in the configuration"
+            yield from (f"    {field}: {_for_terminal(value)}" for field, value in self.configured.items())
         if self.learned:
-            yield "  the upstream has refused (forget it with --forget)"
+            yield "  refused by the upstream (use --forget to forget it)"
             yield from (f"    {remedy.path}: {instead(remedy)}" for remedy in self.learned)
 
     def _changed(self, field: str) -> str:
-        return "  (configured otherwise, see below)" if field in self.configured else ""
+        return "  (overridden by the configuration, see below)" if field in self.configured else ""
 
 
-class _Known(Struct):
-    """The configuration, if there is one, and what gateways have learned."""
+class _Knowledge(Struct):
+    """The configuration and what gateways have learned about models."""
 
     config: Config
     pools: Pools | None
+    """what was learned, from the state file; None if state is not stored"""
 
     @classmethod
-    def read(cls, path: str | None) -> _Known:
+    def read(cls, path: str | None) -> _Knowledge:
+        """Load the configuration and the state file. Raises UsageError if the configuration cannot be used."""
         file = find(Path(path) if path else None)
         try:
             config = load(file, os.environ, secrets=False)
@@ -187,16 +156,16 @@ class _Known(Struct):
         return cls(config, pools)
 
     def overview(self) -> Iterator[str]:
-        """Return a line per provider, and what their models have refused."""
+        """Yield a line per provider, and one for everything that its models have refused."""
         for name, provider in self.config.providers.items():
             protocols = " and ".join(one.short for one in provider.protocols)
-            yield f"{name} ({protocols}): {provider.vendor or 'by the name of the model'}"
+            yield f"{name} ({protocols}): {provider.vendor or 'depends on the model name'}"
             for model, remedies in self.pools.pools[name].lessons.items() if self.pools else ():
                 yield from (f"  {model} has refused {remedy.path}: {instead(remedy)}" for remedy in remedies)
         yield f"{len(ROWS)} rows; `trilogue models NAME` shows those of a model, docs/models.md all of them"
 
-    def laws(self, name: str, vendor: str | None) -> Iterator[ModelRules]:
-        """Return what a model takes in every protocol that it can be asked in."""
+    def rules(self, name: str, vendor: str | None) -> Iterator[ModelRules]:
+        """Yield what a model accepts in every protocol in which it can be reached."""
         try:
             target = None if vendor else self.config.router().resolve(name).targets[0]
         except ClientError:
@@ -213,12 +182,12 @@ class _Known(Struct):
                 vendor=vendor_for(protocol, target.model, provider.vendor or ""),
                 protocol=protocol,
                 profile=provider.profile_for(target.model, protocol),
-                configured=provider.profile.given(),
+                configured=provider.profile.overrides(),
                 learned=learned,
             )
 
     def forget(self, name: str) -> str:
-        """Forget what a model has refused; running gateways take that over."""
+        """Forget what a model has refused, in the state file, which running gateways follow. Raises UsageError."""
         try:
             target = self.config.router().resolve(name).targets[0]
         except ClientError as error:
@@ -230,26 +199,61 @@ class _Known(Struct):
 
 
 def _by_name(name: str, vendor: str) -> Iterator[ModelRules]:
-    """Return what the name alone tells: in the protocols in which its vendor has rows, or else in all."""
+    """Yield what is known by the name alone, in the protocols in which its vendor has rows, or else in all."""
     provider, slash, rest = name.partition("/")
     whose = vendor or (vendor_named(provider) if slash else "")
     model = rest if slash and whose and not vendor else name
     places = [(protocol, vendor_for(protocol, model, whose)) for protocol in Protocol]
     own = [one for one in places if any(row not in CORE_ROWS for row, _ in rows_for(one[0], model, one[1]))]
-    for protocol, counts in own or places:
+    for protocol, vendor_found in own or places:
         yield ModelRules(
             model=model,
             provider="",
-            vendor=counts,
+            vendor=vendor_found,
             protocol=protocol,
-            profile=profile_for(protocol, model, counts),
+            profile=profile_for(protocol, model, vendor_found),
             configured={},
             learned=(),
         )
 
 
-def shown(value: Any) -> str:
-    """Return the value of a field for people."""
+def models_table() -> str:
+    """Return all rows as Markdown, grouped by vendors and protocols, in the order in which they apply."""
+    groups: dict[tuple[str, str], list[ProfileRow]] = {}
+    for row in ROWS:
+        groups.setdefault((row.vendors, row.protocols), []).append(row)
+    return "\n\n".join(_section(vendors, protocols, rows) for (vendors, protocols), rows in groups.items())
+
+
+def _section(vendors: str, protocols: str, rows: list[ProfileRow]) -> str:
+    head = f"### {', '.join(vendors.split())}: {' and '.join(protocols.split())}"
+    table = ["| models | what | fields | sure | sources |", "|---|---|---|---|---|", *map(_table_row, rows)]
+    return "\n".join([head, "", *table])
+
+
+def _table_row(row: ProfileRow) -> str:
+    pattern = f"`{row.models}`" if row.models else "all"
+    fields = ", ".join(f"`{name}: {_for_markdown(value)}`" for name, value in row.takes.items())
+    sources = ", ".join(row.sources) or "our own choice"
+    cells = (pattern, row.what, fields, f"{row.sure}, {row.seen}", sources)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _for_markdown(value: Any) -> str:
+    """Return a value as it is written in the configuration."""
+    match msgspec.to_builtins(value):
+        case bool(flag):
+            return "true" if flag else "false"
+        case list(items) | tuple(items):
+            return f"[{', '.join(map(str, items))}]"
+        case None:
+            return "null"
+        case other:
+            return str(other)
+
+
+def _for_terminal(value: Any) -> str:
+    """Return the value of a field for a terminal."""
     match msgspec.to_builtins(value):
         case bool(flag):
             return "yes" if flag else "no"

@@ -1,6 +1,7 @@
-"""`trilogue serve`: the gateway.
+"""`trilogue serve`: load the configuration, bind the sockets, and run the workers.
 
-The sockets that `trilogue serve` listens on, bound before there are workers.
+The sockets are bound before there are workers, so that all workers share them. What a worker does is in
+`gateway.process`; this module only builds it and hands it what the command line and the configuration say.
 """
 
 from __future__ import annotations
@@ -23,8 +24,16 @@ from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
 from trilogue.cli.welcome import welcome
-from trilogue.config import Config, ConfigError, Problem, find, load, refuse_start, state_directory
-from trilogue.config import ProviderSettings as ProviderConfig
+from trilogue.config import (
+    Config,
+    ConfigError,
+    Problem,
+    ProviderSettings,
+    find,
+    load,
+    reason_not_to_start,
+    state_directory,
+)
 from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
 from trilogue.gateway.process.supervisor import Supervisor
@@ -40,42 +49,13 @@ log = structlog.get_logger("trilogue.server")
 
 
 class NotStarted(click.ClickException):
-    """Why the gateway does not start: the message alone, as every problem has its own line."""
+    """The reason why the gateway does not start. It is printed without a usage hint."""
 
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """On standard error."""
+        """Print the message on standard error."""
         click.echo(f"trilogue: {self.message}", err=True, file=file)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that workers inherit. Raises NotStarted."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except (OSError, UnicodeError, TypeError) as error:  # the last two: a name that cannot be one
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not an address"
-        hint = "; stop what uses it, or choose another with --port" if _in_use(error) else ""
-        raise NotStarted(f"cannot listen on {host}:{port}: {reason}{hint}") from None
-    listener.set_inheritable(True)
-    return listener
-
-
-def listen_for_admins(config: Config) -> socket.socket | None:
-    """The socket of the admin interface, if there is one: whichever worker takes a request there can answer it."""
-    if config.admin.key is None:
-        return None
-    listener = listen(config.admin.host, config.admin.port)
-    log.info("admin interface", host=config.admin.host, port=listener.getsockname()[1])
-    return listener
-
-
-def _in_use(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
 
 
 @click.command()
@@ -102,21 +82,22 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     SIGHUP reloads the configuration; if the new one is invalid, the old one stays in effect. SIGTERM lets running
     responses finish, then stops the gateway.
     """
-    # Until somebody listens to it, this signal waits: it must neither end the process nor get lost.
+    # Block SIGHUP until a handler is installed: it must neither end the process nor get lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     file = find(Path(path) if path else None)
     settings = ServeOptions(file, {"host": host, "port": port, "workers": workers})
     try:
         config = settings.load()
     except ConfigError as error:
-        # Who has not named a file must hear which one was found.
+        # Say which file was found if the user did not name one.
         found = [f"{file} cannot be used:"] if file and not path else []
         raise NotStarted("\n".join([*found, *(str(problem) for problem in error.problems)])) from None
     configure_logging(config.server.log)
     listener = listen(config.server.host, config.server.port)
     admin = listen_for_admins(config)
     sealer = _sealer(config)
-    cipher.load()  # now rather than in a request
+    # Load the library now, so that the first request does not have to wait for it.
+    cipher.load()
     if not quiet:
         click.echo(welcome(config, listener.getsockname()[1], file))
     shared = _shared_folder(config.server.workers)
@@ -127,11 +108,94 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
         _supervise(run, settings, listener, shared)
 
 
+class ServeOptions:
+    """The current configuration: the file, if any, with the options of the command line on top."""
+
+    def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:
+        self._file = file
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._at_start: dict[str, object] = {}
+        self.config = Config()
+
+    def load(self) -> Config:
+        """Read the configuration again and return it. Raises ConfigError and keeps the old one if it cannot be used."""
+        if self._at_start and self._file is not None and _is_empty(self._file):
+            # The file had settings before, possibly client keys. An empty one is half written, or the disk is full.
+            raise ConfigError([Problem("", "the file is empty")])
+        config = load(self._file, os.environ)
+        config = replace(config, server=replace(config.server, **self._given))
+        # A reload cannot change the address, so check the new configuration with the address from the start.
+        self._at_start = self._at_start or _restart_settings(config)
+        host, port = self._at_start["server.host"], self._at_start["server.port"]
+        reason = reason_not_to_start(replace(config, server=replace(config.server, host=host, port=port)))
+        if reason:
+            raise ConfigError([Problem("", reason)])
+        changed = [name for name, value in _restart_settings(config).items() if value != self._at_start[name]]
+        if changed:
+            log.warning("these settings wait for a restart", settings=changed)
+        self.config = config
+        return self.config
+
+    def reload(self) -> bool:
+        """Load the configuration, log the outcome, apply its log settings, and return whether it worked."""
+        config = load_or_none(self.load)
+        if config is not None:
+            configure_logging(config.server.log)
+        return config is not None
+
+
+def _is_empty(file: Path) -> bool:
+    return file.is_file() and not file.stat().st_size
+
+
+def _restart_settings(config: Config) -> dict[str, object]:
+    """Return the settings that only a restart can change, by name."""
+    server, admin = config.server, config.admin
+    return {
+        "server.host": server.host,
+        "server.port": server.port,
+        "server.workers": server.workers,
+        "admin": (admin.host, admin.port) if admin.key else None,
+    }
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a bound socket that workers inherit. Raises NotStarted."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except (OSError, UnicodeError, TypeError) as error:
+        # A host name that cannot be encoded raises TypeError or UnicodeError.
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not an address"
+        hint = "; stop the program that uses it, or choose another port with --port" if _in_use(error) else ""
+        raise NotStarted(f"cannot listen on {host}:{port}: {reason}{hint}") from None
+    listener.set_inheritable(True)
+    return listener
+
+
+def listen_for_admins(config: Config) -> socket.socket | None:
+    """Return the socket of the admin interface, or None if it is off. Workers share it: each can serve a request."""
+    if config.admin.key is None:
+        return None
+    listener = listen(config.admin.host, config.admin.port)
+    log.info("admin interface", host=config.admin.host, port=listener.getsockname()[1])
+    return listener
+
+
+def _in_use(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+
+
 _Run = Callable[[socket.socket, int | None], None]
-"""a worker's life, on the socket where clients connect; the second is the process that watches it"""
+"""runs a worker on the socket for clients; the second argument is the id of the supervising process, if any"""
 
 
 def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
+    """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
+
     def run(sock: socket.socket, parent: int | None) -> None:
         accounts = WorkerPools(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
 
@@ -146,7 +210,7 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
 
 
 def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, shared: Path | None) -> None:
-    """Several workers, until the last one has ended; then the folder that they share goes."""
+    """Run several workers until the last one has ended, then remove the folder that they share."""
     here = os.getpid()
     try:
         Supervisor(lambda sock: run(sock, here), settings.reload, listener, settings.config.server.workers).run()
@@ -155,74 +219,26 @@ def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, share
             shutil.rmtree(shared, ignore_errors=True)
 
 
-class ServeOptions:
-    """The configuration as it is now: the file, or none, and what the command line says."""
-
-    def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:
-        self._file = file
-        self._given = {name: value for name, value in given.items() if value is not None}
-        self._bound: dict[str, object] = {}
-        self.config = Config()
-
-    def load(self) -> Config:
-        """Read it anew. Raises ConfigError."""
-        if self._bound and self._file is not None and _is_empty(self._file):
-            # It once had settings, keys among them: whoever writes it is not done yet, or had no room.
-            raise ConfigError([Problem("", "the file is empty")])
-        config = load(self._file, os.environ)
-        config = replace(config, server=replace(config.server, **self._given))
-        # The address stays what it was at the start, whatever a later version of the file says.
-        self._bound = self._bound or _fixed(config)
-        host, port = self._bound["server.host"], self._bound["server.port"]
-        refusal = refuse_start(replace(config, server=replace(config.server, host=host, port=port)))
-        if refusal:
-            raise ConfigError([Problem("", refusal)])
-        changed = [name for name, value in _fixed(config).items() if value != self._bound[name]]
-        if changed:
-            log.warning("these settings wait for a restart", settings=changed)
-        self.config = config
-        return self.config
-
-    def reload(self) -> bool:
-        """As `load`, telling the log, which then follows the new settings."""
-        config = load_or_none(self.load)
-        if config is not None:
-            configure_logging(config.server.log)
-        return config is not None
-
-
-def _is_empty(file: Path) -> bool:
-    return file.is_file() and not file.stat().st_size
-
-
-def _fixed(config: Config) -> dict[str, object]:
-    """What a reload does not change."""
-    server, admin = config.server, config.admin
-    return {
-        "server.host": server.host,
-        "server.port": server.port,
-        "server.workers": server.workers,
-        "admin": (admin.host, admin.port) if admin.key else None,
-    }
-
-
 def _transports() -> TransportFor:
-    """Each provider's way out: the demo in this process, or the network. Made inside the worker that uses it."""
+    """Return a function that gives each provider its transport: the built-in model, or the network.
+
+    Call this inside the worker. Providers with the same proxy and TLS setting share a transport and its connections.
+    """
     network: dict[tuple[str | None, bool], Transport] = {}
 
-    def transport_for(provider: ProviderConfig, proxy: str | None) -> Transport:
+    def transport_for(provider: ProviderSettings, proxy: str | None) -> Transport:
         if provider.is_demo:
             return DemoTransport()
-        way = (proxy, provider.verify_tls)
-        if way not in network:
-            network[way] = HttpTransport(proxy=proxy, verify=provider.verify_tls)
-        return network[way]
+        key = (proxy, provider.verify_tls)
+        if key not in network:
+            network[key] = HttpTransport(proxy=proxy, verify=provider.verify_tls)
+        return network[key]
 
     return transport_for
 
 
 def _shared_folder(workers: int) -> Path | None:
-    """Where several workers find each other while they run. It needs no more than a place for temporary files."""
+    """Create the temporary folder in which several workers find each other. None for one worker, or if it fails."""
     if workers == 1:
         return None
     try:
@@ -233,7 +249,7 @@ def _shared_folder(workers: int) -> Path | None:
 
 
 def _sealer(config: Config) -> Sealer:
-    """The configured keys, or one that is made on the first run and kept."""
+    """Return a sealer with the configured keys, or with a key that is created on the first run and kept."""
     if config.seal_keys:
         return Sealer([key.derive() for key in config.seal_keys])
     path = state_directory(os.environ) / "seal.key"
@@ -244,6 +260,6 @@ def _sealer(config: Config) -> Sealer:
             path.write_bytes(secrets.token_bytes(32))
         return Sealer([path.read_bytes()])
     except (OSError, ValueError) as error:
-        click.echo(f"trilogue: cannot keep the seal key in {path}: {error}", err=True)
-        click.echo("trilogue: reasoning sealed now cannot be used after a restart", err=True)
+        click.echo(f"trilogue: cannot store the seal key in {path}: {error}", err=True)
+        click.echo("trilogue: reasoning that is sealed now cannot be opened after a restart", err=True)
         return Sealer.ephemeral()

@@ -1,4 +1,4 @@
-"""What `trilogue serve` prints first: three lines to try, and the settings to paste into clients."""
+"""The text that `trilogue serve` prints first: a request to try per protocol, and settings to paste into clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trilogue.config import Config
 
 
 def welcome(config: Config, port: int, file: Path | None = None) -> str:
-    """How to connect to this gateway; `file`: where its configuration came from."""
+    """Return the text for a gateway on this port. `file` is its configuration file, if it has one."""
     url = f"http://{_reachable(config.server.host)}:{port}"
     key = "$TRILOGUE_KEY" if config.keys else "none-needed"
     auth = f' -H "authorization: Bearer {key}"' if config.keys else ""
@@ -23,7 +23,7 @@ def welcome(config: Config, port: int, file: Path | None = None) -> str:
             f"Trilogue listens on {url} and serves {providers}.",
             *([f"Configuration: {file}"] if file else []),
             "",
-            "Try it, one line per protocol:",
+            "Try it, with one request per protocol:",
             f"  curl -N {url}/v1/chat/completions -H 'content-type: application/json'{auth} \\",
             f'    -d \'{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"Hello"}}]}}\'',
             f"  curl -N {url}/v1/messages -H 'content-type: application/json'{auth} \\",
@@ -51,7 +51,7 @@ def welcome(config: Config, port: int, file: Path | None = None) -> str:
 
 
 def _reachable(host: str) -> str:
-    """The name to connect to, for an address that is bound."""
+    """Return the host to connect to, for the address that the server is bound to."""
     try:
         if ip_address(host).is_unspecified:
             return "localhost"

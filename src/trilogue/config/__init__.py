@@ -1,12 +1,12 @@
-"""The configuration: its types, how it is read, and what is wrong with it.
+"""The configuration: its types, reading it, and checking it.
 
-Comes in: a YAML file and the environment. Goes out: a `Config` in which every secret is resolved and every default
-filled in, or a `ConfigError` that lists all problems.
+Reads a YAML file and the environment. Returns a `Config` in which every secret is resolved and every default is filled
+in, or raises a `ConfigError` that lists all problems.
 """
 
 from trilogue.config.folders import state_directory
-from trilogue.config.load import find, load, parse, zero_config
-from trilogue.config.network import endpoint, is_azure, is_loopback, refuse_exposure, refuse_start
+from trilogue.config.load import environment_config, find, load, parse
+from trilogue.config.network import endpoint, exposure_problem, is_azure, is_loopback, reason_not_to_start
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.secret import Secret
 from trilogue.config.types import (
@@ -37,14 +37,14 @@ __all__ = [
     "Vault",
     "VaultError",
     "endpoint",
+    "environment_config",
+    "exposure_problem",
     "find",
     "is_azure",
     "is_loopback",
     "load",
     "parse",
-    "refuse_exposure",
-    "refuse_start",
+    "reason_not_to_start",
     "state_directory",
     "warnings",
-    "zero_config",
 ]

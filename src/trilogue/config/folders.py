@@ -1,4 +1,4 @@
-"""Where files of the user are: the XDG base directories."""
+"""The user's folders for configuration and state, as the XDG base directory specification defines them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 
 def config_directory(environ: Mapping[str, str]) -> Path:
-    """Where the configuration may be."""
+    """Return the folder in which to look for a configuration file."""
     return _xdg(environ, "XDG_CONFIG_HOME", ".config")
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
-    """Where the gateway keeps what it must remember. Not created here."""
+    """Return the folder for the state of accounts, stored keys and the seal key. It may not exist yet."""
     return _xdg(environ, "XDG_STATE_HOME", ".local/state")
 
 
 def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
-    """The XDG base directories specification: a path that is not absolute does not count."""
+    """Return Trilogue's folder in a base directory. The specification says to ignore paths that are not absolute."""
     named = environ.get(variable, "")
     home = environ.get("HOME", "")
     base = Path(named) if os.path.isabs(named) else (Path(home) if home else Path.home()) / fallback

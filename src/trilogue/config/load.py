@@ -1,10 +1,7 @@
-"""From a file, or from the environment alone, to a complete configuration. The only I/O of this package.
+"""Load a complete configuration from a file, or from the environment if there is no file.
 
-The configuration without a file: what the environment has keys for, and the built-in demo, on this machine only.
-
-What a configuration leaves unsaid, filled in, so that nobody else has to know the defaults that depend on others.
-
-Whose API an upstream is, by its address.
+`load` and `parse` return a `Config` in which all secrets are resolved and all defaults filled in, so that no other
+module needs to know defaults that depend on other settings. They raise ConfigError with everything that is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from msgspec.structs import replace
 
 from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
 from trilogue.config.folders import config_directory
-from trilogue.config.network import OFFICIAL, is_azure, url_fault, with_environment
+from trilogue.config.network import OFFICIAL, is_azure, url_fault, with_environment_proxies
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.reader import Reader
 from trilogue.config.secret import BadReference, Secret, resolve
@@ -30,6 +27,15 @@ from trilogue.config.types import DEMO_URL, AccountSettings, Auth, Config, Provi
 from trilogue.config.validate import check
 from trilogue.model import Protocol
 from trilogue.profiles import vendor_named
+
+FILE_NAME = "trilogue.yaml"
+
+_ENVIRONMENT_PROVIDERS: dict[str, tuple[Protocol, ...]] = {
+    # OpenAI speaks two protocols: requests of Chat clients are passed through to the second one.
+    "openai": (Protocol.RESPONSES, Protocol.CHAT),
+    "anthropic": (Protocol.MESSAGES,),
+}
+"""providers that need no configuration file if their key is in the environment"""
 
 _HOSTS = (
     (r"(\w+\.)?api\.openai\.com|chatgpt\.com", "openai"),
@@ -47,69 +53,87 @@ _HOST_PATTERNS = tuple((re.compile(pattern), vendor) for pattern, vendor in _HOS
 _OLLAMA_PORT = 11434
 
 
-def vendor_of(base_url: str, provider: str = "") -> str:
-    """Return the vendor that an upstream's address or its name in the configuration tells; "" if neither does."""
-    parts = urlsplit(base_url)
-    host = parts.hostname or ""
-    for pattern, vendor in _HOST_PATTERNS:
-        if pattern.fullmatch(host):
-            return vendor
-    if parts.netloc.endswith(f":{_OLLAMA_PORT}"):
-        return "ollama"
-    return vendor_named(provider)
+def find(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """Return the file to use, or None: the given one, ./trilogue.yaml, or the one in the user's config folder."""
+    if explicit is not None:
+        return explicit
+    folder = config_directory(os.environ if environ is None else environ)
+    return next((path for path in (Path(FILE_NAME), folder / FILE_NAME) if path.is_file()), None)
 
 
-def complete(config: Config, fallback: Mapping[str, ProviderSettings]) -> Config:
-    """Names for keys and accounts, addresses, the way to show a key; `fallback`: the providers if there are none."""
-    keys = tuple(replace(key, name=key.name or f"key-{number}") for number, key in enumerate(config.keys, 1))
-    providers = {name: _complete(name, one) for name, one in (config.providers or fallback).items()}
-    return replace(config, keys=keys, providers=providers)
+def load(path: Path | None, environ: Mapping[str, str], *, secrets: bool = True) -> Config:
+    """Read a configuration file, or take what the environment offers if there is none. Raises ConfigError.
+
+    With `secrets=False`, secrets that cannot be found are empty. This is for commands that do not use them.
+    """
+    return environment_config(environ) if path is None else parse(_read(path), environ, path.parent, secrets=secrets)
 
 
-def _complete(name: str, provider: ProviderSettings) -> ProviderSettings:
-    base_url = provider.base_url or OFFICIAL[provider.protocol]
-    accounts = tuple(
-        replace(account, name=account.name or f"{name}-{number}") for number, account in enumerate(provider.accounts, 1)
-    )
-    auth = _auth(provider.protocol, base_url) if provider.auth == "auto" else provider.auth
-    vendor = provider.vendor or _vendor(base_url, name)
-    return replace(provider, accounts=accounts, base_url=base_url, auth=auth, vendor=vendor)
+def parse(data: bytes, environ: Mapping[str, str], folder: Path, *, secrets: bool = True) -> Config:
+    """Read the bytes of a configuration file. Raises ConfigError.
+
+    Relative paths in `file:` references are relative to `folder`. For `secrets`, see `load`.
+    """
+    document = read_document(data)
+    if not isinstance(document.data, dict):
+        raise ConfigError([Problem("", "the file must contain settings (key: value)")])
+    reader = Reader(environ, folder, secrets=secrets)
+    written: Config = reader.read(_config_type(), document.data, "")
+    # If the file has providers, the provider variables are ignored, so a mistake in them is not a problem.
+    fallback = {} if written.providers else environment_providers(environ)
+    config, faults = with_environment_proxies(fill_defaults(written, fallback), environ)
+    checked = check(config, providers_known="providers" not in reader.failed)
+    found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)] + faults
+    if found:
+        raise ConfigError(_sorted(found, document, reader.locations))
+    return config
 
 
-def _vendor(base_url: str, name: str) -> VendorName | None:
-    found = vendor_of(base_url, name)
-    return next((vendor for vendor in get_args(VendorName) if vendor == found), None)
+def _read(path: Path) -> bytes:
+    """Return the bytes of a file, at most one more than the largest that is accepted. Raises ConfigError."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError([Problem("", f"cannot read {path}: {error.strerror}")]) from None
 
 
-def _auth(protocol: Protocol, base_url: str) -> Auth:
-    if protocol is Protocol.MESSAGES:
-        return "x-api-key"
-    return "api-key" if is_azure(base_url) else "bearer"
+@cache
+def _config_type() -> inspect.Type:
+    return inspect.type_info(Config)
 
 
-_VENDORS: dict[str, tuple[Protocol, ...]] = {
-    # One vendor, two protocols: a Chat client is passed through to the second one.
-    "openai": (Protocol.RESPONSES, Protocol.CHAT),
-    "anthropic": (Protocol.MESSAGES,),
-}
+def _is_under(path: str, failed: Iterable[str]) -> bool:
+    """Return whether a path is one of the failed ones or inside one: checks of placeholders would only mislead."""
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in failed)
 
 
-def zero_config(environ: Mapping[str, str]) -> Config:
-    """Everything as by default, with the providers and the egress proxies that the environment has."""
-    config, faults = with_environment(complete(Config(env_proxies=True), zero_providers(environ)), environ)
+def _sorted(
+    found: Iterable[tuple[str, str]], document: YamlDocument, locations: Mapping[tuple[str, str], str]
+) -> list[Problem]:
+    """Return the problems in the order of the file, without duplicates."""
+    problems = [Problem(*one, document.line(locations.get(one, one[0]))) for one in dict.fromkeys(found)]
+    return sorted(problems, key=lambda problem: problem.line or 0)
+
+
+def environment_config(environ: Mapping[str, str]) -> Config:
+    """Return the defaults with the providers and egress proxies that the environment has. Raises ConfigError."""
+    defaults = fill_defaults(Config(env_proxies=True), environment_providers(environ))
+    config, faults = with_environment_proxies(defaults, environ)
     if faults:
         raise ConfigError([Problem(*fault) for fault in faults])
     return config
 
 
-def zero_providers(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
-    """Providers from OPENAI_API_KEY and ANTHROPIC_API_KEY (with …_BASE_URL), and always `demo`."""
+def environment_providers(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
+    """Return providers for OPENAI_API_KEY and ANTHROPIC_API_KEY (with …_BASE_URL), and always `demo`."""
     demo = ProviderSettings(protocol=Protocol.RESPONSES, base_url=DEMO_URL)
-    return {**dict(_from_environment(environ)), "demo": demo}
+    return {**dict(_providers_with_keys(environ)), "demo": demo}
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, ProviderSettings]]:
-    for name, (first, *others) in _VENDORS.items():
+def _providers_with_keys(environ: Mapping[str, str]) -> Iterator[tuple[str, ProviderSettings]]:
+    """Yield the providers whose keys are in the environment. Raises ConfigError for a bad key or base URL."""
+    for name, (first, *others) in _ENVIRONMENT_PROVIDERS.items():
         vendor = name.upper()
         if not environ.get(f"{vendor}_API_KEY", "").strip():
             continue
@@ -133,62 +157,43 @@ def _key(variable: str, environ: Mapping[str, str]) -> Secret:
         raise ConfigError([Problem(variable, str(error))]) from None
 
 
-FILE_NAME = "trilogue.yaml"
+def fill_defaults(config: Config, fallback: Mapping[str, ProviderSettings]) -> Config:
+    """Fill in names, addresses, vendors and auth headers. Without providers, use those of `fallback`."""
+    keys = tuple(replace(key, name=key.name or f"key-{number}") for number, key in enumerate(config.keys, 1))
+    providers = {name: _fill_provider(name, one) for name, one in (config.providers or fallback).items()}
+    return replace(config, keys=keys, providers=providers)
 
 
-def load(path: Path | None, environ: Mapping[str, str], *, secrets: bool = True) -> Config:
-    """Read a file, or what works without one. Raises ConfigError with everything that is wrong with it.
-
-    `secrets` False: those that cannot be found are empty, for who does not use them.
-    """
-    return zero_config(environ) if path is None else parse(_read(path), environ, path.parent, secrets=secrets)
-
-
-def parse(data: bytes, environ: Mapping[str, str], folder: Path, *, secrets: bool = True) -> Config:
-    """Read the text of a file; references to relative files are looked for in `folder`."""
-    document = read_document(data)
-    if not isinstance(document.data, dict):
-        raise ConfigError([Problem("", "the file must hold settings (key: value)")])
-    reader = Reader(environ, folder, secrets=secrets)
-    written: Config = reader.read(_shape(), document.data, "")
-    # What the environment says of providers is not looked at, and cannot be wrong, where the file has its own.
-    fallback = {} if written.providers else zero_providers(environ)
-    config, faults = with_environment(complete(written, fallback), environ)
-    checked = check(config, providers_known="providers" not in reader.failed)
-    found = reader.problems + [(path, text) for path, text in checked if not _is_under(path, reader.failed)] + faults
-    if found:
-        raise ConfigError(_sorted(found, document, reader.places))
-    return config
+def _fill_provider(name: str, provider: ProviderSettings) -> ProviderSettings:
+    """Fill in what a provider does not set and what depends on its other settings."""
+    base_url = provider.base_url or OFFICIAL[provider.protocol]
+    accounts = tuple(
+        replace(account, name=account.name or f"{name}-{number}") for number, account in enumerate(provider.accounts, 1)
+    )
+    auth = _auth(provider.protocol, base_url) if provider.auth == "auto" else provider.auth
+    vendor = provider.vendor or _vendor(base_url, name)
+    return replace(provider, accounts=accounts, base_url=base_url, auth=auth, vendor=vendor)
 
 
-def find(explicit: Path | None, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The file to use: the one that was named, ./trilogue.yaml, or the one in the user's config folder."""
-    if explicit is not None:
-        return explicit
-    folder = config_directory(os.environ if environ is None else environ)
-    return next((path for path in (Path(FILE_NAME), folder / FILE_NAME) if path.is_file()), None)
+def _auth(protocol: Protocol, base_url: str) -> Auth:
+    if protocol is Protocol.MESSAGES:
+        return "x-api-key"
+    return "api-key" if is_azure(base_url) else "bearer"
 
 
-@cache
-def _shape() -> inspect.Type:
-    return inspect.type_info(Config)
+def _vendor(base_url: str, name: str) -> VendorName | None:
+    """Return the vendor as a value of the setting `vendor`, or None if it is not one of them."""
+    found = vendor_of(base_url, name)
+    return next((vendor for vendor in get_args(VendorName) if vendor == found), None)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError([Problem("", f"cannot read {path}: {error.strerror}")]) from None
-
-
-def _is_under(path: str, failed: Iterable[str]) -> bool:
-    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in failed)
-
-
-def _sorted(
-    found: Iterable[tuple[str, str]], document: YamlDocument, places: Mapping[tuple[str, str], str]
-) -> list[Problem]:
-    """In the order of the file, each once."""
-    problems = [Problem(*one, document.line(places.get(one, one[0]))) for one in dict.fromkeys(found)]
-    return sorted(problems, key=lambda problem: problem.line or 0)
+def vendor_of(base_url: str, provider: str = "") -> str:
+    """Return the vendor, known by the upstream's address or its name in the configuration, or "" if unknown."""
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    for pattern, vendor in _HOST_PATTERNS:
+        if pattern.fullmatch(host):
+            return vendor
+    if parts.netloc.endswith(f":{_OLLAMA_PORT}"):
+        return "ollama"
+    return vendor_named(provider)

@@ -1,11 +1,7 @@
-"""Egress proxies that the environment names, for providers that have none of their own: HTTPS_PROXY and its kin.
+"""Everything about addresses: base URLs and endpoints of upstreams, the server's own address, and egress proxies.
 
-Only where the configuration asks for it, or where there is none: these variables are set for other programs too, and a
-proxy sees where requests go.
-
-From a provider's base URL to the URL of one of its endpoints, with or without a version in the base.
-
-Who can reach the server, whether that is safe, and whether it would reach itself.
+The functions take settings or URLs and return URLs, reasons to refuse, or a changed configuration. Nothing is looked up
+or connected to.
 """
 
 from __future__ import annotations
@@ -24,8 +20,9 @@ from trilogue.model import Protocol
 _VERSION = re.compile(r"v\d+([a-z]+\d*)?")
 _FULL = re.compile(r"/(chat/completions|responses|messages)$")
 _VERSION_FOLLOWS = frozenset({"api", "openai"})
-"""last parts of bases that vendors complete with /v1 (OpenRouter, Groq, Azure); others are bases as they stand"""
+"""last segments of base URLs to which vendors add /v1 (OpenRouter, Groq, Azure); others are used unchanged"""
 _SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token", "code"})
+"""query parameters that hold a key; base URLs are printed, so keys must not be in them"""
 
 _SCHEMES = frozenset({"http", "https"})
 _PROXY_SCHEMES = _SCHEMES | {"socks5", "socks5h"}
@@ -35,49 +32,50 @@ OFFICIAL = {
     Protocol.RESPONSES: "https://api.openai.com/v1",
     Protocol.MESSAGES: "https://api.anthropic.com",
 }
+"""the address of a provider that does not set one"""
 
 
 def url_fault(url: str) -> str | None:
-    """What is wrong with a base URL, or None. The text does not show the URL, since it may hold a password."""
+    """Return what is wrong with a base URL, or None. The text does not show the URL: it may contain a password."""
     if url == "demo:":
         return None
     parts = _usable(url, _SCHEMES)
     if parts is None:
         return "must be an http(s) URL"
     if parts.username is not None or parts.password is not None:
-        return "must not hold a user or password; put the key into accounts"
+        return "must not contain a user name or password; put the key into accounts"
     if parts.fragment:
         return "must not have a # part"
     if any(name.lower() in _SECRET_PARAMETERS for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
-        return "must not hold a key; put it into accounts"
+        return "must not contain a key; put it into accounts"
     return None
 
 
 def proxy_fault(url: str) -> str | None:
-    """What is wrong with the URL of an egress proxy, or None. The text does not show it: it may hold a password."""
+    """Return what is wrong with a proxy's URL, or None. The text does not show the URL: it may contain a password."""
     return None if _usable(url, _PROXY_SCHEMES) else "must be an http, https, socks5 or socks5h URL"
 
 
 def _usable(url: str, schemes: frozenset[str]) -> SplitResult | None:
-    """The parts of a URL that one can connect to; None if it is no such."""
+    """Return the parts of a URL that can be connected to, or None if it is not one."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in schemes and _has_host(parts)
     except ValueError:
         return None
-    return parts if usable and url.isprintable() and not any(sign in url for sign in ' \\"<>') else None
+    return parts if usable and url.isprintable() and not any(char in url for char in ' \\"<>') else None
 
 
 def _has_host(parts: SplitResult) -> bool:
-    """Whether there is a host that can be looked up, and a port if one is named. Raises ValueError."""
+    """Return whether the host can be looked up and the port, if any, is valid. Raises ValueError if not readable."""
     return bool((parts.hostname or "").encode("idna")) and (parts.port is None or parts.port > 0)
 
 
 def endpoint(base_url: str, protocol: Protocol, path: str) -> str:
-    """The URL of an endpoint such as `/chat/completions`, `/messages` or `/models`.
+    """Return the URL of an endpoint such as `/chat/completions`, `/messages` or `/models`.
 
-    A base without a version gets `/v1`, as the vendors' own clients do it. A base that is itself the URL of a full
-    endpoint is taken as it stands. The base's query (Azure's `api-version`) is kept.
+    A base without a version gets `/v1`, as in the vendors' own clients. If the base is already the URL of an
+    endpoint, the endpoint is replaced. The base's query is kept, because Azure's `api-version` is there.
     """
     parts = urlsplit(base_url)
     root = f"{_root(parts, protocol)}/{path.strip('/').removeprefix('v1/')}"
@@ -85,6 +83,7 @@ def endpoint(base_url: str, protocol: Protocol, path: str) -> str:
 
 
 def _root(parts: SplitResult, protocol: Protocol) -> str:
+    """Return the path below which the endpoints are."""
     path = parts.path.rstrip("/")
     if _FULL.search(path):
         return _FULL.sub("", path)
@@ -92,7 +91,7 @@ def _root(parts: SplitResult, protocol: Protocol) -> str:
 
 
 def _is_complete(segments: list[str], protocol: Protocol) -> bool:
-    """Whether endpoints come directly below this path."""
+    """Return whether the endpoints are directly below this path, without a `/v1` between."""
     if not segments:
         return False
     if protocol is Protocol.MESSAGES:
@@ -101,7 +100,7 @@ def _is_complete(segments: list[str], protocol: Protocol) -> bool:
 
 
 def is_azure(base_url: str) -> bool:
-    """Azure's own hosts, which want the key in the header `api-key`."""
+    """Return whether this is one of Azure's hosts, which expect the key in the header `api-key`."""
     try:
         host = urlsplit(base_url).hostname or ""
     except ValueError:
@@ -110,7 +109,7 @@ def is_azure(base_url: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address. Names other than localhost count as reachable."""
+    """Return whether only this machine can reach an address. Names other than localhost count as reachable."""
     try:
         address = ip_address(host.strip("[]"))
     except ValueError:
@@ -119,35 +118,36 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def refuse_start(config: Config) -> str | None:
-    """The line to print instead of starting."""
-    return refuse_exposure(config) or _refuse_loop(config)
+def reason_not_to_start(config: Config) -> str | None:
+    """Return why the gateway must not start with this configuration, or None."""
+    return exposure_problem(config) or _loop_problem(config)
 
 
-def refuse_exposure(config: Config) -> str | None:
-    """The line to print instead of starting: open to other machines, and no client keys."""
+def exposure_problem(config: Config) -> str | None:
+    """Return what to tell an operator whose gateway is open to other machines without client keys, or None."""
     host = config.server.host
     if config.keys or is_loopback(host):
         return None
     return (
-        f"server.host: {host} can be reached from other machines and there are no client keys. Add some, "
-        f"for example keys: [env:TRILOGUE_KEY], or bind 127.0.0.1."
+        f"server.host: {host} can be reached from other machines, but there are no client keys. Add some, "
+        f"for example keys: [env:TRILOGUE_KEY], or bind to 127.0.0.1."
     )
 
 
-def _refuse_loop(config: Config) -> str | None:
-    """A request to a provider that is this gateway would come back to it for ever, each time as a new one."""
+def _loop_problem(config: Config) -> str | None:
+    """Return what to tell an operator if a provider is this gateway, or None: its requests would loop forever."""
     for name, provider in config.providers.items():
-        if _is_own(provider.base_url, config.server):
+        if _is_address_of(provider.base_url, config.server):
             return (
-                f"providers.{name}.base_url: {provider.base_url} is this gateway itself. Name the upstream, or choose "
-                f"another port; without providers of your own the address comes from OPENAI_BASE_URL or "
-                f"ANTHROPIC_BASE_URL, which may have been set for clients."
+                f"providers.{name}.base_url: {provider.base_url} is the address of this gateway. Set it to that of the "
+                f"upstream, or choose another port. Without providers in the configuration, the address comes from "
+                f"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which may have been set for clients."
             )
     return None
 
 
-def _is_own(url: str, server: Server) -> bool:
+def _is_address_of(url: str, server: Server) -> bool:
+    """Return whether a URL leads to the server. A server bound to all addresses is recognized by loopback ones."""
     parts = urlsplit(url)
     if parts.scheme != "http" or (parts.port or 80) != server.port:
         return False
@@ -158,7 +158,7 @@ def _is_own(url: str, server: Server) -> bool:
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
-    """None: a name, which is not looked up here."""
+    """Return the address, or None for a host name other than localhost: names are not looked up."""
     try:
         return ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:
@@ -168,8 +168,12 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 Faults = list[tuple[str, str]]
 
 
-def with_environment(config: Config, environ: Mapping[str, str]) -> tuple[Config, Faults]:
-    """The configuration with these proxies, if it wants them; and which variables are wrong."""
+def with_environment_proxies(config: Config, environ: Mapping[str, str]) -> tuple[Config, Faults]:
+    """Add the proxies that HTTPS_PROXY, HTTP_PROXY and ALL_PROXY name to providers that have none.
+
+    This happens only if the configuration asks for it, or if there is no configuration file: the variables are often
+    set for other programs, and a proxy sees where requests go. Returns also which variables are not valid.
+    """
     if not config.env_proxies:
         return config, []
     faults: Faults = []
@@ -178,7 +182,7 @@ def with_environment(config: Config, environ: Mapping[str, str]) -> tuple[Config
 
 
 def _with_proxy(provider: ProviderSettings, environ: Mapping[str, str], faults: Faults) -> ProviderSettings:
-    variable, url = _named(provider.base_url, environ)
+    variable, url = _proxy_for(provider.base_url, environ)
     if provider.proxies or provider.is_demo or not url:
         return provider
     fault = proxy_fault(url)
@@ -188,21 +192,21 @@ def _with_proxy(provider: ProviderSettings, environ: Mapping[str, str], faults: 
     return replace(provider, proxies=(Secret(url),))
 
 
-def _named(base_url: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The variable that names a proxy for this address, and the proxy; empty if there is none."""
+def _proxy_for(base_url: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the variable that names a proxy for this address, and the proxy; both empty if there is none."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     exceptions = _value("no_proxy", environ)[1].split(",")
-    if _is_here(host) or any(_is_excepted(host, one.strip().lower()) for one in exceptions):
+    if _is_local(host) or any(_is_excepted(host, one.strip().lower()) for one in exceptions):
         return "", ""
     found = _value(f"{parts.scheme}_proxy", environ)
     variable, url = found if found[1] else _value("all_proxy", environ)
-    # Many write host and port alone.
+    # Many people write only host and port.
     return variable, url if "://" in url or not url else f"http://{url}"
 
 
 def _value(name: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """In small letters first, as curl and others have it."""
+    """Return the variable that is set and its value. Lower case comes first, as in curl."""
     for variable in (name, name.upper()):
         if value := environ.get(variable, "").strip():
             return variable, value
@@ -210,7 +214,7 @@ def _value(name: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _is_excepted(host: str, exception: str) -> bool:
-    """By name, with everything below it, by address, by network, or `*`."""
+    """Return whether an entry of NO_PROXY covers a host: a name and its subdomains, an address, a network, or `*`."""
     name = exception.rpartition(":")[0] if exception.count(":") == 1 else exception
     name = name.removeprefix("*").removeprefix(".")
     if not name:
@@ -221,8 +225,8 @@ def _is_excepted(host: str, exception: str) -> bool:
         return host == name or host.endswith(f".{name}")
 
 
-def _is_here(host: str) -> bool:
-    """This machine: no proxy leads there."""
+def _is_local(host: str) -> bool:
+    """Return whether a host is this machine, which is never reached through a proxy."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

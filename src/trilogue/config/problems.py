@@ -1,6 +1,6 @@
-"""What is wrong with a configuration, as data: the path of the setting, what is wrong, and the line.
+"""Problems of a configuration as data (path of the setting, text, line), and the parts their texts are made of.
 
-What providers, accounts, client keys and stored keys may be called.
+`NAME` is the rule for the names of providers, accounts, client keys and stored keys. Nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from msgspec import Struct
 from trilogue.errors import TrilogueError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-NAME_RULE = "must be letters, digits, dots, dashes and underscores, at most 64"
-
+NAME_RULE = "must consist of at most 64 letters, digits, dots, dashes and underscores"
 
 _LONGEST_SHOWN = 24
-"""longer names are not shown: they may be a secret in the wrong place"""
+"""longer names are not quote_key, because they may be a secret in the wrong place"""
 
 _LONGEST_PART = 300
 
 
 class Problem(Struct, frozen=True):
-    """One problem. `line` counts from 1; None = not known."""
+    """One problem of a configuration."""
 
     path: str
+    """the setting, empty for the whole file"""
     text: str
+    """what is wrong with it"""
     line: int | None = None
+    """its line, counted from 1; None if not known"""
 
     def __str__(self) -> str:
         where = f"{_one_line(self.path)}: " if self.path else ""
@@ -36,7 +38,7 @@ class Problem(Struct, frozen=True):
 
 
 class ConfigError(TrilogueError):
-    """A configuration that cannot be used; `problems` lists everything that is wrong with it, one line each."""
+    """A configuration that cannot be used. `problems` lists everything that is wrong with it."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -44,23 +46,26 @@ class ConfigError(TrilogueError):
 
 
 def _one_line(text: str) -> str:
-    """Names come from the file: they must not forge a line or move the cursor of a terminal."""
+    """Return the text shortened and without control characters.
+
+    Names come from the file. They must not look like another line of output or move the cursor of a terminal.
+    """
     bounded = text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}…"
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in bounded)
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in bounded)
 
 
 def join(path: str, name: str) -> str:
-    """The path of a setting inside another one."""
+    """Return the path of a setting inside another one."""
     return f"{path}.{name}" if path else name
 
 
 def suggest(name: str, known: Collection[str]) -> str | None:
-    """The known name that was probably meant."""
+    """Return the known name that was probably meant, or None."""
     close = get_close_matches(name.replace("-", "_").lower(), known, 1, 0.7)
     return close[0] if close else None
 
 
-def shown(name: object) -> str:
-    """A key as it may be printed."""
+def quote_key(name: object) -> str:
+    """Return a key in quotes, or only its length if it may be a secret."""
     text = str(name)
     return f'"{text}"' if len(text) <= _LONGEST_SHOWN and text.isprintable() else f"of {len(text)} characters"

@@ -1,6 +1,6 @@
-"""Dialects of upstreams by name, and single capabilities by field, on top of what a model's name tells.
+"""The setting `profile`: a named dialect of an upstream, and single fields that override what is known of a model.
 
-The settings have the fields of `profiles.Profile`, whatever these are.
+The settings class gets its fields from `trilogue.profiles.Profile`, so that every field of a profile can be set.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from trilogue.protocols.fit import FITTED
 ProfileName = Literal["auto", "openai", "compatible", "deepseek", "reasoning", "think-tags"]
 
 PROFILES: dict[str, dict[str, Any]] = {
-    # By the model's name alone.
+    # Decided by the vendor and the model name alone.
     "auto": {},
-    # OpenAI itself, or Azure, whatever the deployment is called: by the rows of that vendor.
+    # OpenAI or Azure, whose deployments may have any name: the rows of OpenAI apply.
     "openai": {},
-    # A server that takes the common core of Chat Completions: vLLM, llama.cpp, LM Studio, most vendors.
+    # A server that accepts the common core of Chat Completions: vLLM, llama.cpp, LM Studio, most vendors.
     "compatible": CORE,
-    # The same, and wants earlier reasoning back as reasoning_content: DeepSeek, Moonshot.
+    # DeepSeek and Moonshot require earlier reasoning back as reasoning_content.
     "deepseek": {**CORE, "reasoning_field": "reasoning_content"},
-    # The same, and takes earlier reasoning as `reasoning`: OpenRouter, Ollama, Groq.
+    # OpenRouter, Ollama and Groq accept earlier reasoning as `reasoning`.
     "reasoning": {**CORE, "reasoning_field": "reasoning"},
-    # The same, and writes its reasoning as <think>…</think> into the text.
+    # The server writes its reasoning into the text, as <think>…</think>.
     "think-tags": {**CORE, "think_tags": True},
 }
-
+"""the fields that each named dialect sets"""
 
 _VENDORS = {"openai": "openai", "compatible": UNKNOWN_VENDOR}
-"""whose rows count for a named dialect, where the provider's address and name tell no vendor"""
+"""the vendor whose rows apply to a named dialect, if the provider's address and name do not show the vendor"""
 
 
 class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,18 +42,18 @@ class ProfileBase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     name: ProfileName = "auto"
     """a known dialect; auto: decided by the vendor and the model name"""
 
-    def over(self, protocol: Protocol, model: str, vendor: str = "") -> Profile:
+    def for_model(self, protocol: Protocol, model: str, vendor: str = "") -> Profile:
         """Return the profile of a vendor's model with these settings."""
         vendor = vendor or _VENDORS.get(self.name, "")
-        return replace(profile_for(protocol, model, vendor), **(PROFILES[self.name] | self.given()))
+        return replace(profile_for(protocol, model, vendor), **(PROFILES[self.name] | self.overrides()))
 
-    def alone(self) -> Profile | None:
-        """Return a profile that takes everything but what single fields say; None if they say nothing of requests."""
-        given = {name: value for name, value in self.given().items() if name in FITTED}
+    def for_passthrough(self) -> Profile | None:
+        """Return a profile that restricts requests only by the fields that are set, or None if no set field does."""
+        given = {name: value for name, value in self.overrides().items() if name in FITTED}
         return replace(UNCHANGED, **given) if given else None
 
-    def given(self) -> dict[str, Any]:
-        """Return the single fields that are set, by name."""
+    def overrides(self) -> dict[str, Any]:
+        """Return the individual fields that are set, by name."""
         return {name: value for name, value in asdict(self).items() if name != "name" and value is not None}
 
 

@@ -1,7 +1,7 @@
-"""Plain data to the types of the configuration, guided by the types themselves, with all problems collected.
+"""Convert plain data to the types of the configuration, guided by the types, and collect all problems.
 
-A value that is wrong is reported and replaced by its default, so that the checks that follow can go on. No value is
-ever shown in a problem.
+An invalid value is reported and replaced by its default or a placeholder, so that later checks can still run. Problems
+never show a value, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from msgspec import NODEFAULT, inspect
 
-from trilogue.config.problems import join, shown, suggest
+from trilogue.config.problems import join, quote_key, suggest
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import BadReference, Secret, resolve
 from trilogue.config.types import AccountSettings, ClientKeySettings
 from trilogue.routing import RouteTarget
 
-WRONG = object()
-"""stands for a value that could not be read"""
+INVALID = object()
+"""returned in place of a value that could not be read"""
 
 SHORT_FORMS: dict[type, str] = {
     ClientKeySettings: "key",
@@ -27,36 +27,36 @@ SHORT_FORMS: dict[type, str] = {
     ProfileSettings: "name",
     RouteTarget: "provider/model",
 }
-"""types that may be written as one text, and what that text is"""
+"""types that may be written as a plain string, and what that string is"""
 
 
 class Reader:
-    """Reads one document. `problems`: (path, text); `failed`: the paths whose value is a stand-in.
-
-    `places`: where a problem stands in the file, if that is not where its path leads.
-    """
+    """A reader for one document, which collects what is wrong with it."""
 
     def __init__(self, environ: Mapping[str, str], folder: Path, *, secrets: bool = True) -> None:
         self.problems: list[tuple[str, str]] = []
+        """pairs of path and text"""
         self.failed: set[str] = set()
-        self.places: dict[tuple[str, str], str] = {}
+        """paths whose value is a default or a placeholder because it could not be read"""
+        self.locations: dict[tuple[str, str], str] = {}
+        """path whose line to show for a problem, if that is not the path of the problem"""
         self._environ = environ
         self._folder = folder
         self._secrets = secrets
-        """a secret that cannot be found is a problem"""
+        """whether a secret that cannot be found is a problem"""
 
     def read(self, kind: inspect.Type, value: Any, path: str) -> Any:
-        """The value as this type, or WRONG with a problem noted."""
+        """Return the value as this type, or note a problem and return INVALID."""
         return _READERS[type(kind)](self, kind, value, path)
 
     def fail(self, path: str, text: str) -> Any:
-        """Note a problem."""
+        """Note a problem and return INVALID."""
         self.problems.append((path, text))
         self.failed.add(path)
-        return WRONG
+        return INVALID
 
     def secret(self, _: inspect.CustomType, value: Any, path: str) -> Any:
-        """A secret from its reference."""
+        """Return the secret that a reference leads to, or note a problem and return INVALID."""
         if not isinstance(value, str) or not value:
             return self.fail(path, "must be text: env:NAME, file:path, or the value itself in quotes")
         try:
@@ -69,6 +69,7 @@ class Reader:
 
 
 def _read_struct(reader: Reader, kind: inspect.StructType, value: Any, path: str) -> Any:
+    """Return the struct with the fields that could be read; the others have their defaults."""
     short = SHORT_FORMS.get(kind.cls)
     if short and isinstance(value, str):
         return _read_short(reader, kind, value, path)
@@ -77,34 +78,38 @@ def _read_struct(reader: Reader, kind: inspect.StructType, value: Any, path: str
     fields = {field.name: field for field in kind.fields}
     meant = _unknown_keys(reader, value, fields, path)
     given = {name: _read_field(reader, field, value, path, name in meant) for name, field in fields.items()}
-    return kind.cls(**{name: item for name, item in given.items() if item is not WRONG})
+    return kind.cls(**{name: item for name, item in given.items() if item is not INVALID})
 
 
 def _read_short(reader: Reader, kind: inspect.StructType, value: str, path: str) -> Any:
+    """Return the struct that a plain string is short for."""
     if kind.cls is RouteTarget:
         return RouteTarget.parse(value)
     name = SHORT_FORMS[kind.cls]
     field = next(field for field in kind.fields if field.name == name)
     item = reader.read(field.type, value, path)
-    return kind.cls(**{name: _stand_in(field) if item is WRONG else item})
+    return kind.cls(**{name: _placeholder(field) if item is INVALID else item})
 
 
 def _unknown_keys(reader: Reader, value: dict[Any, Any], known: Mapping[str, Any], path: str) -> set[str]:
-    """Report unknown keys; gives the known ones that were probably meant."""
+    """Note a problem for every unknown key, and return the known keys that were probably meant."""
     meant = set()
     for key in value:
         if key not in known:
             close = suggest(str(key), known)
             meant.add(close or "")
             hint = f' (did you mean "{close}"?)' if close else ""
-            problem = (path, f"unknown key {shown(key)}{hint}")
+            problem = (path, f"unknown key {quote_key(key)}{hint}")
             reader.problems.append(problem)
-            reader.places[problem] = join(path, str(key))
+            reader.locations[problem] = join(path, str(key))
     return meant
 
 
 def _read_field(reader: Reader, field: inspect.Field, value: dict[Any, Any], path: str, misspelt: bool) -> Any:
-    """The field's value; WRONG = leave it to its default."""
+    """Return the field's value, or INVALID if it is to have its default.
+
+    A required field that was only misspelt is not reported as missing too: the unknown key already is.
+    """
     inner = join(path, field.name)
     given = value.get(field.name)
     if given is None:
@@ -112,13 +117,13 @@ def _read_field(reader: Reader, field: inspect.Field, value: dict[Any, Any], pat
             reader.failed.add(inner)
         elif field.required:
             reader.fail(inner, "is required")
-        return _stand_in(field) if field.required else WRONG
+        return _placeholder(field) if field.required else INVALID
     item = reader.read(field.type, given, inner)
-    return _stand_in(field) if item is WRONG and field.required else item
+    return _placeholder(field) if item is INVALID and field.required else item
 
 
-def _stand_in(field: inspect.Field) -> Any:
-    """Something of the right type for a required field that cannot be read."""
+def _placeholder(field: inspect.Field) -> Any:
+    """Return some value of the right type for a required field that cannot be read."""
     kind = field.type
     if field.default is not NODEFAULT:
         return field.default
@@ -128,7 +133,7 @@ def _stand_in(field: inspect.Field) -> Any:
 
 
 def _read_union(reader: Reader, kind: inspect.UnionType, value: Any, path: str) -> Any:
-    """All unions here are `something | None`, and null is the same as absent."""
+    """Read the one member that is not None: all unions here are `something | None`, and null means absent."""
     (inner,) = (member for member in kind.types if not isinstance(member, inspect.NoneType))
     return reader.read(inner, value, path)
 
@@ -139,18 +144,18 @@ def _read_dict(reader: Reader, kind: inspect.DictType, value: Any, path: str) ->
     out = {}
     for key, item in value.items():
         if not isinstance(key, str):
-            reader.fail(path, f"the name {shown(key)} must be text; put it in quotes")
+            reader.fail(path, f"the name {quote_key(key)} must be text; put it in quotes")
             continue
         inner = join(path, key)
         read = reader.fail(inner, "is empty") if item is None else reader.read(kind.value_type, item, inner)
-        out[key] = _empty(kind.value_type) if read is WRONG else read
+        out[key] = _placeholder_entry(kind.value_type) if read is INVALID else read
     return out
 
 
-def _empty(kind: inspect.Type) -> Any:
-    """A stand-in for a named value: later checks must still find the name."""
+def _placeholder_entry(kind: inspect.Type) -> Any:
+    """Return a placeholder for an entry that cannot be read, because later checks must still find its name."""
     if isinstance(kind, inspect.StructType):
-        return kind.cls(**{field.name: _stand_in(field) for field in kind.fields if field.required})
+        return kind.cls(**{field.name: _placeholder(field) for field in kind.fields if field.required})
     return Secret("") if isinstance(kind, inspect.CustomType) else ""
 
 
@@ -158,7 +163,7 @@ def _read_items(reader: Reader, kind: inspect.VarTupleType, value: Any, path: st
     if not isinstance(value, list):
         return reader.fail(path, "must be a list")
     read = [reader.read(kind.item_type, item, f"{path}[{index}]") for index, item in enumerate(value)]
-    return tuple(_empty(kind.item_type) if item is WRONG else item for item in read)
+    return tuple(_placeholder_entry(kind.item_type) if item is INVALID else item for item in read)
 
 
 def _read_text(reader: Reader, _: inspect.StrType, value: Any, path: str) -> Any:
@@ -182,7 +187,7 @@ def _read_number(reader: Reader, kind: inspect.FloatType, value: Any, path: str)
 
 
 def _within(kind: inspect.IntType | inspect.FloatType, value: float) -> bool:
-    """Written so that "not a number" is outside all limits."""
+    """Return whether a number is within its limits. The comparisons are such that NaN is outside of all limits."""
     above = (kind.ge is None or value >= kind.ge) and (kind.gt is None or value > kind.gt)
     return above and (kind.le is None or value <= kind.le)
 

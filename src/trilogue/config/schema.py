@@ -1,4 +1,7 @@
-"""The JSON Schema of the configuration file and the list of its settings, both from the types."""
+"""The JSON Schema of the configuration file and the list of its settings, both derived from the types.
+
+The descriptions are the docstrings below the fields. They are read from the source, because Python does not keep them.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +24,25 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema, with the documentation of every setting."""
+    """Return the schema, with a description of every setting."""
     (root,), parts = json.schema_components([Config], schema_hook=_secret_schema)
     definitions = {name: _described(part) for name, part in sorted(parts.items())}
     for struct in SHORT_FORMS:
         whole = definitions[struct.__name__]
         definitions[struct.__name__] = {"title": whole["title"], "anyOf": [_short_form(struct), whole]}
     schema = {"$schema": _DIALECT, "title": "Trilogue configuration", **root, "$defs": definitions}
-    # Through JSON once: defaults are tuples and enums until then.
+    # Defaults are tuples and enums until they have been encoded as JSON.
     plain: dict[str, Any] = json.decode(json.encode(schema))
     return plain
 
 
 def settings() -> list[str]:
-    """The path of every setting: `server.port`, `providers.NAME.accounts[].key`, …"""
+    """Return the path of every setting: `server.port`, `providers.NAME.accounts[].key`, …"""
     return list(_paths(inspect.type_info(Config), ""))
 
 
 def field_docs(struct: type[Struct]) -> dict[str, str]:
-    """The text below each field of a struct, in one line."""
+    """Return the docstring of each field of a struct, in one line, by field name."""
     if struct is ProfileSettings:
         return field_docs(ProfileBase) | field_docs(Profile)
     tree = ast.parse(textwrap.dedent(source.getsource(struct)))
@@ -53,6 +56,7 @@ def field_docs(struct: type[Struct]) -> dict[str, str]:
 
 
 def _secret_schema(kind: type) -> dict[str, Any]:
+    """Return the schema of a secret. Raises NotImplementedError for other types, as msgspec expects."""
     if kind is not Secret:
         raise NotImplementedError
     return {"type": "string", "description": "env:NAME, file:path, or the text itself"}
@@ -64,6 +68,7 @@ def _short_form(struct: type) -> dict[str, Any]:
 
 
 def _described(part: dict[str, Any]) -> dict[str, Any]:
+    """Add the docstrings of the fields to the schema of a struct, and return it."""
     struct = _STRUCTS.get(part.get("title", ""))
     for name, text in (field_docs(struct) if struct else {}).items():
         if name in part["properties"]:
@@ -72,7 +77,7 @@ def _described(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _structs(kind: inspect.Type) -> Iterator[type[Struct]]:
-    """All structs inside a type."""
+    """Yield all structs inside a type, itself included."""
     if isinstance(kind, inspect.StructType):
         yield kind.cls
     for inner in _inner(kind):
@@ -80,7 +85,7 @@ def _structs(kind: inspect.Type) -> Iterator[type[Struct]]:
 
 
 def _inner(kind: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:
-    """The types inside a type, and how a path goes there."""
+    """Yield the types directly inside a type, each with the step that a path takes to it."""
     match kind:
         case inspect.StructType():
             yield from ((f".{field.name}", field.type) for field in kind.fields)

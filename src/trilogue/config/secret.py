@@ -1,6 +1,7 @@
-"""Values that must never be seen: keys of clients and upstreams.
+"""Keys of clients and upstreams, which must never be printed.
 
-A configuration names them by reference, `env:NAME`, `file:path` or `store:NAME`, or holds the text itself.
+In: a text of the configuration, which is a reference (`env:NAME`, `file:path`, `store:NAME`) or the key itself. Out: a
+`Secret`.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ _HIDDEN = "***"
 
 
 class Secret:
-    """A text that shows as `***` wherever it is printed; `reveal()` is the only way to it."""
+    """A text that prints as `***`; only `reveal()` returns it."""
 
     __slots__ = ("_value", "literal")
 
     def __init__(self, value: str, *, literal: bool = False) -> None:
         self._value = value
         self.literal = literal
-        """it stands in the file itself instead of being referred to"""
+        """The key is in the configuration file itself, not referred to."""
 
     def reveal(self) -> str:
-        """The text."""
+        """Return the text itself."""
         return self._value
 
     def derive(self) -> bytes:
-        """A key of 32 bytes made from the text, for seals."""
+        """Return a key of 32 bytes derived from the text, to seal with."""
         return blake2b(self._value.encode(), digest_size=32, person=b"trilogue-seal").digest()
 
     def fingerprint(self) -> str:
-        """Tells this text from another one; far too short to find or confirm a key by."""
+        """Return a short digest that differs from other texts' digests; too short to find or confirm a key with."""
         return blake2b(self._value.encode(), digest_size=4, person=b"trilogue-finger").hexdigest()
 
     def __repr__(self) -> str:
@@ -61,11 +62,14 @@ class Secret:
 
 
 class BadReference(ValueError):
-    """A reference that leads nowhere. The text names the variable or the file, never the value."""
+    """A reference that cannot be resolved. The text names the variable or the file, never the value."""
 
 
 def resolve(text: str, environ: Mapping[str, str], folder: Path) -> Secret:
-    """The secret that a text of the configuration means. Relative files are looked for in `folder`."""
+    """Return the secret that a text of the configuration refers to. Relative paths start at `folder`.
+
+    Raise BadReference.
+    """
     scheme, _, rest = text.partition(":")
     if scheme == "env":
         value, literal = _from_environment(rest, environ), False

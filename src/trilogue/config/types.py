@@ -17,8 +17,7 @@ from trilogue.config.secret import Secret
 from trilogue.model import Protocol
 from trilogue.pool import AccountLimits, AccountSpec, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
 from trilogue.profiles import Profile
-from trilogue.routing import RoutableProvider as RoutingProvider
-from trilogue.routing import Route, Router
+from trilogue.routing import RoutableProvider, Route, Router
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Workers = Annotated[int, Meta(ge=1, le=256)]
@@ -44,7 +43,7 @@ VendorName = Literal[
 Auth = Literal["auto", "bearer", "x-api-key", "api-key"]
 
 DEMO_URL = "demo:"
-"""the base URL that stands for the built-in model"""
+"""the base URL of the built-in model"""
 
 
 class ProviderTimeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,7 +76,7 @@ class TimeoutSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """the whole request"""
 
     def over(self, timeouts: ProviderTimeouts) -> ProviderTimeouts:
-        """These settings on top of others."""
+        """Return other time limits with those replaced that are set here."""
         return replace(timeouts, **{name: value for name, value in asdict(self).items() if value is not None})
 
 
@@ -180,23 +179,23 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def is_demo(self) -> bool:
-        """The built-in model instead of a server."""
+        """Whether this is the built-in model instead of a server."""
         return self.base_url == DEMO_URL
 
     @property
     def protocols(self) -> tuple[Protocol, ...]:
-        """All that it speaks, in order of preference."""
+        """All protocols that it speaks, in order of preference."""
         return self.protocol, *(one for one in self.also_speaks if one is not self.protocol)
 
     def profile_for(self, model: str, protocol: Protocol | None = None) -> Profile:
-        """The profile of one of its models."""
-        return self.profile.over(protocol or self.protocol, model, self.vendor or "")
+        """Return what one of its models accepts, in its first protocol unless another is given."""
+        return self.profile.for_model(protocol or self.protocol, model, self.vendor or "")
 
     def own_profile(self, model: str, protocol: Protocol) -> Profile | None:
-        """What requests of its own protocol are made to fit; None: they are passed through as they are."""
+        """Return what passed-through requests must be adjusted to, or None to pass them through unchanged."""
         if self.fit_requests:
             return self.profile_for(model, protocol)
-        return self.profile.alone()
+        return self.profile.for_passthrough()
 
 
 class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -241,24 +240,24 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     is generated"""
 
     def router(self) -> Router:
-        """The routes of this configuration, ready to use."""
+        """Return a router for the providers, aliases and routes of this configuration."""
         providers = [
-            RoutingProvider(name, one.protocols, one.models, one.is_demo) for name, one in self.providers.items()
+            RoutableProvider(name, one.protocols, one.models, one.is_demo) for name, one in self.providers.items()
         ]
         return Router(providers, self.aliases, self.routes, self.default_provider)
 
     def pools(self, rng: Random) -> Pools:
-        """The accounts of all providers, ready to be chosen from by one of the workers."""
+        """Return the account pools of all providers, for one worker, which gets its share of the limits."""
         specs = [_spec(name, provider) for name, provider in self.providers.items()]
         return Pools(specs, self.pool, rng=rng, share=1.0 / self.server.workers)
 
     def timeouts(self, provider: str) -> ProviderTimeouts:
-        """The timeouts of a provider."""
+        """Return the time limits of a provider, with those of the server where it sets none."""
         return self.providers[provider].timeouts.over(self.server.timeouts)
 
 
 def _spec(name: str, provider: ProviderSettings) -> ProviderSpec:
-    """A provider that wants no key still has one account, of its own name."""
+    """Return what the pool needs to know of a provider. Without accounts it gets one that has its own name."""
     return ProviderSpec(
         name=name,
         accounts=tuple(_account(account) for account in provider.accounts) or (AccountSpec(name=name),),
@@ -281,7 +280,7 @@ def _account(account: AccountSettings) -> AccountSpec:
 
 
 def _fingerprint(key: Secret | None) -> str | None:
-    """None: there is a key, and nobody knows which."""
+    """Return a fingerprint of the key, "" if there is no key, or None if the key could not be found."""
     if key is None:
         return ""
     return key.fingerprint() if key else None

@@ -1,7 +1,8 @@
-"""Keys of accounts that `trilogue accounts add` keeps: encrypted in a file of the state folder, named `store:NAME`.
+"""The store for keys of accounts: `trilogue accounts add` fills it, `store:NAME` in a configuration refers to it.
 
-`accounts.vault` holds name → AES-GCM of the key, bound to its name; `vault.key` holds the 32 bytes that open them. Both
-are for the user alone. A backup of the vault without its key tells nothing but the names.
+`accounts.vault` in the state folder maps names to keys, each encrypted with AES-GCM and bound to its name. `vault.key`
+holds the 32 bytes that decrypt them. Only the user can read the two files. A backup of the vault without `vault.key`
+shows the names and nothing else.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ KEY_FILE = "vault.key"
 
 
 class VaultError(TrilogueError):
-    """The store cannot be used. The text names files and accounts, never a key."""
+    """The store cannot be read or written. The text names files and accounts, never a key."""
 
 
 class Vault:
-    """The store of one state folder. Nothing is made before something is put in."""
+    """The store of one state folder. Its files are created by the first `put`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,24 +35,24 @@ class Vault:
         self._key_file = folder / KEY_FILE
 
     def names(self) -> list[str]:
-        """The accounts that it holds."""
+        """Return the names of the stored keys, sorted. Raise VaultError."""
         return sorted(self._read())
 
     def get(self, name: str) -> str:
-        """The key of an account."""
+        """Return the key of an account. Raise VaultError if there is none or it cannot be decrypted."""
         sealed = self._read().get(name)
         if sealed is None:
-            raise VaultError(f"the store has no key named {name}; `trilogue accounts add {name}` puts one in")
+            raise VaultError(f"the store has no key named {name}; `trilogue accounts add {name}` adds one")
         try:
             raw = b64decode(sealed)
             return self._cipher().decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], name.encode()).decode()
         except ValueError:
             raise VaultError(
-                f"the key named {name} cannot be opened: {self._key_file} is not the one that sealed it"
+                f"the key named {name} cannot be decrypted: {self._key_file} is not the file that it was encrypted with"
             ) from None
 
     def put(self, name: str, key: str) -> None:
-        """Keep the key of an account, or replace it."""
+        """Store the key of an account, or replace it. Raise VaultError."""
         if not NAME.fullmatch(name):
             raise VaultError(f"a name {NAME_RULE}")
         held = self._read()
@@ -64,7 +65,7 @@ class Vault:
             raise VaultError(f"cannot write to {self._folder}: {error.strerror}") from None
 
     def remove(self, name: str) -> bool:
-        """Forget a key; False if there was none."""
+        """Remove a key. Return False if there was none. Raise VaultError."""
         held = self._read()
         if held.pop(name, None) is None:
             return False
@@ -101,7 +102,7 @@ class Vault:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    """A new file that only its owner can read, from its first moment on."""
+    """Write a new file that only its owner can read, also while it is being written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)

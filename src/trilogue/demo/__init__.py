@@ -1,4 +1,4 @@
-"""The built-in provider: a deterministic scripted model in process, so that everything can be tried without a key."""
+"""The built-in provider: a scripted model in this process, so that everything can be tried without a key."""
 
 from trilogue.demo.model import PACE, DemoModel
 from trilogue.demo.scripts import MODELS

@@ -1,6 +1,6 @@
-"""What the demo model makes of a request: the user's last words, the tools on offer, results since then, and sizes.
+"""What the demo model reads in a request: the user's last words, the tools, results since then, and attachments.
 
-What a picture is, from the first bytes of its file: kind and size. Nothing is fetched.
+Images are described by the first bytes of their data: format and size. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -29,21 +29,136 @@ from trilogue.model import (
     Turn,
 )
 
-_HEAD_CHARS = 256 * 1024
-"""Enough base64 for the frame header of a JPEG with large metadata."""
-
+ClientTool = FunctionTool | CustomTool
 Size = tuple[int, int]
 
+_TAGGED = re.compile(r"<([\w-]+)>.*?</\1>", re.DOTALL)
+"""what coding agents add to the user's words, such as reminders and facts about the environment"""
+_STEPS = re.compile(r"\b(\d{1,2})\s+steps?\b")
+_WORD = re.compile(r"\s*\S+")
+MAX_STEPS = 20
+_HEAD_CHARS = 256 * 1024
+"""enough base64 for the frame header of a JPEG with large metadata"""
 
-def describe(source: Source) -> str:
-    """A few words: “a 12x8 PNG”."""
+
+class Result(Struct, frozen=True):
+    """The result of a tool, and the name of the tool."""
+
+    name: str
+    text: str
+    failed: bool
+
+
+class RequestSummary(Struct, frozen=True):
+    """What the scripts need to know of a request."""
+
+    text: str
+    """the user's last words"""
+    tools: tuple[ClientTool, ...]
+    """tools that the client runs"""
+    results: tuple[Result, ...]
+    """results of tools since the user's last words"""
+    steps: int
+    """how many tool calls the user asks for, as in “3 steps”; 1 if they do not say"""
+    attachments: tuple[str, ...]
+    """images and documents of the user's last turn, in words"""
+
+
+def summarize(request: Request) -> RequestSummary:
+    """Return what the end of the conversation asks for."""
+    last = _last_user_turn(request.turns)
+    spoken = request.turns[last] if last >= 0 else None
+    text = user_text(spoken.blocks) if spoken else ""
+    steps = _STEPS.search(text)
+    return RequestSummary(
+        text=text,
+        tools=tuple(tool for tool in request.tools if isinstance(tool, ClientTool)),
+        results=_results(request.turns, last),
+        steps=min(int(steps[1]), MAX_STEPS) if steps else 1,
+        attachments=tuple(_attachments(spoken.blocks)) if spoken else (),
+    )
+
+
+def user_text(blocks: tuple[Block, ...]) -> str:
+    """Return the user's words without what their client added to them."""
+    texts = [_TAGGED.sub(" ", block.text) for block in blocks if isinstance(block, Text)]
+    return " ".join(" ".join(texts).split())
+
+
+def words(text: str) -> list[str]:
+    """Split a text into words, each with the space before it. Joined, the pieces are the text."""
+    pieces = _WORD.findall(text) or [""]
+    pieces[-1] += text[sum(map(len, pieces)) :]
+    return pieces if text else []
+
+
+def count_words(request: Request) -> int:
+    """Return the number of words in a request, including its tools. The demo counts words as tokens."""
+    total = sum(len(words(text)) for turn in request.turns for text in _all_text(turn.blocks))
+    for tool in request.tools:
+        if isinstance(tool, FunctionTool):
+            total += len(words(f"{tool.name} {tool.description or ''} {dump_text(tool.parameters or {})}"))
+    return total
+
+
+def conversation_texts(request: Request) -> list[str]:
+    """Return every text of the conversation, in order."""
+    return [text for turn in request.turns for text in _all_text(turn.blocks)]
+
+
+def _all_text(blocks: tuple[Block, ...]) -> list[str]:
+    """Return the texts of blocks, arguments and results of tool calls included."""
+    found: list[str] = []
+    for block in blocks:
+        if isinstance(block, Text):
+            found.append(block.text)
+        elif isinstance(block, ToolCall):
+            found.append(block.arguments)
+        elif isinstance(block, ToolResult):
+            found += _all_text(block.content)
+    return found
+
+
+def _last_user_turn(turns: tuple[Turn, ...]) -> int:
+    """Return the index of the turn in which the user last spoke, or -1. User turns with tool results do not count."""
+    for index in range(len(turns) - 1, -1, -1):
+        turn = turns[index]
+        if turn.role is Role.USER and not any(isinstance(block, ToolResult) for block in turn.blocks):
+            return index
+    return -1
+
+
+def _results(turns: tuple[Turn, ...], last_user_turn: int) -> tuple[Result, ...]:
+    """Return the results of tools after the turn in which the user last spoke."""
+    since = [block for turn in turns[last_user_turn + 1 :] for block in turn.blocks]
+    names = {block.id: block.name for block in since if isinstance(block, ToolCall)}
+    return tuple(
+        Result(names.get(block.call_id, block.name or ""), " ".join(_all_text(block.content)), bool(block.is_error))
+        for block in since
+        if isinstance(block, ToolResult)
+    )
+
+
+def _attachments(blocks: tuple[Block, ...]) -> list[str]:
+    """Return a description of each image and document."""
+    found = []
+    for block in blocks:
+        if isinstance(block, Image):
+            found.append(describe_image(block.source))
+        elif isinstance(block, Document):
+            found.append(f"a document named “{block.title}”" if block.title else "a document")
+    return found
+
+
+def describe_image(source: Source) -> str:
+    """Return a few words about an image, such as “a 12x8 PNG”."""
     if source.kind is not SourceKind.DATA:
         return "an image that I would have to fetch, which I do not do"
     try:
         data = b64decode(source.value[:_HEAD_CHARS])
     except (Error, ValueError):
         return "an image that I cannot read"
-    for mark, name, measure in _KINDS:
+    for mark, name, measure in _FORMATS:
         if data.startswith(mark):
             size = measure(data)
             return f"a {size[0]}x{size[1]} {name}" if size else f"a {name} image"
@@ -59,7 +174,7 @@ def _gif(data: bytes) -> Size | None:
 
 
 def _jpeg(data: bytes) -> Size | None:
-    """The size stands in the frame header (markers C0 to CF but for C4, C8, CC), behind any number of segments."""
+    """Return the size from the frame header, which has a marker from C0 to CF except C4, C8, CC, or None."""
     position = 2
     while position + 9 <= len(data) and data[position] == 0xFF:
         marker = data[position + 1]
@@ -88,119 +203,9 @@ def _little(data: bytes, start: int, size: int) -> int:
     return int.from_bytes(data[start : start + size], "little")
 
 
-_KINDS: tuple[tuple[bytes, str, Callable[[bytes], Size | None]], ...] = (
+_FORMATS: tuple[tuple[bytes, str, Callable[[bytes], Size | None]], ...] = (
     (b"\x89PNG\r\n\x1a\n", "PNG", _png),
     (b"GIF8", "GIF", _gif),
     (b"\xff\xd8", "JPEG", _jpeg),
     (b"RIFF", "WebP", _webp),
 )
-
-
-ClientTool = FunctionTool | CustomTool
-
-_TAGGED = re.compile(r"<([\w-]+)>.*?</\1>", re.DOTALL)
-"""What coding agents wrap around the user's words: reminders, the environment."""
-_STEPS = re.compile(r"\b(\d{1,2})\s+steps?\b")
-_WORD = re.compile(r"\s*\S+")
-MAX_STEPS = 20
-
-
-class Result(Struct, frozen=True):
-    """What a tool said, and its name."""
-
-    name: str
-    text: str
-    failed: bool
-
-
-class Reading(Struct, frozen=True):
-    """`text`: the user's last words. `results`: what tools have answered since then."""
-
-    text: str
-    tools: tuple[ClientTool, ...]
-    results: tuple[Result, ...]
-    steps: int
-    pictures: tuple[str, ...]
-
-
-def read(request: Request) -> Reading:
-    """Look at the end of the conversation."""
-    asking = _asking(request.turns)
-    spoken = request.turns[asking] if asking >= 0 else None
-    text = plain_text(spoken.blocks) if spoken else ""
-    steps = _STEPS.search(text)
-    return Reading(
-        text=text,
-        tools=tuple(tool for tool in request.tools if isinstance(tool, ClientTool)),
-        results=_results(request.turns, asking),
-        steps=min(int(steps[1]), MAX_STEPS) if steps else 1,
-        pictures=tuple(_pictures(spoken.blocks)) if spoken else (),
-    )
-
-
-def plain_text(blocks: tuple[Block, ...]) -> str:
-    """The words of a person, without what their client put around them."""
-    texts = [_TAGGED.sub(" ", block.text) for block in blocks if isinstance(block, Text)]
-    return " ".join(" ".join(texts).split())
-
-
-def words(text: str) -> list[str]:
-    """A text in pieces of one word, with the space before it. Joined they are the text."""
-    pieces = _WORD.findall(text) or [""]
-    pieces[-1] += text[sum(map(len, pieces)) :]
-    return pieces if text else []
-
-
-def count_words(request: Request) -> int:
-    """The size of a request in words, tools included; stands in for tokens."""
-    total = sum(len(words(text)) for turn in request.turns for text in _all_text(turn.blocks))
-    for tool in request.tools:
-        if isinstance(tool, FunctionTool):
-            total += len(words(f"{tool.name} {tool.description or ''} {dump_text(tool.parameters or {})}"))
-    return total
-
-
-def texts(request: Request) -> list[str]:
-    """Every text of the conversation, in order."""
-    return [text for turn in request.turns for text in _all_text(turn.blocks)]
-
-
-def _all_text(blocks: tuple[Block, ...]) -> list[str]:
-    found: list[str] = []
-    for block in blocks:
-        if isinstance(block, Text):
-            found.append(block.text)
-        elif isinstance(block, ToolCall):
-            found.append(block.arguments)
-        elif isinstance(block, ToolResult):
-            found += _all_text(block.content)
-    return found
-
-
-def _asking(turns: tuple[Turn, ...]) -> int:
-    """The turn in which the user last spoke; results of tools that come as user turns do not count."""
-    for index in range(len(turns) - 1, -1, -1):
-        turn = turns[index]
-        if turn.role is Role.USER and not any(isinstance(block, ToolResult) for block in turn.blocks):
-            return index
-    return -1
-
-
-def _results(turns: tuple[Turn, ...], asking: int) -> tuple[Result, ...]:
-    since = [block for turn in turns[asking + 1 :] for block in turn.blocks]
-    names = {block.id: block.name for block in since if isinstance(block, ToolCall)}
-    return tuple(
-        Result(names.get(block.call_id, block.name or ""), " ".join(_all_text(block.content)), bool(block.is_error))
-        for block in since
-        if isinstance(block, ToolResult)
-    )
-
-
-def _pictures(blocks: tuple[Block, ...]) -> list[str]:
-    found = []
-    for block in blocks:
-        if isinstance(block, Image):
-            found.append(describe(block.source))
-        elif isinstance(block, Document):
-            found.append(f"a document named “{block.title}”" if block.title else "a document")
-    return found

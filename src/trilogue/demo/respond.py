@@ -1,6 +1,6 @@
-"""From a request to a whole answer: which script, filled in with what the request brings.
+"""Choose the script for a request and fill it in: the response as blocks, before it is split into events.
 
-Which tool the user's words ask for, and the call of it.
+Tool calls are part of it: which tool the user's words ask for, and arguments that fit its schema.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from trilogue.demo import scripts
-from trilogue.demo.request import ClientTool, Reading
+from trilogue.demo.request import ClientTool, RequestSummary
 from trilogue.demo.sample import Sampler
-from trilogue.demo.scripts import Act
+from trilogue.demo.scripts import Scenario
 from trilogue.jsontext.text import dump_text
 from trilogue.model import (
     Block,
@@ -42,83 +42,13 @@ from trilogue.model import (
 from trilogue.protocols.content.ids import mint
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_QUOTED_WORDS = 40
+"""how much of the user's words and of tool results a response repeats"""
 _FORCED = (ChoiceMode.REQUIRED, ChoiceMode.NAMED)
 
 
-def offered(request: Request, reading: Reading) -> list[ClientTool]:
-    """The client's tools that may be called."""
-    choice = request.tool_choice
-    if choice is None:
-        return list(reading.tools)
-    if choice.mode is ChoiceMode.NONE:
-        return []
-    names: set[str] | None = None
-    if choice.mode is ChoiceMode.NAMED and choice.tool is not None:
-        names = {choice.tool.name}
-    elif choice.mode is ChoiceMode.ALLOWED:
-        names = {ref.name for ref in choice.allowed}
-    return [tool for tool in reading.tools if names is None or tool.name in names]
-
-
-def wanted(request: Request, reading: Reading, *, eager: bool = False) -> ClientTool | None:
-    """The tool to call now: one that is forced, named or, if the user says “tool” or we are eager, the best match."""
-    tools = offered(request, reading)
-    if not tools:
-        return None
-    best = max(tools, key=lambda tool: _score(tool, reading.text))
-    choice = request.tool_choice
-    forced = choice is not None and (choice.mode in _FORCED or choice.allowed_mode in _FORCED)
-    asked = "tool" in vocabulary(reading.text) or _named(best, reading.text)
-    return best if eager or forced or asked else None
-
-
-def call(tool: ClientTool, reading: Reading, seed: str, position: int) -> ToolCall:
-    """A call with arguments made from the tool's schema and the user's words."""
-    call_id = mint("call_", seed, position)
-    item_id = mint("fc_", seed, position)
-    namespace = tool.namespace
-    if isinstance(tool, CustomTool):
-        return ToolCall(
-            id=call_id,
-            name=tool.name,
-            arguments=reading.text or "demo",
-            kind=CallKind.CUSTOM,
-            namespace=namespace,
-            item_id=item_id,
-        )
-    arguments = dump_text(_arguments(tool, reading.text))
-    return ToolCall(id=call_id, name=tool.name, arguments=arguments, namespace=namespace, item_id=item_id)
-
-
-def _arguments(tool: FunctionTool, text: str) -> object:
-    schema = tool.parameters or {}
-    value = Sampler(schema, text).value({"type": "object", **schema})
-    return value if isinstance(value, dict) else {}
-
-
-def vocabulary(text: str) -> set[str]:
-    """The words of a text or of an identifier, in lower case and without a plural s."""
-    found = (word.lower() for word in _WORDS.findall(text))
-    return {word.removesuffix("s") if len(word) > 3 else word for word in found}
-
-
-def _named(tool: ClientTool, text: str) -> bool:
-    """The text contains the tool's name, or all words of it."""
-    name = vocabulary(tool.name)
-    return tool.name.lower() in text.lower().split() or (bool(name) and name <= vocabulary(text))
-
-
-def _score(tool: ClientTool, text: str) -> tuple[bool, int, int]:
-    said = vocabulary(text)
-    name = vocabulary(tool.name)
-    return _named(tool, text), len(name & said), len(vocabulary(tool.description or "") & said)
-
-
-_QUOTED_WORDS = 40
-
-
 class ScriptedResponse(Struct, frozen=True, kw_only=True):
-    """What to say. With a `failure` the answer never ends well: it breaks after `fail_after` words."""
+    """The content of a response. If there is a `failure`, the response fails after `fail_after` words."""
 
     blocks: tuple[Block, ...] = ()
     stop: Stop = Stop(reason=StopReason.END)
@@ -127,76 +57,79 @@ class ScriptedResponse(Struct, frozen=True, kw_only=True):
     fail_after: int = 0
 
 
-def behave(request: Request, reading: Reading, seed: str) -> ScriptedResponse:
-    """The answer to a request. `seed` makes its ids."""
+def respond(request: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
+    """Return the response to a request. Its ids are made from `seed`."""
     if request.model not in scripts.MODELS:
         message = scripts.UNKNOWN.format(names=", ".join(scripts.MODELS))
         failure = Failure(kind=FailureKind.MODEL_NOT_FOUND, message=message, status=404, code="model_not_found")
         return ScriptedResponse(failure=failure)
-    return _ACTS[_act(request, reading)](request, reading, seed)
+    return _SCENARIOS[_scenario(request, summary)](request, summary, seed)
 
 
-def _act(request: Request, reading: Reading) -> Act:
+def _scenario(request: Request, summary: RequestSummary) -> Scenario:
+    """Return what to show: what the model always shows, or what the request asks for."""
     fixed = scripts.MODELS[request.model]
     if fixed is not None:
         return fixed
-    if reading.results or wanted(request, reading) is not None:
-        return Act.TOOLS
+    if summary.results or tool_to_call(request, summary) is not None:
+        return Scenario.TOOLS
     if request.format is not None and request.format.kind is not FormatKind.TEXT:
-        return Act.TEXT
+        return Scenario.TEXT
     if request.tool_choice is not None and request.tool_choice.mode is ChoiceMode.HOSTED:
-        return Act.SEARCH
-    said = vocabulary(reading.text)
-    return next((act for word, act in scripts.KEYWORDS if word in said), Act.TEXT)
+        return Scenario.SEARCH
+    said = vocabulary(summary.text)
+    return next((scenario for word, scenario in scripts.KEYWORDS if word in said), Scenario.TEXT)
 
 
-def _text(request: Request, reading: Reading, _: str) -> ScriptedResponse:
+def _text(request: Request, summary: RequestSummary, _: str) -> ScriptedResponse:
     form = request.format
     if form is not None and form.kind is not FormatKind.TEXT:
         schema = form.schema or {"type": "object", "properties": {"answer": {"type": "string"}}}
-        return ScriptedResponse(blocks=(Text(text=dump_text(Sampler(schema, reading.text, every=True).value(schema))),))
-    return ScriptedResponse(blocks=(Text(text=_greeting(reading) + scripts.HINT),))
+        return ScriptedResponse(blocks=(Text(text=dump_text(Sampler(schema, summary.text, every=True).value(schema))),))
+    return ScriptedResponse(blocks=(Text(text=_greeting(summary) + scripts.HINT),))
 
 
-def _greeting(reading: Reading) -> str:
-    said = scripts.QUOTE.format(text=_short(reading.text)) if reading.text else scripts.SILENCE
-    seen = "".join(f"I see {picture}. " for picture in reading.pictures)
-    return scripts.GREETING + ("" if seen and not reading.text else said) + seen
+def _greeting(summary: RequestSummary) -> str:
+    said = scripts.QUOTE.format(text=_short(summary.text)) if summary.text else scripts.SILENCE
+    seen = "".join(f"I see {attachment}. " for attachment in summary.attachments)
+    return scripts.GREETING + ("" if seen and not summary.text else said) + seen
 
 
-def _think(_: Request, reading: Reading, seed: str) -> ScriptedResponse:
+def _think(_: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
     opaque = Opaque(kind=OpaqueKind.ENCRYPTED, value=mint("demo-reasoning-", seed), item_id=mint("rs_", seed))
     reasoning = Reasoning(summary=scripts.THOUGHTS, opaque=opaque, id=opaque.item_id)
-    return ScriptedResponse(blocks=(reasoning, Text(text=scripts.THOUGHT_ANSWER + _greeting(reading))))
+    return ScriptedResponse(blocks=(reasoning, Text(text=scripts.THOUGHT_ANSWER + _greeting(summary))))
 
 
-def _tools(request: Request, reading: Reading, seed: str) -> ScriptedResponse:
-    tool = wanted(request, reading, eager=True)
-    if len(reading.results) >= reading.steps or (reading.results and tool is None):
-        return _results(reading)
+def _tools(request: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
+    """Call a tool, until the user's number of steps is reached; then repeat the results."""
+    tool = tool_to_call(request, summary, eager=True)
+    if len(summary.results) >= summary.steps or (summary.results and tool is None):
+        return _results(summary)
     if tool is None:
         return ScriptedResponse(blocks=(Text(text=scripts.OFFER + scripts.HINT),))
-    return ScriptedResponse(blocks=(call(tool, reading, seed, 0),), stop=Stop(reason=StopReason.TOOL_CALLS))
+    return ScriptedResponse(blocks=(make_call(tool, summary, seed, 0),), stop=Stop(reason=StopReason.TOOL_CALLS))
 
 
-def _parallel(request: Request, reading: Reading, seed: str) -> ScriptedResponse:
-    tools = offered(request, reading)
-    if reading.results or not tools or request.parallel_tools is False:
-        return _tools(request, reading, seed)
-    calls = tuple(call(tools[position % len(tools)], reading, seed, position) for position in range(2))
+def _parallel(request: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
+    tools = allowed_tools(request, summary)
+    if summary.results or not tools or request.parallel_tools is False:
+        return _tools(request, summary, seed)
+    calls = tuple(make_call(tools[position % len(tools)], summary, seed, position) for position in range(2))
     return ScriptedResponse(blocks=calls, stop=Stop(reason=StopReason.TOOL_CALLS))
 
 
-def _results(reading: Reading) -> ScriptedResponse:
-    told = [
+def _results(summary: RequestSummary) -> ScriptedResponse:
+    """Repeat what the tools have returned."""
+    sentences = [
         (scripts.RESULT_FAILED if result.failed else scripts.RESULT).format(name=result.name, text=_short(result.text))
-        for result in reading.results
+        for result in summary.results
     ]
-    return ScriptedResponse(blocks=(Text(text="".join(told) + scripts.RESULT_END),))
+    return ScriptedResponse(blocks=(Text(text="".join(sentences) + scripts.RESULT_END),))
 
 
-def _search(_: Request, reading: Reading, seed: str) -> ScriptedResponse:
-    query = _short(reading.text) or "demo"
+def _search(_: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
+    query = _short(summary.text) or "demo"
     call_id = mint("ws_", seed)
     sources = [{"type": "url", "url": hit.url} for hit in scripts.SEARCH_HITS]
     action = {"type": "search", "query": query, "queries": [query], "sources": sources}
@@ -209,6 +142,7 @@ def _search(_: Request, reading: Reading, seed: str) -> ScriptedResponse:
 
 
 def _cited() -> Text:
+    """Return the text of the search response with its citations."""
     text = ""
     citations: list[Citation] = []
     for piece, number in scripts.SEARCH_ANSWER:
@@ -225,42 +159,117 @@ def _citation(number: int, start: int, end: int) -> Citation:
     return Citation(kind=CitationKind.WEB, url=hit.url, title=hit.title, start=start, end=end, native=native)
 
 
-def _refuse(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+def _refuse(_: Request, __: RequestSummary, ___: str) -> ScriptedResponse:
     return ScriptedResponse(blocks=(Refusal(text=scripts.REFUSAL),))
 
 
-def _long(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+def _long(_: Request, __: RequestSummary, ___: str) -> ScriptedResponse:
     count = scripts.LONG_SENTENCES
     sentences = [scripts.LONG_SENTENCE.format(number=number + 1, count=count) for number in range(count)]
     return ScriptedResponse(blocks=(Text(text="".join(sentences).strip()),))
 
 
-def _length(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+def _length(_: Request, __: RequestSummary, ___: str) -> ScriptedResponse:
     return ScriptedResponse(blocks=(Text(text=scripts.LENGTH),), stop=Stop(reason=StopReason.LENGTH))
 
 
-def _error(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+def _error(_: Request, __: RequestSummary, ___: str) -> ScriptedResponse:
     return ScriptedResponse(failure=scripts.FAILURE)
 
 
-def _error_midstream(_: Request, __: Reading, ___: str) -> ScriptedResponse:
+def _error_midstream(_: Request, __: RequestSummary, ___: str) -> ScriptedResponse:
     return ScriptedResponse(blocks=(Text(text=scripts.BEFORE_ERROR),), failure=scripts.FAILURE, fail_after=12)
 
 
-_ACTS: dict[Act, Callable[[Request, Reading, str], ScriptedResponse]] = {
-    Act.TEXT: _text,
-    Act.THINK: _think,
-    Act.TOOLS: _tools,
-    Act.PARALLEL: _parallel,
-    Act.SEARCH: _search,
-    Act.REFUSE: _refuse,
-    Act.LONG: _long,
-    Act.LENGTH: _length,
-    Act.ERROR: _error,
-    Act.ERROR_MIDSTREAM: _error_midstream,
-}
-
-
 def _short(text: str) -> str:
+    """Return the beginning of a text, on one line."""
     said = text.split()
     return " ".join(said) if len(said) <= _QUOTED_WORDS else " ".join(said[:_QUOTED_WORDS]) + " …"
+
+
+def allowed_tools(request: Request, summary: RequestSummary) -> list[ClientTool]:
+    """Return the client's tools that the request allows to be called."""
+    choice = request.tool_choice
+    if choice is None:
+        return list(summary.tools)
+    if choice.mode is ChoiceMode.NONE:
+        return []
+    names: set[str] | None = None
+    if choice.mode is ChoiceMode.NAMED and choice.tool is not None:
+        names = {choice.tool.name}
+    elif choice.mode is ChoiceMode.ALLOWED:
+        names = {ref.name for ref in choice.allowed}
+    return [tool for tool in summary.tools if names is None or tool.name in names]
+
+
+def tool_to_call(request: Request, summary: RequestSummary, *, eager: bool = False) -> ClientTool | None:
+    """Return the tool to call now, or None.
+
+    It is the tool that matches the user's words best. It is called if the request forces a call, the user names it or
+    says “tool”, or if `eager` is set.
+    """
+    tools = allowed_tools(request, summary)
+    if not tools:
+        return None
+    best = max(tools, key=lambda tool: _score(tool, summary.text))
+    choice = request.tool_choice
+    forced = choice is not None and (choice.mode in _FORCED or choice.allowed_mode in _FORCED)
+    asked = "tool" in vocabulary(summary.text) or _named(best, summary.text)
+    return best if eager or forced or asked else None
+
+
+def make_call(tool: ClientTool, summary: RequestSummary, seed: str, position: int) -> ToolCall:
+    """Return a call of the tool, with arguments made from its schema and the user's words."""
+    call_id = mint("call_", seed, position)
+    item_id = mint("fc_", seed, position)
+    namespace = tool.namespace
+    if isinstance(tool, CustomTool):
+        return ToolCall(
+            id=call_id,
+            name=tool.name,
+            arguments=summary.text or "demo",
+            kind=CallKind.CUSTOM,
+            namespace=namespace,
+            item_id=item_id,
+        )
+    arguments = dump_text(_arguments(tool, summary.text))
+    return ToolCall(id=call_id, name=tool.name, arguments=arguments, namespace=namespace, item_id=item_id)
+
+
+def _arguments(tool: FunctionTool, text: str) -> object:
+    schema = tool.parameters or {}
+    value = Sampler(schema, text).value({"type": "object", **schema})
+    return value if isinstance(value, dict) else {}
+
+
+def vocabulary(text: str) -> set[str]:
+    """Return the words of a text or an identifier, in lower case and without a plural s."""
+    found = (word.lower() for word in _WORDS.findall(text))
+    return {word.removesuffix("s") if len(word) > 3 else word for word in found}
+
+
+def _named(tool: ClientTool, text: str) -> bool:
+    """Return whether the text contains the tool's name, or all words of it."""
+    name = vocabulary(tool.name)
+    return tool.name.lower() in text.lower().split() or (bool(name) and name <= vocabulary(text))
+
+
+def _score(tool: ClientTool, text: str) -> tuple[bool, int, int]:
+    """Return how well a tool matches a text: named at all, words of its name, words of its description."""
+    said = vocabulary(text)
+    name = vocabulary(tool.name)
+    return _named(tool, text), len(name & said), len(vocabulary(tool.description or "") & said)
+
+
+_SCENARIOS: dict[Scenario, Callable[[Request, RequestSummary, str], ScriptedResponse]] = {
+    Scenario.TEXT: _text,
+    Scenario.THINK: _think,
+    Scenario.TOOLS: _tools,
+    Scenario.PARALLEL: _parallel,
+    Scenario.SEARCH: _search,
+    Scenario.REFUSE: _refuse,
+    Scenario.LONG: _long,
+    Scenario.LENGTH: _length,
+    Scenario.ERROR: _error,
+    Scenario.ERROR_MIDSTREAM: _error_midstream,
+}

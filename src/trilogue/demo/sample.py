@@ -1,6 +1,6 @@
-"""A value for a JSON schema: the smallest that is valid and makes sense. The same schema and words give the same value.
+"""Make a small valid value for a JSON Schema, for tool arguments and structured output of the demo model.
 
-Patterns are not followed: a string that has one may not match it.
+The same schema and user text always give the same value. `pattern` is ignored, so such a string may not match it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trilogue.model import Json
 Schema = dict[str, Json]
 
 MAX_DEPTH = 12
-"""Schemas may contain themselves."""
+"""limit for schemas that contain themselves"""
 
 _FORMATS = {
     "date": "2026-11-15",
@@ -40,25 +40,27 @@ _NAMES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("unit", "units"), "celsius"),
     (("pattern", "glob"), "*.md"),
 )
-"""What a string is by a word of its name; harmless if a tool really does it. All others get the user's text."""
+"""values for strings by a word in their name, harmless if the tool really runs; other strings get the user's text"""
 
 _PLACES = {"city": "Paris", "location": "Paris", "place": "Paris", "town": "Paris", "country": "France"}
-"""names of strings that are places: the one that the user speaks of, or else this one"""
+"""names of strings that are places, with the value if the user's text names no place"""
 
 _NAMED_PLACE = re.compile(r"\b(?:in|at|for|near|of|to|from)\s+((?:[A-Z][\w'-]*)(?:[\s,]+[A-Z][\w'-]*)*)")
-"""a proper name behind a word that places stand behind"""
+"""a capitalized name after a preposition"""
 
 
 class Sampler(Struct):
-    """`root`: the whole schema, for references. `text`: the user's words."""
+    """Makes values for one schema."""
 
     root: Schema
+    """the whole schema, for references"""
     text: str
+    """the user's words"""
     every: bool = False
-    """also the properties that are not required"""
+    """whether to include properties that are not required"""
 
     def value(self, schema: Json, name: str = "", depth: int = 0) -> Json:
-        """A value for a part of the schema."""
+        """Return a value for a part of the schema, which is the property called `name`."""
         if not isinstance(schema, dict) or depth > MAX_DEPTH:
             return None
         schema = self._resolve(schema)
@@ -70,7 +72,7 @@ class Sampler(Struct):
         return _MAKERS.get(_kind(schema), Sampler._string)(self, schema, name, depth)
 
     def _resolve(self, schema: Schema) -> Schema:
-        """Follow references and take the first alternative that is not null."""
+        """Follow references, choose the first alternative that is not null, and merge `allOf`."""
         for _ in range(MAX_DEPTH):
             if isinstance(target := schema.get("$ref"), str):
                 schema = {**self._target(target), **{key: value for key, value in schema.items() if key != "$ref"}}
@@ -83,6 +85,7 @@ class Sampler(Struct):
         return schema
 
     def _target(self, reference: str) -> Schema:
+        """Return the part of the schema that a JSON pointer leads to, or {}."""
         found: Json = self.root
         for step in reference.removeprefix("#").strip("/").split("/"):
             if step:
@@ -95,7 +98,7 @@ class Sampler(Struct):
         required = schema.get("required")
         names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
         if (self.every and depth < 3) or not (names or depth):
-            # A tool without required fields still gets its first one, or the call would say nothing.
+            # A tool without required fields gets its first one, so that the call shows some argument.
             names += [name for name in properties if name not in names][: None if self.every else 1]
         return {name: self.value(properties.get(name, {}), name, depth + 1) for name in names}
 
@@ -141,6 +144,7 @@ _MAKERS: dict[str, Callable[[Sampler, Schema, str, int], Json]] = {
 
 
 def _kind(schema: Schema) -> str:
+    """Return the type of a schema, guessed from its keywords if it names none."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((one for one in kind if one != "null"), "null")
@@ -150,6 +154,7 @@ def _kind(schema: Schema) -> str:
 
 
 def _alternative(schema: Schema) -> Schema | None:
+    """Return the first alternative that is not null, or None if the schema has no alternatives."""
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if isinstance(options, list):
@@ -159,6 +164,7 @@ def _alternative(schema: Schema) -> Schema | None:
 
 
 def _merged(schema: Schema, parts: list[Json]) -> Schema:
+    """Return the schema merged with the parts of `allOf`."""
     for part in parts:
         if isinstance(part, dict):
             properties = {**schema.get("properties", {}), **part.get("properties", {})}
@@ -168,6 +174,7 @@ def _merged(schema: Schema, parts: list[Json]) -> Schema:
 
 
 def _by_name(name: str, text: str) -> str | None:
+    """Return a value for a string by the words of its name, or None."""
     parts = name.lower().replace("-", "_").split("_")
     place = next((_PLACES[part] for part in parts if part in _PLACES), None)
     if place is not None:
@@ -177,7 +184,7 @@ def _by_name(name: str, text: str) -> str | None:
 
 
 def _number(schema: Schema, usual: float) -> float:
-    """The usual number, moved into the range that the schema allows."""
+    """Return the usual number, moved into the range that the schema allows."""
     value = usual
     for key, move in (("minimum", 0), ("exclusiveMinimum", 1)):
         if isinstance(bound := schema.get(key), int | float) and value < bound + move:

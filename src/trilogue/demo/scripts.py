@@ -1,4 +1,4 @@
-"""What the demo model says, as data. Which of it is chosen is decided in `behave`."""
+"""What the demo model says, as data. `respond` chooses from it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import StrEnum
 from trilogue.model import Failure, FailureKind, SearchHit
 
 
-class Act(StrEnum):
-    """What an answer shows."""
+class Scenario(StrEnum):
+    """A feature that a response demonstrates."""
 
     TEXT = "text"
     THINK = "think"
@@ -22,28 +22,28 @@ class Act(StrEnum):
     ERROR_MIDSTREAM = "error_midstream"
 
 
-MODELS: dict[str, Act | None] = {
+MODELS: dict[str, Scenario | None] = {
     "demo": None,
-    "demo-text": Act.TEXT,
-    "demo-reasoning": Act.THINK,
-    "demo-tools": Act.TOOLS,
-    "demo-parallel-tools": Act.PARALLEL,
-    "demo-search": Act.SEARCH,
-    "demo-refusal": Act.REFUSE,
-    "demo-length": Act.LENGTH,
-    "demo-error": Act.ERROR,
-    "demo-error-midstream": Act.ERROR_MIDSTREAM,
+    "demo-text": Scenario.TEXT,
+    "demo-reasoning": Scenario.THINK,
+    "demo-tools": Scenario.TOOLS,
+    "demo-parallel-tools": Scenario.PARALLEL,
+    "demo-search": Scenario.SEARCH,
+    "demo-refusal": Scenario.REFUSE,
+    "demo-length": Scenario.LENGTH,
+    "demo-error": Scenario.ERROR,
+    "demo-error-midstream": Scenario.ERROR_MIDSTREAM,
 }
-"""The models by name. `demo` does what it is asked for; the others always do the same."""
+"""the models by name; `demo` does what the user asks for, the others always do the same"""
 
-KEYWORDS: tuple[tuple[str, Act], ...] = (
-    ("error", Act.ERROR),
-    ("refuse", Act.REFUSE),
-    ("search", Act.SEARCH),
-    ("think", Act.THINK),
-    ("long", Act.LONG),
+KEYWORDS: tuple[tuple[str, Scenario], ...] = (
+    ("error", Scenario.ERROR),
+    ("refuse", Scenario.REFUSE),
+    ("search", Scenario.SEARCH),
+    ("think", Scenario.THINK),
+    ("long", Scenario.LONG),
 )
-"""Words of the user that choose what `demo` shows; the first that occurs counts."""
+"""words of the user that choose what `demo` shows; the first one that occurs wins"""
 
 GREETING = (
     "Hello! I am the demo model that is built into Trilogue: a script, not a real model, and I need no key and no "
@@ -81,7 +81,7 @@ SEARCH_ANSWER: tuple[tuple[str, int | None], ...] = (
     ("its demo model shows each feature without a key", 1),
     (".", None),
 )
-"""Pieces of the answer, and which hit each of them cites."""
+"""pieces of the response, and which hit each of them cites"""
 
 FAILURE = Failure(
     kind=FailureKind.SERVER,

@@ -1,7 +1,7 @@
-"""The demo model behind the seam of upstreams: it is asked and answers like one, in its protocol, without a network.
+"""The demo model as an upstream: it takes HTTP requests and returns HTTP responses, without a network.
 
-So that nothing above needs to know that it is not real. Paths are recognised by their ends; hosts, keys and clocks of
-a request do not matter.
+It has the interface of the HTTP transport, so that the gateway does not need to know that it is not a real upstream.
+Endpoints are recognized by the end of the path. Host, headers and time limits of a request are ignored.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from trilogue.model import Collector, Event, Failed, Failure, FailureKind, Json,
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
 
-_ANSWER, _COUNT, _MODELS = "/responses", "/responses/input_tokens", "/models"
+_RESPONSES, _COUNT, _MODELS = "/responses", "/responses/input_tokens", "/models"
 
 
 class DemoRequest(Interface):
-    """What the demo reads of a request."""
+    """The parts of an upstream request that the demo reads."""
 
     method: str
     url: str
@@ -31,17 +31,17 @@ class DemoRequest(Interface):
 
 
 class DemoResponse:
-    """An answer of the demo: all bytes at once, or a stream of them."""
+    """An upstream response of the demo. The methods are those of the HTTP transport's responses."""
 
     def __init__(self, status: int, headers: list[tuple[str, str]], body: AsyncIterator[bytes]) -> None:
         self.status = status
         self.headers = headers
         self._body: AsyncIterator[bytes] | None = body
         self.complete = False
-        """unknown: it is made as it is read"""
+        """always False: the body is made while it is read"""
 
     async def read(self, limit: int) -> bytes:
-        """The whole body."""
+        """Return the whole body. Raises UpstreamProtocolError if it is larger than `limit` bytes."""
         body = bytearray()
         while data := await self.chunk():
             body += data
@@ -50,29 +50,32 @@ class DemoResponse:
         return bytes(body)
 
     async def chunk(self) -> bytes:
-        """The next bytes, b"" at the end."""
+        """Return the next bytes, or b"" at the end."""
         if self._body is None:
             return b""
         return await anext(self._body, b"")
 
     async def pour(self, take: Callable[[bytes], bool]) -> None:
-        """Everything, at its pace."""
+        """Pass all bytes to `take` as they are made, until it returns True."""
         while (data := await self.chunk()) and not take(data):
             pass
 
     def hold(self, held: bool) -> None:
-        """Nothing to do: an answer of the demo is short."""
+        """Do nothing: responses of the demo are too short to need flow control."""
 
     def release(self, seconds: float) -> None:
-        """Nothing to do: there is no connection."""
+        """Do nothing: there is no connection to give back."""
 
     async def aclose(self) -> None:
-        """Say no more."""
+        """Drop the rest of the body."""
         self._body = None
 
 
 class DemoTransport:
-    """`pace`: seconds per word of a streamed answer. `clock`: wall-clock seconds, for the time stamps of answers."""
+    """The demo model with the interface of a transport.
+
+    `pace` is the time per word of a streamed response, in seconds. `clock` supplies the timestamps of responses.
+    """
 
     def __init__(self, *, pace: float = PACE, clock: Callable[[], float] = time.time) -> None:
         self._model = DemoModel(token_hex(8))
@@ -81,43 +84,45 @@ class DemoTransport:
         self._clock = clock
 
     async def send(self, request: DemoRequest) -> DemoResponse:
-        """Answer it."""
+        """Return the response of the endpoint that the path names, or an error response."""
         path = urlsplit(request.url).path
         head, _, wanted = path.rpartition(_MODELS)
         try:
             if request.method == "GET" and (head or path.startswith(_MODELS)):
                 return self._models(wanted.strip("/"))
             body = parse_request(request.body)
-            asked = self._codec.decode_request(body)
+            decoded = self._codec.decode_request(body)
         except ClientError as error:
             kind = FailureKind.INVALID_REQUEST
             return self._failure(Failure(kind=kind, message=error.message, param=error.path or None, code=error.code))
         if path.endswith(_COUNT):
-            return _json(200, {"object": "response.input_tokens", "input_tokens": self._model.count(asked)})
-        if not path.endswith(_ANSWER):
+            return _json(200, {"object": "response.input_tokens", "input_tokens": self._model.count(decoded)})
+        if not path.endswith(_RESPONSES):
             return self._failure(Failure(kind=FailureKind.NOT_FOUND, message="the demo has no such endpoint"))
-        return await self._answer(asked, self._reply(asked, body))
+        return await self._respond(decoded, self._reply(decoded, body))
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there are no connections."""
 
-    def _reply(self, asked: Request, body: dict[str, Json]) -> Reply:
+    def _reply(self, request: Request, body: dict[str, Json]) -> Reply:
+        """Return what the encoder needs to know of the request."""
         source = self._model.protocol
-        return Reply(body=body, model=asked.model, created=int(self._clock()), clock=self._clock, source=source)
+        return Reply(body=body, model=request.model, created=int(self._clock()), clock=self._clock, source=source)
 
-    async def _answer(self, asked: Request, reply: Reply) -> DemoResponse:
-        if not asked.stream:
-            return self._whole(asked, reply)
-        events = self._model.answer(asked, pace=self._pace)
+    async def _respond(self, request: Request, reply: Reply) -> DemoResponse:
+        """Return a stream, a complete body, or an error if the first event is one."""
+        if not request.stream:
+            return self._complete_body(request, reply)
+        events = self._model.stream(request, pace=self._pace)
         first = await anext(events)
         if isinstance(first, Failed):
             return self._failure(first.failure)
         headers = [("content-type", "text/event-stream; charset=utf-8")]
         return DemoResponse(200, headers, self._stream(first, events, reply))
 
-    def _whole(self, asked: Request, reply: Reply) -> DemoResponse:
+    def _complete_body(self, request: Request, reply: Reply) -> DemoResponse:
         collector = Collector()
-        for event in self._model.events(asked):
+        for event in self._model.events(request):
             if isinstance(event, Failed):
                 return self._failure(event.failure)
             collector.feed(event)
@@ -131,6 +136,7 @@ class DemoTransport:
                 yield data
 
     def _models(self, wanted: str) -> DemoResponse:
+        """Return the list of models, or the one that is wanted."""
         listed = [{"id": name, "object": "model", "created": 0, "owned_by": "trilogue"} for name in self._model.models]
         if not wanted:
             return _json(200, {"object": "list", "data": listed})

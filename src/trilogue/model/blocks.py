@@ -18,8 +18,13 @@ Json = Any
 Extras = dict[str, Json] | None
 
 
-SEAL_PREFIX = "trl1."
-"""The first characters of every sealed value. No provider's own values start like this."""
+SEAL_PREFIX = "trl2."
+"""Marks a sealed value. No provider's own values start like this."""
+SEAL_PREFIX_1 = "trl1."
+"""Marks a value that an earlier version sealed. Clients keep them in their histories."""
+SEAL_PREFIXES = (SEAL_PREFIX, SEAL_PREFIX_1)
+SEAL_STEM = "trl"
+"""How all of them begin, for one quick search through a body."""
 
 PART_BREAK = "\n\n"
 """The separator between parts of reasoning, where a protocol has one text for all of them."""
@@ -62,7 +67,7 @@ class Opaque(Struct, frozen=True, kw_only=True):
     @property
     def sealed(self) -> bool:
         """Whether the value is one of our own sealed envelopes, not a provider's value."""
-        return self.value.startswith(SEAL_PREFIX)
+        return self.value.startswith(SEAL_PREFIXES)
 
 
 class SourceKind(StrEnum):

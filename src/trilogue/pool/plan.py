@@ -18,9 +18,10 @@ from trilogue.pool.choice.account import AccountRequest, Lease
 from trilogue.pool.choice.sticky import response_key
 from trilogue.pool.decision.record import ADJUSTED, STRIPPED, Attempt, Decision
 from trilogue.pool.decision.retry_budget import Budget
-from trilogue.pool.health.classify import INSUFFICIENT, Action, Scope, Verdict, as_failure, classify
+from trilogue.pool.health.classify import INSUFFICIENT, Action, Scope, Verdict, classify
 from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.settings import RetryRule
+from trilogue.protocols.failure.convert import failure_of
 
 FAULTS_PER_TARGET = 2
 """faults of a provider within one request after which its fallback comes first"""
@@ -207,7 +208,7 @@ class AttemptPlan(Struct, eq=False):
 
     def failed(self, now: float, error: UpstreamError | Failure, *, committed: bool = False) -> bool:
         """The attempt failed. True: ask for the next one. `committed`: the client has something already, so no."""
-        failure = self.failure = as_failure(error)
+        failure = self.failure = failure_of(error)
         verdict = classify(error, self._book.rules)
         if verdict.blame_proxy and self._has_another_way(now):
             verdict = replace(verdict, scope=Scope.NOBODY)

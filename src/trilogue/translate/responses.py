@@ -29,8 +29,9 @@ from trilogue.model import (
     events_of,
     protocol_of,
 )
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, failure_of, too_long
+from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange

@@ -1,4 +1,4 @@
-"""The only outbound I/O: one seam, `Transport`, and the transport of real networks."""
+"""All outbound I/O: the interface `Transport`, and `HttpTransport`, which sends requests over real networks."""
 
 from trilogue.upstream.interface import HeaderPairs, Transport, UpstreamRequest, UpstreamResponse, UpstreamTimeouts
 from trilogue.upstream.transport import HttpTransport

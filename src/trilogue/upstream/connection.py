@@ -1,7 +1,7 @@
-"""One connection to an upstream, spoken to in HTTP/1.1: one exchange at a time, several after each other.
+"""One HTTP/1.1 connection to an upstream: one exchange at a time, several after each other.
 
-In: the bytes of the socket, parsed by llhttp. Out: an `HttpExchange` per request, which is told what comes.
-The connection knows nothing of pools, retries and how it was opened.
+In: the bytes of the socket, parsed by llhttp. Out: an `HttpExchange` per request, which gets headers, body and end as
+they arrive. The connection knows nothing of pools, retries and how it was opened.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from trilogue.upstream.failures import tls_failure
 from trilogue.upstream.interface import UpstreamTimeouts
 
 MAX_HEAD_BYTES = 256 * 1024
-"""Honest heads are below 16 KiB; one read from the socket can be as large as this."""
+"""Real heads are below 16 KiB; one read from the socket can be as large as this."""
 _JOIN_BELOW = 64 * 1024
 _FRAMED = ("content-length", "transfer-encoding")
-"""What marks the end of an answer; without them the end of the connection is its end."""
+"""Headers that mark the end of a response. Without them it ends with the connection."""
 
 
-class _Unasked(Exception):
-    """Ends the parser's work from within one of its callbacks."""
+class _Unrequested(Exception):
+    """Stops the parser from within one of its callbacks: there is a response without a request."""
 
 
 class Connection(asyncio.Protocol):
-    """`on_idle` is called when an exchange is over and another may follow, `on_lost` when the connection is gone."""
+    """A connection. It calls `on_idle` when an exchange is over and another may follow, `on_lost` when it is closed."""
 
     def __init__(self) -> None:
         self.on_idle: Callable[[Connection], None] = _ignore
@@ -48,18 +48,18 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._exchange: HttpExchange | None = None
         self._bodies: list[bytes] = []
-        """what the read under way has of the body: it is handed over in one piece"""
+        """Parts of the body in the current read from the socket, handed over together."""
         self.on_body = self._bodies.append
-        """llhttp: a part of the body, without its framing"""
+        """Called by llhttp with each part of the body, without its framing. No method: this is the hot path."""
         self._head_bytes = 0
         self._paused = False
         self._parser = HttpResponseParser(self)
 
     def start(self, head: bytes, body: bytes, timeouts: UpstreamTimeouts) -> HttpExchange:
-        """Send a request. The connection must be idle."""
+        """Send a request and return its exchange. The connection must be idle."""
         transport = self.transport
         if transport is None or self._exchange is not None:
-            raise InternalError("a connection was used twice at once")
+            raise InternalError("a connection was used for two requests at once")
         exchange = self._exchange = HttpExchange(self, timeouts)
         self._head_bytes = 0
         if len(body) < _JOIN_BELOW:
@@ -70,31 +70,31 @@ class Connection(asyncio.Protocol):
         return exchange
 
     def abort(self) -> None:
-        """Close at once, without a farewell."""
+        """Close the connection at once, without flushing buffers or TLS's closing message."""
         if self.transport is not None:
             self.transport.abort()
 
     def pause(self) -> None:
-        """Leave further bytes in the socket."""
+        """Stop reading from the socket, so that TCP slows the upstream down."""
         if not self._paused and self.transport is not None and not self.transport.is_closing():
             self._paused = True
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        """Read on."""
+        """Start reading from the socket again."""
         if self._paused and self.transport is not None and not self.transport.is_closing():
             self._paused = False
             self.transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """asyncio: the connection is open."""
+        """Keep the transport (called by asyncio)."""
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """asyncio: bytes have come."""
+        """Parse bytes and hand them to the exchange (called by asyncio)."""
         exchange = self._exchange
         if exchange is None:
-            # Nobody asked: whatever this is, the next exchange must not take it for its answer.
+            # There is no request. The next exchange must not take these bytes for its response.
             self.abort()
             return
         exchange.touched = True
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
         except HttpParserUpgrade:
             self._fail(exchange, UpstreamProtocolError("the upstream switched to another protocol"))
         except HttpParserError as error:
-            self._fail(exchange, UpstreamProtocolError(f"the upstream's answer is not HTTP ({type(error).__name__})"))
+            self._fail(exchange, UpstreamProtocolError(f"the upstream's response is not HTTP ({type(error).__name__})"))
         else:
             if self._bodies:
                 self._head_bytes = 0
@@ -112,10 +112,12 @@ class Connection(asyncio.Protocol):
                 self._check_head(exchange, len(data))
 
     def _check_head(self, exchange: HttpExchange, received: int) -> None:
-        """The head, or what surrounds the body: trailers must not go on for ever either."""
+        """Fail the exchange if its head, or its chunk headers and trailers, are larger than any real ones."""
         self._head_bytes += received
         if self._head_bytes > MAX_HEAD_BYTES:
-            self._fail(exchange, UpstreamProtocolError(f"the answer's head or trailer is over {MAX_HEAD_BYTES} bytes"))
+            self._fail(
+                exchange, UpstreamProtocolError(f"the response's head or trailer is over {MAX_HEAD_BYTES} bytes")
+            )
 
     def _fail(self, exchange: HttpExchange, error: UpstreamError) -> None:
         if self._bodies:
@@ -124,20 +126,21 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """asyncio: the connection is gone; without `exc` the upstream closed it in good order."""
-        del self._parser  # it holds us as we hold it: nobody should have to find that out
+        """End the exchange (called by asyncio). Without `exc` the upstream closed the connection properly."""
+        # The parser refers to this object. Break the cycle, so that the garbage collector has nothing to do.
+        del self._parser
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.finish(_loss(exchange, exc))
         self.on_lost(self)
 
     def on_message_begin(self) -> None:
-        """llhttp: a message starts. One that nobody asked for could be taken for the answer to the next request."""
+        """Refuse a response without a request (called by llhttp). The next request could take it for its own."""
         if self._exchange is None:
-            raise _Unasked
+            raise _Unrequested
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """llhttp: one header, or one trailer after the body, which nobody needs."""
+        """Keep a header (called by llhttp). Trailers, which come after the body, are ignored."""
         exchange = self._exchange
         if exchange is None or exchange.status:
             return
@@ -147,7 +150,7 @@ class Connection(asyncio.Protocol):
         exchange.headers.append((lower, value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        """llhttp: the head is complete; 1xx heads only announce another one."""
+        """Wake the caller (called by llhttp). A head with a 1xx status is dropped: another one follows."""
         exchange = self._exchange
         if exchange is None:
             return
@@ -159,7 +162,7 @@ class Connection(asyncio.Protocol):
             exchange.headers, exchange.encoded = [], False
 
     def on_message_complete(self) -> None:
-        """llhttp: the message is over."""
+        """End the exchange and keep the connection for the next one if possible (called by llhttp)."""
         exchange, transport = self._exchange, self.transport
         if exchange is None or transport is None or not exchange.status:
             return
@@ -169,7 +172,7 @@ class Connection(asyncio.Protocol):
         exchange.finish()
         if self._paused:
             self.resume()
-        # An upstream that answers before it has read all of the request will close.
+        # An upstream that responds before it has read the whole request will close the connection.
         if self._parser.should_keep_alive() and transport.get_write_buffer_size() == 0:
             self.on_idle(self)
         else:
@@ -177,17 +180,17 @@ class Connection(asyncio.Protocol):
 
 
 def _ignore(_: Connection) -> None:
-    """Nobody listens yet."""
+    """Do nothing, until the transport sets its own callback."""
 
 
 def _loss(exchange: HttpExchange, exc: Exception | None) -> UpstreamError | None:
-    """What the end of the connection means for the answer that was under way."""
+    """Return what the end of the connection means for the current exchange; None if it ends a complete response."""
     if isinstance(exc, ssl.SSLError):
         return tls_failure(exc)
     if not exchange.status:
-        return UpstreamConnect("the upstream closed the connection before it answered")
+        return UpstreamConnect("the upstream closed the connection before it responded")
     if exc is not None:
-        return UpstreamConnect("the connection to the upstream broke in the middle of the answer")
+        return UpstreamConnect("the connection to the upstream broke in the middle of the response")
     if any(name in _FRAMED for name, _ in exchange.headers):
-        return UpstreamTruncated("the upstream closed the connection in the middle of the answer")
+        return UpstreamTruncated("the upstream closed the connection in the middle of the response")
     return None

@@ -1,7 +1,8 @@
-"""One request's answer as it arrives: its head at once, its body as it comes, to be read, poured, held or let go.
+"""One response as it arrives, with its time limits and its flow control.
 
-Everything here runs on the event loop's thread. Reading from the socket stops while too much of the body waits to be
-taken, so a slow reader slows the upstream.
+In: headers, body and end, from the connection. Out: the `UpstreamResponse` that the gateway reads. Everything runs on
+the event loop's thread. Reading from the socket stops while too much of the body waits, so a slow reader slows the
+upstream down.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from trilogue.errors import UpstreamError, UpstreamProtocolError, UpstreamTimeou
 from trilogue.upstream.interface import UpstreamTimeouts
 
 HIGH_WATER = 64 * 1024
-"""Body bytes that may wait for their reader before the socket is no longer read."""
+"""Bytes of the body that may wait for the reader before we stop reading from the socket."""
 
 
 class Link(Protocol):
-    """What an exchange needs of its connection."""
+    """The part of a connection that an exchange uses."""
 
     loop: asyncio.AbstractEventLoop
     deadlines: Deadlines
@@ -33,7 +34,7 @@ class Link(Protocol):
 
 
 class HttpExchange:
-    """An `UpstreamResponse`, made by the connection, which tells it what comes."""
+    """The `UpstreamResponse` of a connection, which calls `received` and `finish`."""
 
     __slots__ = (
         "_connection",
@@ -59,12 +60,12 @@ class HttpExchange:
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.encoded = False
-        """one of the headers says how the body is packed"""
+        """There is a content-encoding header."""
         self.touched = False
-        """something of an answer has come"""
+        """At least one byte of the response has arrived."""
         self.complete = False
         self.error: UpstreamError | None = None
-        """how it ended. Copies of it are raised: what is raised holds its frames, and they hold the exchange"""
+        """Why the response failed. Copies are raised: a raised error holds its frames, and they hold the exchange."""
         self._connection: Link | None = connection
         self._loop = connection.loop
         self._deadlines = connection.deadlines
@@ -78,7 +79,7 @@ class HttpExchange:
         self._released = False
 
     async def read(self, limit: int) -> bytes:
-        """The whole body, bounded."""
+        """Return the whole body. Raise UpstreamProtocolError if it is larger than `limit` bytes."""
         if self.complete and self._size <= limit:
             return self._taken()
         pieces: list[bytes] = []
@@ -88,11 +89,11 @@ class HttpExchange:
             size += len(data)
             if size > limit:
                 await self.aclose()
-                raise UpstreamProtocolError(f"the upstream's answer is larger than {limit} bytes")
+                raise UpstreamProtocolError(f"the upstream's response is larger than {limit} bytes")
         return b"".join(pieces)
 
     async def chunk(self) -> bytes:
-        """Whatever has arrived and was not taken yet; b"" at the end of the body."""
+        """Return the bytes that have arrived since the last call, or wait for the next ones; b"" at the end."""
         while not self._pieces:
             if self.complete:
                 return b""
@@ -102,7 +103,7 @@ class HttpExchange:
         return self._taken()
 
     async def pour(self, take: Callable[[bytes], bool]) -> None:
-        """Give `take` everything, as it comes, until the end or until it has enough."""
+        """Call `take` with all bytes, as they arrive, until the end of the body or until `take` returns True."""
         if self._pieces and take(self._taken()):
             return
         if not self.complete and self.error is None:
@@ -112,12 +113,12 @@ class HttpExchange:
             finally:
                 enough, self._take = self._take is None, None
             if enough:
-                return  # how it ended after that is for whoever wants more of it
+                return  # an error after that concerns only a caller that reads on
         if self.error is not None:
             raise copy(self.error)
 
     def hold(self, held: bool) -> None:
-        """Leave what comes in the socket, or no longer."""
+        """Stop reading from the socket, or start again."""
         self._held = held
         self._heard = True
         if self._connection is not None:
@@ -127,7 +128,7 @@ class HttpExchange:
                 self._connection.resume()
 
     def release(self, seconds: float) -> None:
-        """Nobody wants the rest; the connection can be used again if it comes soon."""
+        """Drop the rest of the body. If it ends within this many seconds, the connection can be used again."""
         self._released = True
         if self._connection is not None:
             self._take = _enough
@@ -135,17 +136,17 @@ class HttpExchange:
             self._deadlines.add(self.abort, monotonic() + seconds)
 
     async def aclose(self) -> None:
-        """Drop the connection at once if the body is neither complete nor released."""
+        """Close the connection at once unless the body is complete or released."""
         if self._connection is not None and not self._released:
             self._connection.abort()
 
     def abort(self) -> None:
-        """Drop the connection unless the answer is complete."""
+        """Close the connection unless the response is complete."""
         if self._connection is not None:
             self._connection.abort()
 
     async def wait(self) -> None:
-        """Wait until there is something to look at; whoever stops waiting drops the connection."""
+        """Wait for headers, more of the body, or the end. If the caller is cancelled, close the connection."""
         seconds = self._timeouts.between if self.status else self._timeouts.first_byte
         if seconds is not None:
             self._deadlines.add(self._late, monotonic() + seconds)
@@ -160,7 +161,7 @@ class HttpExchange:
             self._deadlines.remove(self._late)
 
     def received(self, bodies: list[bytes]) -> None:
-        """More of the body has come, at least one piece. The list is empty afterwards."""
+        """Take parts of the body, at least one, from the connection. The list is empty afterwards."""
         data = bodies.pop()
         if bodies:
             data = b"".join([*bodies, data])
@@ -186,7 +187,7 @@ class HttpExchange:
             self._connection.pause()
 
     def finish(self, error: UpstreamError | None = None) -> None:
-        """The end, good or bad. The first one counts."""
+        """End the response, with an error or as complete. Only the first call counts."""
         if not self.complete and self.error is None:
             self.complete, self.error = error is None, error
         self._connection = None
@@ -196,13 +197,13 @@ class HttpExchange:
             self.wake()
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
+        """Resume the task in `wait`, if there is one."""
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def _taken(self) -> bytes:
-        """What has arrived and was not taken yet."""
+        """Return the waiting bytes, and read from the socket again."""
         data = b"".join(self._pieces)
         self._pieces = []
         self._size = 0
@@ -211,29 +212,29 @@ class HttpExchange:
         return data
 
     def _broke(self, error: BaseException | None) -> None:
-        """Whoever was to take the bytes failed at it: that is for whoever waits for the end."""
+        """Raise an error of `take` in the task that waits in `pour`."""
         self._take = None
         if error is not None and self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
 
     def _late(self) -> None:
-        """The time of this wait is over.
+        """Fail the response: the time limit of this wait is over.
 
-        Where bytes are poured there is one wait for many pieces: then it begins again if any has come meanwhile. So
-        silence is noticed after one to two times `between`; clocks that count events are the caller's own.
+        `pour` waits once for many parts, so the limit starts again if any has arrived meanwhile. Silence is therefore
+        noticed after one to two times `between`. Time limits on events are the caller's.
         """
         seconds = self._timeouts.between if self.status else self._timeouts.first_byte
         if seconds is None or self._waiter is None:
-            return  # it was woken just in time
+            return  # the waiting task was resumed in the same moment
         if self._take is not None and (self._heard or self._held):
             self._heard = False
             self._deadlines.add(self._late, monotonic() + seconds)
             return
-        what = "more of the answer" if self.status else "the first byte of the answer"
+        what = "more of the response" if self.status else "the first byte of the response"
         self.abort()
         self.finish(UpstreamTimeout(f"the upstream was silent for {seconds:g} s while we waited for {what}"))
 
 
 def _enough(_: bytes) -> bool:
-    """What comes is of no interest any more."""
+    """Ignore the rest of a released body."""
     return True

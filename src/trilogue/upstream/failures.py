@@ -1,4 +1,7 @@
-"""What the operating system and TLS report, as errors of ours. The texts name no host: they may be shown to clients."""
+"""Errors of the operating system and of TLS as `UpstreamConnect`, with a plain reason.
+
+The texts name no host, because clients see them. `protocols.failure.convert` lists what happens next.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,22 @@ _VERIFY = {
     62: "it is for another host",
     64: "it is for another address",
 }
-"""OpenSSL's verification codes that people meet (X509_V_ERR_*)."""
+"""The usual ones of OpenSSL's verification codes (X509_V_ERR_*)."""
 
 
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
-"""the process, or the system, has no file descriptor left"""
+"""The process, or the whole system, has no file descriptor left."""
 
 
 def connect_failure(error: OSError, *, proxy: bool) -> UpstreamConnect:
-    """Why no connection came about. `proxy`: it was the egress proxy that we tried to reach."""
+    """Return the reason why a connection could not be opened. `proxy`: the peer was the egress proxy."""
     peer = "the egress proxy" if proxy else "the upstream"
     if isinstance(error, ssl.SSLError):
         return tls_failure(error, proxy=proxy)
     if error.errno in NO_DESCRIPTORS:
         return UpstreamConnect("the gateway has run out of file descriptors", code="out_of_file_descriptors")
     if isinstance(error, socket.gaierror):
-        return UpstreamConnect(f"the name of {peer} cannot be resolved", proxy=proxy)
+        return UpstreamConnect(f"the host name of {peer} cannot be resolved", proxy=proxy)
     if isinstance(error, ConnectionRefusedError):
         return UpstreamConnect(f"{peer} refused the connection", proxy=proxy)
     if isinstance(error, ConnectionError):
@@ -43,11 +46,11 @@ def connect_failure(error: OSError, *, proxy: bool) -> UpstreamConnect:
 
 
 def tls_failure(error: ssl.SSLError, *, proxy: bool = False) -> UpstreamConnect:
-    """TLS failed. It is never tried again with less security."""
+    """Return the reason why TLS failed. There is no second attempt with less security."""
     peer = "the egress proxy" if proxy else "the upstream"
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = _VERIFY.get(error.verify_code, f"verification code {error.verify_code}")
-        message = f"the TLS certificate of {peer} was refused: {reason}"
+        message = f"the TLS certificate of {peer} was rejected: {reason}"
     else:
         message = f"TLS with {peer} failed ({error.reason or 'no reason given'})"
     return UpstreamConnect(message, code="upstream_tls", proxy=proxy)

@@ -1,4 +1,4 @@
-"""Writes the head of an HTTP/1.1 request. It refuses whatever could end a line early."""
+"""Writes the head of an HTTP/1.1 request. Values that could end a line early are an error (header injection)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trilogue.upstream.interface import HeaderPairs, UpstreamRequest
 from trilogue.upstream.origin import Origin
 
 _OURS = OF_CONNECTION | {"accept-encoding"}
-"""the transport's business, never the caller's"""
+"""Headers that the transport writes itself."""
 
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _USER_AGENT = "trilogue"
 
 
 def request_head(request: UpstreamRequest, origin: Origin, target: str, extra: HeaderPairs = ()) -> bytes:
-    """Request line and headers, with the blank line. `extra` headers are ours and need no check."""
+    """Return the request line and headers, with the blank line. `extra` headers are our own and need no check."""
     method, body = request.method, request.body
     lines = _lines(method, target, origin, request.headers, extra)
     return lines + b"content-length: %d\r\n\r\n" % len(body) if body or method != "GET" else lines + b"\r\n"
@@ -32,9 +32,9 @@ def _lines(
     headers: HeaderPairs,
     extra: HeaderPairs,
 ) -> bytes:
-    """All but the length of the body: a client sends the same headers with every request."""
+    """Return all lines but the length of the body. Cached: a client sends the same headers with every request."""
     if not method.isalpha():
-        raise InternalError("an upstream request has an illegal method")
+        raise InternalError("a request for an upstream has an illegal method")
     lines = [f"{method} {target} HTTP/1.1", f"host: {origin.host_header}", "accept-encoding: identity"]
     agent = True
     for name, value in headers:
@@ -43,7 +43,7 @@ def _lines(
             continue
         agent = agent and lower != "user-agent"
         if not value.isprintable() and not _VALUE.fullmatch(value):
-            raise InternalError("an upstream request has an illegal header")
+            raise InternalError("a request for an upstream has an illegal header")
         lines.append(f"{name}: {value}")
     if agent:
         lines.append(f"user-agent: {_USER_AGENT}")
@@ -54,9 +54,9 @@ def _lines(
 
 @lru_cache(1024)
 def _lower(name: str) -> str:
-    """A legal header name in lower case. The same few names come with every request."""
+    """Return a legal header name in lower case. Cached: the same few names come with every request."""
     if not LEGAL_NAME.fullmatch(name):
-        raise InternalError("an upstream request has an illegal header")
+        raise InternalError("a request for an upstream has an illegal header")
     return name.lower()
 
 
@@ -65,4 +65,4 @@ def _latin(text: str) -> bytes:
         return text.encode("latin-1")
     except UnicodeEncodeError:
         # The text of the original error holds the header.
-        raise InternalError("an upstream request has an illegal header") from None
+        raise InternalError("a request for an upstream has an illegal header") from None

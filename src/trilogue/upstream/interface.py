@@ -1,7 +1,7 @@
-"""The seam between the gateway and the network: what is asked of an upstream, and what comes back.
+"""The interface between the gateway and the network: a request goes in, a response comes back.
 
-Everything above talks to `Transport`; tests and other networks can put their own behind it. Failures are the
-`Upstream…` errors of `trilogue.errors`, and their texts name no host, no path and no header.
+The gateway uses only `Transport`, so tests can replace the network. Errors are the `Upstream…` errors of
+`trilogue.errors`. Their texts name no host, no path and no header, because clients see them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ HeaderPairs = tuple[tuple[str, str], ...]
 
 
 class UpstreamTimeouts(Struct, frozen=True):
-    """Clocks on progress, in seconds; there is none on the whole.
+    """Time limits on progress, in seconds. The whole exchange has no limit here.
 
-    `connect`: until the connection, its TLS and its proxy are ready. `first_byte`: from then until the answer's
-    headers are complete. `between`: each wait for more of the body; None if whoever reads it has a clock of its own.
+    `connect`: until the connection, its TLS and its proxy are ready. `first_byte`: from then until the headers of the
+    response are complete. `between`: each wait for more of the body; None if the caller has its own time limit.
     """
 
     connect: float = 5
@@ -28,7 +28,7 @@ class UpstreamTimeouts(Struct, frozen=True):
 
 
 class UpstreamRequest(Struct):
-    """One HTTP request. Framing and connection headers are the transport's own: those in `headers` are ignored."""
+    """One HTTP request. The transport writes framing and connection headers itself and ignores those in `headers`."""
 
     method: str
     url: str
@@ -37,64 +37,64 @@ class UpstreamRequest(Struct):
     timeouts: UpstreamTimeouts = field(default_factory=UpstreamTimeouts)
 
     def __repr__(self) -> str:
-        """Without headers, query and body: they hold secrets."""
+        """Leave out headers, query and body: they hold secrets."""
         parts = urlsplit(self.url)
         return f"UpstreamRequest({self.method} {parts.scheme}://{parts.hostname}{parts.path}, {len(self.body)} bytes)"
 
 
 class UpstreamResponse(Protocol):
-    """An answer whose headers are here and whose body may still be coming. Read it to its end, or close it.
+    """A response whose headers have arrived and whose body may still be on its way. Read all of it, or close it.
 
     Cancelling a task that awaits `read` or `chunk` closes the upstream connection, as `aclose` does.
     """
 
     status: int
     headers: list[tuple[str, str]]
-    """in order, names in lower case"""
+    """All headers in order, with names in lower case."""
 
     @property
     def complete(self) -> bool:
-        """All of the body has arrived, so that nobody will have to wait for it."""
+        """Return True if all of the body has arrived, so that reading it does not wait."""
         ...
 
     async def read(self, limit: int) -> bytes:
-        """The whole body; `UpstreamProtocolError` if it is larger than `limit` bytes."""
+        """Return the whole body. Raise `UpstreamProtocolError` if it is larger than `limit` bytes."""
         ...
 
     async def chunk(self) -> bytes:
-        """What has arrived since the last call, or the next bytes to arrive; b"" at the end.
+        """Return the bytes that have arrived since the last call, or wait for the next ones; b"" at the end.
 
-        While nobody asks, the upstream is held back by its own socket.
+        Between calls the socket is read only up to a limit, so a slow reader slows the upstream down.
         """
         ...
 
     async def pour(self, take: Callable[[bytes], bool]) -> None:
-        """Hand over what has arrived and whatever comes, as it comes, until the end or until `take` has enough.
+        """Call `take` with all bytes, as they arrive, until the end of the body or until `take` returns True.
 
-        `take` is called from where the bytes come from, with no task in between, and must not wait.
+        `take` is called from the protocol's callback, without a task in between, and must not block.
         """
         ...
 
     def hold(self, held: bool) -> None:
-        """Leave what comes in the upstream's socket for the time being, or no longer."""
+        """Stop reading from the upstream's socket, or start again."""
         ...
 
     def release(self, seconds: float) -> None:
-        """The answer is complete for its reader: what is left may still come for so long, so that the connection can
-        be used again.
+        """Stop using the response. The upstream has this many seconds to finish it, so that the connection can be
+        used again.
         """
         ...
 
     async def aclose(self) -> None:
-        """Done with it: if the body is not complete, and not released, the connection is dropped at once."""
+        """Close the connection at once unless the body is complete or released."""
         ...
 
 
 class Transport(Protocol):
-    """Sends requests. Cancelling a `send` closes the connection it was using or opening."""
+    """A way to send requests. Cancelling a `send` closes the connection that it uses or opens."""
 
     async def send(self, request: UpstreamRequest) -> UpstreamResponse:
-        """The answer as soon as its headers are complete."""
+        """Send a request and return the response as soon as its headers are complete. Raise UpstreamError."""
         ...
 
     async def aclose(self) -> None:

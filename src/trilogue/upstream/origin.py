@@ -1,4 +1,4 @@
-"""Where a URL leads: the origin to connect to, and the target to ask it for."""
+"""URLs of upstreams and proxies, split into what connections and request lines need. No I/O."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from trilogue.errors import InternalError
 
-codecs.lookup("idna")  # for names of hosts: loaded now rather than by the first request
+codecs.lookup("idna")  # load it now: the first request would have to wait for it
 
 _PORTS = {"http": 80, "https": 443}
 _LEGAL = "".join(map(chr, range(0x21, 0x7F)))
-"""What may stand in a request line as it is; the rest of a client's query is escaped."""
+"""Characters that a request line may have. All others in a client's query are escaped."""
 _PROXY_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
 
 class Origin(NamedTuple):
-    """A scheme, host and port; the key of the connection pool."""
+    """A scheme, host and port: what connections are pooled by."""
 
     scheme: str
     host: str
@@ -26,22 +26,22 @@ class Origin(NamedTuple):
 
     @property
     def tls(self) -> bool:
-        """It is spoken to over TLS."""
+        """Return True if connections use TLS."""
         return self.scheme == "https"
 
     @property
     def authority(self) -> str:
-        """host:port, as a proxy wants it."""
+        """Return host:port, as CONNECT and request lines for proxies need it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def host_header(self) -> str:
-        """The same without the scheme's default port."""
+        """Return host:port without the port if it is the scheme's default, for the Host header."""
         return self.authority.removesuffix(f":{_PORTS[self.scheme]}")
 
 
 class Proxy(NamedTuple):
-    """An egress proxy. `user` and `password` are empty if it wants none."""
+    """An egress proxy. `user` and `password` are empty if it needs no login."""
 
     scheme: str
     host: str
@@ -50,30 +50,30 @@ class Proxy(NamedTuple):
     password: str
 
     def __repr__(self) -> str:
-        """Without credentials."""
+        """Leave out the credentials."""
         return f"Proxy({self.scheme}://{self.host}:{self.port})"
 
     @property
     def tls(self) -> bool:
-        """The proxy itself is spoken to over TLS."""
+        """Return True if the connection to the proxy itself uses TLS."""
         return self.scheme == "https"
 
     @property
     def socks(self) -> bool:
-        """It speaks SOCKS5 rather than HTTP."""
+        """Return True if the proxy speaks SOCKS5, False if it speaks HTTP."""
         return self.scheme.startswith("socks")
 
 
 @lru_cache(256)
 def split_url(url: str) -> tuple[Origin, str]:
-    """The origin and the request target (path and query) of an http or https URL."""
+    """Return the origin and the request target (path and query) of an http or https URL. Raise InternalError."""
     parts, host, port = _split(url, _PORTS)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Origin(parts.scheme, host, port), quote(target, safe=_LEGAL)
 
 
 def parse_proxy(url: str) -> Proxy:
-    """A proxy URL: http, https, socks5 or socks5h, with credentials if it needs them."""
+    """Return the proxy of a URL: http, https, socks5 or socks5h, with credentials or without. Raise InternalError."""
     parts, host, port = _split(url, _PROXY_PORTS)
     return Proxy(parts.scheme, host, port, unquote(parts.username or ""), unquote(parts.password or ""))
 

@@ -1,11 +1,8 @@
 """Sends requests over pooled HTTP/1.1 connections.
 
-No redirects, no cookies, no compression, no proxies from the environment: what the caller says is what
-goes out, and where it says is where it goes. Not for use from several event loops.
-
-Connections that wait for their next exchange. The last to come goes first, so that the others can grow old.
-
-One clock for all of them, which runs while any waits: nothing is set up or torn down per exchange.
+In: an `UpstreamRequest`. Out: an `HttpExchange`, or an `Upstream…` error. It follows no redirects, keeps no cookies,
+asks for no compression and ignores proxies in the environment. It is bound to one event loop. It knows nothing of
+accounts, and retries only what a pooled connection that was already closed cannot have carried.
 """
 
 from __future__ import annotations
@@ -29,25 +26,28 @@ from trilogue.upstream.tunnel import proxy_authorization
 
 AT_ONCE = 8
 PAUSE_SECONDS = 0.02
-"""To close a connection takes as long as a few events: a hundred at once would hold up every stream by milliseconds."""
+"""Closing a connection takes as long as relaying a few events: closing a hundred at once delays all streams by
+milliseconds.
+"""
 
 
 class Idle:
-    """`seconds`: how long one may wait. Servers close theirs after 5 to 75 s; we notice at once when they do.
+    """Connections that wait for their next exchange, the most recently used first, so that the others can expire.
 
-    `per_origin`: how many may wait. Hundreds of streams at a time come and go at random, and to open a connection again
-    takes longer than all the rest.
+    `seconds`: how long one may wait. Servers close theirs after 5 to 75 s, which we notice at once. `per_origin`: how
+    many may wait. Hundreds of streams begin and end at random, and opening a connection costs more than all the rest of
+    a request. One timer runs for all of them: nothing is set up per exchange.
     """
 
     def __init__(self, seconds: float = 30, per_origin: int = 512) -> None:
         self._seconds = seconds
         self._per_origin = per_origin
         self._waiting: dict[Origin, dict[Connection, float]] = {}
-        """since when each waits"""
-        self._clock: asyncio.TimerHandle | None = None
+        """When each began to wait."""
+        self._timer: asyncio.TimerHandle | None = None
 
     def take(self, origin: Origin) -> Connection | None:
-        """A connection that can be used again."""
+        """Return a connection that can be used again, or None."""
         waiting = self._waiting.get(origin)
         while waiting:
             connection, _ = waiting.popitem()
@@ -57,7 +57,7 @@ class Idle:
         return None
 
     def put(self, origin: Origin, connection: Connection) -> None:
-        """Keep it for later, or close it if enough are waiting."""
+        """Keep a connection for later, or close it if enough are waiting."""
         waiting = self._waiting.get(origin)
         if waiting is None:
             waiting = self._waiting[origin] = {}
@@ -65,28 +65,28 @@ class Idle:
             connection.abort()
             return
         waiting[connection] = time.monotonic()
-        if self._clock is None:
-            self._clock = asyncio.get_running_loop().call_later(self._seconds / 4, self._sweep)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds / 4, self._sweep)
 
     def drop(self, origin: Origin, connection: Connection) -> None:
-        """It is gone."""
+        """Forget a connection that was closed."""
         waiting = self._waiting.get(origin, {})
         waiting.pop(connection, None)
         if not waiting:
             self._waiting.pop(origin, None)
 
     def _sweep(self) -> None:
-        """Close those that have waited long enough, a few at a time: answers are on their way meanwhile."""
+        """Close expired connections, a few at a time, so that streams are not delayed."""
         due = list(islice(self._old(time.monotonic() - self._seconds), AT_ONCE))
         for waiting, connection in due:
             del waiting[connection]
             connection.abort()
         pause = PAUSE_SECONDS if len(due) == AT_ONCE else self._seconds / 4
         some = any(self._waiting.values())
-        self._clock = asyncio.get_running_loop().call_later(pause, self._sweep) if some else None
+        self._timer = asyncio.get_running_loop().call_later(pause, self._sweep) if some else None
 
     def _old(self, oldest: float) -> Iterator[tuple[dict[Connection, float], Connection]]:
-        """Those that have waited since then or longer; of each origin they come first."""
+        """Yield connections that have waited since then or longer. Each origin's are sorted by age."""
         for waiting in self._waiting.values():
             for connection, since in waiting.items():
                 if since > oldest:
@@ -95,13 +95,13 @@ class Idle:
 
 
 TOO_SILENT = 408
-"""what some servers say on a connection before they close it because nobody asked for anything"""
+"""Some servers send this status on an idle connection before they close it."""
 
 
 class HttpTransport:
-    """The `Transport` of real networks.
+    """The `Transport` for real networks.
 
-    `proxy`: http, https, socks5 or socks5h URL. `ca_file`: further root certificates. `verify`: False takes any
+    `proxy`: http, https, socks5 or socks5h URL. `ca_file`: further root certificates. `verify`: False accepts any
     certificate.
     """
 
@@ -123,7 +123,10 @@ class HttpTransport:
         self._open: set[Connection] = set()
 
     async def send(self, request: UpstreamRequest) -> HttpExchange:
-        """Send it; once more, on a new connection, if a pooled one turns out to be dead."""
+        """Send a request and return the response once its head is complete. Raise UpstreamError.
+
+        If a pooled connection turns out to be closed, send the request again on a new one.
+        """
         origin, target = split_url(request.url)
         if self._forwarded and not origin.tls:
             head = request_head(request, origin, f"http://{origin.host_header}{target}", self._login)
@@ -133,7 +136,7 @@ class HttpTransport:
         if connection is not None:
             exchange = connection.start(head, request.body, request.timeouts)
             await exchange.wait()
-            if not _was_over(exchange):
+            if not _was_closed(exchange):
                 return self._checked(exchange)
             exchange.abort()
         connection = await self._dial(origin, request.timeouts.connect)
@@ -142,23 +145,25 @@ class HttpTransport:
         return self._checked(exchange)
 
     async def aclose(self) -> None:
-        """Close every connection, also those in use."""
+        """Close all connections, also those in use."""
         for connection in list(self._open):
             connection.abort()
         # Let the event loop close the sockets.
         await asyncio.sleep(0)
 
     def _checked(self, exchange: HttpExchange) -> HttpExchange:
-        """An answer that the caller can have: its head has come, and is about what was asked for."""
+        """Return an exchange whose head has arrived and whose body the caller can read. Raise UpstreamError."""
         if exchange.error is not None and not exchange.status:
             raise copy(exchange.error)
         if exchange.status == 407 and self._proxy is not None:
             exchange.abort()
-            raise UpstreamConnect("the egress proxy refused our credentials", proxy=True)
-        # An error is one whatever its body is packed in: its status counts.
+            raise UpstreamConnect("the egress proxy rejected the login", proxy=True)
+        # An error response is passed on even if its body is compressed: its status is enough.
         if exchange.encoded and exchange.status < 300 and (encoding := _encoding(exchange.headers)):
             exchange.abort()
-            raise UpstreamProtocolError(f"the upstream's answer is encoded ({encoding}), though we asked for plain")
+            raise UpstreamProtocolError(
+                f"the upstream's response is compressed ({encoding}), although we asked for plain"
+            )
         return exchange
 
     async def _dial(self, origin: Origin, seconds: float) -> Connection:
@@ -170,15 +175,15 @@ class HttpTransport:
         except TimeoutError:
             raise UpstreamTimeout(f"no connection to the upstream within {seconds:g} s") from None
         if connection.transport is None or connection.transport.is_closing():
-            # Lost while nobody listened yet.
-            raise UpstreamConnect("the upstream closed the connection before it answered")
+            # Closed before its callbacks were set.
+            raise UpstreamConnect("the upstream closed the connection before it responded")
         self._open.add(connection)
         connection.on_idle = partial(self._idle.put, origin)
         connection.on_lost = partial(self._forget, origin)
         return connection
 
     async def _tls(self) -> ssl.SSLContext:
-        """Reading the system's roots takes some 40 ms: when they are first needed, and beside the event loop."""
+        """Return the TLS context. Reading the system's roots takes 40 ms: it is done once, off the event loop."""
         if self._context is None:
             self._context = await asyncio.to_thread(self._make_context)
         return self._context
@@ -188,11 +193,11 @@ class HttpTransport:
         self._idle.drop(origin, connection)
 
 
-def _was_over(exchange: HttpExchange) -> bool:
-    """Tell whether the upstream had ended a connection that was used before, so that it has not seen this request.
+def _was_closed(exchange: HttpExchange) -> bool:
+    """Return True if the upstream had closed a pooled connection, so that it cannot have seen this request.
 
-    It closed it while we wrote, a keep-alive connection's usual end (RFC 9112 §9.3.1), or said that it closes because
-    nothing has come for too long: that was about the silence before (RFC 9110 §15.5.9).
+    Either it closed the connection while we wrote, the usual end of a keep-alive connection (RFC 9112 §9.3.1), or it
+    sent a 408, which is about the silence before our request (RFC 9110 §15.5.9).
     """
     if exchange.status == TOO_SILENT:
         return any(name == "connection" and "close" in value.lower() for name, value in exchange.headers)
@@ -200,7 +205,7 @@ def _was_over(exchange: HttpExchange) -> bool:
 
 
 def _encoding(headers: list[tuple[str, str]]) -> str:
-    """What the body is packed in, in spite of our request; a short word, not the upstream's text."""
+    """Return the compression of a body, as one of our own words and not the upstream's text; "" if there is none."""
     value = next((value for name, value in headers if name == "content-encoding"), "").strip().lower()
     if value in ("", "identity"):
         return ""

@@ -19,11 +19,12 @@ from trilogue.gateway.endpoints.generate import DRAINING, ActiveRequests
 from trilogue.gateway.log.record import Record
 from trilogue.gateway.request.admission import Admission, Handler, admit
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import error_reply, failure_from, plain_failure, raw_headers
+from trilogue.gateway.request.failures import client_failure, error_reply, raw_headers
 from trilogue.gateway.setup.access import preflight_headers
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump
 from trilogue.model import Protocol
+from trilogue.protocols.failure.convert import own_failure
 from trilogue.serving import (
     BodyBroken,
     BodyEncoded,
@@ -76,7 +77,7 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
     ),
 }
 
-DRAINS = plain_failure(503, "the gateway is shutting down", "unavailable")
+DRAINS = own_failure(503, "the gateway is shutting down", "unavailable")
 
 _KNOWN = {
     (method, prefix + path): (handler, client, path)
@@ -183,15 +184,15 @@ def _told(visit: RequestContext, error: BaseException) -> bool:
         case ClientGone():
             visit.record.error = "client_gone"
         case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
-            visit.refuse(plain_failure(*_REFUSED[type(error)]))
+            visit.refuse(own_failure(*_REFUSED[type(error)]))
         case asyncio.CancelledError() if str(error) == DRAINING:
             visit.request.task.uncancel()
             visit.refuse(DRAINS)
         case TrilogueError():
-            visit.refuse(failure_from(error, visit.entry.client))
+            visit.refuse(client_failure(error, visit.entry.client))
         case Exception():
             log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
-            visit.refuse(plain_failure(500, "internal error", "internal_error"))
+            visit.refuse(own_failure(500, "internal error", "internal_error"))
         case _:
             return False
     return True
@@ -210,9 +211,9 @@ async def _unknown(visit: RequestContext) -> None:
     allowed = _METHODS.get(visit.entry.path)
     if allowed:
         visit.responder.common += header_lines([(b"allow", ", ".join(allowed).encode())])
-        visit.refuse(plain_failure(405, f"use {' or '.join(allowed)}", "method_not_allowed"))
+        visit.refuse(own_failure(405, f"use {' or '.join(allowed)}", "method_not_allowed"))
         return
-    visit.refuse(plain_failure(404, f"there is no {request.method} {visit.entry.path[:200]} here", "not_found"))
+    visit.refuse(own_failure(404, f"there is no {request.method} {visit.entry.path[:200]} here", "not_found"))
 
 
 def _json(responder: Responder, status: int, body: bytes) -> None:
@@ -221,5 +222,5 @@ def _json(responder: Responder, status: int, body: bytes) -> None:
 
 def not_http(problem: tuple[int, str, str], path: str) -> tuple[Headers, bytes]:
     """The answer to what is no valid HTTP request, in the shape of whoever the path belongs to."""
-    reply = error_reply(plain_failure(*problem), owner(versionless(path)) or Protocol.CHAT, "")
+    reply = error_reply(own_failure(*problem), owner(versionless(path)) or Protocol.CHAT, "")
     return raw_headers(reply.headers), dump(reply.body)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
 from trilogue.gateway.request.call import read_asked, with_model
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
-from trilogue.gateway.request.failures import error_headers
+from trilogue.gateway.request.failures import response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
 from trilogue.gateway.request.outbound import own_body
 from trilogue.gateway.response.relay import JSON_HEADERS, MAX_ERROR_BYTES, error_body, loss_header
@@ -25,7 +25,6 @@ from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.tokens import estimate
-from trilogue.protocols.registry import codec
 from trilogue.translate.requests import translate_request
 from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
@@ -102,8 +101,7 @@ async def _counted(visit: RequestContext, body: bytes, provider: UpstreamProvide
         request = _request(visit, provider, account, wire, asked)
         response, answer = await _answered(transport, request, provider.clocks.total)
     if response.status >= 400:
-        answer = account.blank.body(answer)
-        failure = codec(protocol).decode_error(response.status, error_headers(response), answer)
+        failure = response_failure(response, answer, protocol, account.blank)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)

@@ -14,11 +14,12 @@ from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.call import Call, ReadBody, read_asked
 from trilogue.gateway.request.context import GONE, RequestContext, read_large, targets_of
-from trilogue.gateway.request.failures import failure_from, plain_failure
+from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.response.attempts import first_that_answers
 from trilogue.gateway.response.relay import Relay
 from trilogue.gateway.response.timing import LATE, KeepAlive, TimeLimits
+from trilogue.protocols.failure.convert import own_failure
 from trilogue.serving import ClientGone
 
 DRAINING = "draining"
@@ -98,12 +99,12 @@ def _failed(visit: RequestContext, relay: Relay, error: UpstreamError) -> None:
     if visit.responder.started or relay.tells_in_band(error):
         relay.fail_in_band(error)
     else:
-        visit.refuse(failure_from(error, visit.entry.client))
+        visit.refuse(client_failure(error, visit.entry.client))
 
 
 def _cancelled(visit: RequestContext, relay: Relay, clocks: TimeLimits, why: str) -> None:
     """Cancelled by one of our own: the client left, we are shutting down, or a clock ran out."""
-    reasons = {DRAINING: UpstreamFailure(plain_failure(503, "the gateway is shutting down", "unavailable"))}
+    reasons = {DRAINING: UpstreamFailure(own_failure(503, "the gateway is shutting down", "unavailable"))}
     if why == GONE:
         clocks.task.uncancel()
         raise ClientGone

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
 from trilogue.gateway.request.context import RequestContext, watching
-from trilogue.gateway.request.failures import plain_failure
 from trilogue.gateway.setup.catalog import PATIENCE_SECONDS, Model
 from trilogue.gateway.setup.headers import hops_of
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Json, Protocol
+from trilogue.protocols.failure.convert import own_failure
 
 _PAGE = 20
 _LARGEST_PAGE = 1000
@@ -34,7 +34,7 @@ async def handle_one(visit: RequestContext) -> None:
     with watching(visit):
         model = await _find(visit.entry.services, wanted, _patience(visit))
     if model is None:
-        visit.refuse(plain_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
+        visit.refuse(own_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
     else:
         visit.reply(_anthropic(model) if visit.entry.client is Protocol.MESSAGES else _openai(model))
 

@@ -1,7 +1,8 @@
-"""What an upstream's error may not tell a client or the log: credentials, and the ids of the organisation that pays.
+"""Removes credentials, and the ids of the organisation that pays, from an upstream's errors.
 
-Vendors name them in their texts ("Incorrect API key provided: sk-…", "in organization org-…"). They belong to who runs
-the gateway. Only failures are looked at: HTTP errors, errors in an answer with status 200, and errors inside a stream.
+Vendors name them in their texts ("Incorrect API key provided: sk-…", "in organization org-…"). They are the operator's,
+and must not reach clients or the log. In: failures, and the bytes of failed responses. Out: the same with `***`. Only
+failures are searched: HTTP errors, errors in a response with status 200, and errors inside a stream.
 """
 
 from __future__ import annotations
@@ -17,36 +18,36 @@ from trilogue.model import Failure, Json
 _HIDDEN = b"***"
 _SHORTEST = 8
 _SURE = 12
-"""match at least so many characters of a secret inside other text: shorter matches are coincidences"""
+"""Characters of a secret that must match inside other text: shorter matches are coincidences."""
 _SHOWN = 4
-"""characters that vendors show of a key whose rest they mask: `gsk_a***`, `abcd…wxyz`"""
+"""Characters that vendors show of a key whose rest they mask: `gsk_a***`, `abcd…wxyz`."""
 _MASK = rb"(?:\*\*|\.\.|\xe2\x80[\xa2\xa6]|\\u202[26])(?:[\w*.-]|\xe2\x80[\xa2\xa6]|\\u202[26])*"
 _MOST = 200
-"""signs that are looked at one by one; longer secrets are tokens without anything special in them"""
+"""Characters of a secret that are in the pattern. Longer ones are tokens, matched by their alphabet from there on."""
 _NAMES = rb"\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{6,}|\bAIza[\w-]{8,}|\b(?:org|proj|acct|wrkspc)[-_][A-Za-z0-9]{12,}"
 
 
 class Redactor:
-    """Blanks some secrets, and whatever else looks like one."""
+    """Replaces some secrets, and everything else that looks like one, by `***`."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST]
         self._pattern: re.Pattern[bytes] | None = None
 
     def body(self, body: bytes) -> bytes:
-        """A body or a part of a stream, in every part of it."""
+        """Return a body, or a part of a stream, without secrets."""
         if self._pattern is None:
-            # On the first failure: there may be thousands of accounts, and most never have one.
+            # Compile it at the first failure: there may be thousands of accounts, and most never fail.
             forms = [form for secret in self._secrets for form in _patterns(secret)]
             self._pattern = re.compile(b"|".join([*forms, _NAMES]), re.ASCII)
         return self._pattern.sub(_HIDDEN, body)
 
     def text(self, text: str) -> str:
-        """A text."""
+        """Return a text without secrets."""
         return self.body(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def failure(self, failure: Failure) -> Failure:
-        """A failure, in every text that it holds."""
+        """Return a failure without secrets in any of its texts."""
         return replace(
             failure,
             message=self.text(failure.message),
@@ -71,45 +72,45 @@ class Redactor:
 
 
 def _patterns(secret: str) -> list[bytes]:
-    """Every way in which an error may show a secret."""
-    signs = _signs(secret[:_MOST].encode("latin-1", "replace"))
+    """Return patterns for all ways in which an error may show a secret."""
+    characters = _characters(secret[:_MOST].encode("latin-1", "replace"))
     rest = rb"[\w.~+/=-]*" if len(secret) > _MOST else b""
-    found = [_from(signs, _SURE) + rest, *map(_encoded, range(3), [secret] * 3)]
-    found.append(rb"(?<!\w)" + _beginning(signs, _SHOWN) + _MASK)
+    found = [_from(characters, _SURE) + rest, *map(_encoded, range(3), [secret] * 3)]
+    found.append(rb"(?<!\w)" + _beginning(characters, _SHOWN) + _MASK)
     if not secret[:_SHORTEST].isalpha():
-        # A key of words must not blank the first of them.
-        found.append(rb"(?<!\w)" + _beginning(signs, _SHORTEST) + rb"(?!\w)")
+        # For a key that consists of words, the first word may be in any text.
+        found.append(rb"(?<!\w)" + _beginning(characters, _SHORTEST) + rb"(?!\w)")
     return found
 
 
-def _signs(text: bytes) -> list[bytes]:
-    r"""A pattern for each character, as any JSON writer may write it: `/` as `\/`, `<` as `\u003c`."""
+def _characters(text: bytes) -> list[bytes]:
+    r"""Return a pattern per character, for all ways to write it in JSON: `/` as `\/`, `<` as `\u003c`."""
     return [
-        b"(?:%b|\\\\(?:%b|u00(?i:%02x)))" % (re.escape(sign), re.escape(sign), sign[0])
-        for sign in (bytes([code]) for code in text)
+        b"(?:%b|\\\\(?:%b|u00(?i:%02x)))" % (re.escape(character), re.escape(character), character[0])
+        for character in (bytes([code]) for code in text)
     ]
 
 
-def _from(signs: list[bytes], least: int) -> bytes:
-    """A pattern for a text whose end may be missing: long messages are cut."""
-    return b"".join(signs[:least]) + b"".join(sign + b"?" for sign in signs[least:])
+def _from(characters: list[bytes], least: int) -> bytes:
+    """Return a pattern for a text whose end may be missing, because vendors cut long messages."""
+    return b"".join(characters[:least]) + b"".join(one + b"?" for one in characters[least:])
 
 
-def _beginning(signs: list[bytes], least: int) -> bytes:
-    """A pattern for the first characters, before something else. Nested: no way to match it in more than one way."""
+def _beginning(characters: list[bytes], least: int) -> bytes:
+    """Return a pattern for the first characters of a text. It is nested, so that it cannot backtrack."""
     more = b""
-    for sign in reversed(signs[least:_SURE]):
-        more = b"(?:%b%b)?" % (sign, more)
-    return b"".join(signs[:least]) + more
+    for one in reversed(characters[least:_SURE]):
+        more = b"(?:%b%b)?" % (one, more)
+    return b"".join(characters[:least]) + more
 
 
 def _encoded(before: int, secret: str) -> bytes:
-    """A pattern for a secret in base64, with so many bytes before it, of three: `Basic …` has a name there.
+    """Return a pattern for a secret in base64, in both alphabets, at an offset of 0 to 2 bytes in a group of three.
 
-    What depends on the bytes around it is no part of the pattern. Both alphabets are.
+    In `Basic …` a user name is before it. Characters that depend on the bytes around the secret are left out.
     """
     data = bytes(before) + secret[:_MOST].encode("latin-1", "replace")
     text = b64encode(data)[(0, 2, 3)[before] : len(data) * 8 // 6]
-    signs = _signs(text)
+    characters = _characters(text)
     either = {b"+"[0]: rb"[+-]", b"/"[0]: rb"(?:\\?/|_)"}
-    return _from([either.get(code, sign) for code, sign in zip(text, signs, strict=True)], _SURE) + rb"[\w+/=-]*"
+    return _from([either.get(code, one) for code, one in zip(text, characters, strict=True)], _SURE) + rb"[\w+/=-]*"

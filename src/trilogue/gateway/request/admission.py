@@ -12,11 +12,12 @@ from typing import Any
 from msgspec import Struct
 
 from trilogue.gateway.log.lines import sane
-from trilogue.gateway.request.failures import LOOP, LOOP_STATUS, plain_failure
+from trilogue.gateway.request.failures import LOOP, LOOP_STATUS
 from trilogue.gateway.setup.access import ClientKey, cors_headers, is_local_host, is_local_origin, presented_keys
 from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Protocol
+from trilogue.protocols.failure.convert import own_failure
 from trilogue.serving import HttpRequest, header_lines
 from trilogue.upstream import HeaderPairs
 
@@ -64,12 +65,12 @@ def admit(request: HttpRequest, services: Services, handler: Handler, client: Pr
     key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
     hops = hops_of(headers)
     if refusal is None and hops >= MOST_HOPS:
-        refusal = plain_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
+        refusal = own_failure(LOOP_STATUS, IN_A_CIRCLE.format(hops), LOOP)
     hop = ((HOPS, str(hops + 1)),)
     keys = presented_keys(headers) if services.keys else []
     if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
         # Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once.
-        refusal = plain_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
+        refusal = own_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
         common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")]
     return Admission(
         services=services,
@@ -90,15 +91,15 @@ def admit(request: HttpRequest, services: Services, handler: Handler, client: Pr
 def _with_key(headers: dict[str, str], services: Services) -> Checked:
     presented = presented_keys(headers)
     key = services.keys.find(presented)
-    return key, None if key else plain_failure(401, UNKNOWN_KEY if any(presented) else NO_KEY, "invalid_api_key")
+    return key, None if key else own_failure(401, UNKNOWN_KEY if any(presented) else NO_KEY, "invalid_api_key")
 
 
 def _without_keys(headers: dict[str, str]) -> Checked:
     """Only this machine may call, and only from pages of its own."""
     if not is_local_host(headers.get("host", "localhost")):
         text = "without client keys only this machine may call (Host header)"
-        return None, plain_failure(403, text, "forbidden_host")
+        return None, own_failure(403, text, "forbidden_host")
     origin = headers.get("origin")
     if origin is not None and not is_local_origin(origin):
-        return None, plain_failure(403, "without client keys only local pages may call (Origin)", "forbidden_origin")
+        return None, own_failure(403, "without client keys only local pages may call (Origin)", "forbidden_origin")
     return ClientKey(""), None

@@ -26,7 +26,7 @@ from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import SEAL_PREFIX, Json, Ledger, Loss, Protocol
+from trilogue.model import SEAL_STEM, Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.messages.encode_request import extra_headers
@@ -70,7 +70,7 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
 
 PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
 
-_OURS = (f'"{SEAL_PREFIX}'.encode(), OWN_CALL.encode())
+_OURS = (f'"{SEAL_STEM}'.encode(), OWN_CALL.encode())
 """signs of what upstreams of other protocols have left in a history"""
 
 

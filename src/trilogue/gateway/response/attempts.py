@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.failures import redacted
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped
@@ -22,8 +23,9 @@ from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Loss, Protocol
 from trilogue.pool import Attempt, AttemptPlan, sticky_key
-from trilogue.pool.health.classify import REJECTED, as_failure
+from trilogue.pool.health.classify import REJECTED
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
 from trilogue.translate.learning.remedies import Remedy
@@ -80,7 +82,7 @@ async def _goes_on(relay: Relay, journey: AttemptPlan, services: Services, error
     if not journey.failed(steady_time(), error, committed=relay.spoken):
         return False
     if journey.strips:
-        _reject(relay.call, journey.decision.attempts[-1], services, as_failure(error))
+        _reject(relay.call, journey.decision.attempts[-1], services, failure_of(error))
     return True
 
 
@@ -133,7 +135,7 @@ def _upstream_error(
 ) -> UpstreamError | None:
     """What the attempt failed with. A clock that ran out on it is a failure like any other; None: it was none."""
     if isinstance(caught, UpstreamFailure):
-        return relay.censored(caught)
+        return redacted(caught, relay.blank)
     if isinstance(caught, UpstreamError):
         return caught
     return clocks.taken(caught)
@@ -144,7 +146,7 @@ async def _refused(relay: Relay, journey: AttemptPlan, error: UpstreamError) -> 
     attempt, step = relay.attempt, journey.decision.attempts[-1]
     if relay.spoken or journey.adjusted or attempt is None or not attempt.adjustable:
         return False
-    failure, body = as_failure(error), attempt.request.body
+    failure, body = failure_of(error), attempt.request.body
     if len(body) > LARGE_BYTES:
         remedies = await beside(read_lesson, failure, body, relay.call)
     else:

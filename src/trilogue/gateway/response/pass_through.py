@@ -34,8 +34,9 @@ from trilogue.model import (
     Usage,
     events_of,
 )
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
-from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, failure_of, too_long
+from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser

@@ -19,7 +19,7 @@ from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolErro
 from trilogue.gateway.log.record import Record, loss_codes, milliseconds
 from trilogue.gateway.log.redaction import Redactor
 from trilogue.gateway.request.call import Call
-from trilogue.gateway.request.failures import error_headers, upstream_failure
+from trilogue.gateway.request.failures import for_client, response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
 from trilogue.gateway.request.outbound import Outbound
 from trilogue.gateway.response.beginning import ResponseBeginning, is_stream
@@ -30,8 +30,8 @@ from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Reasoning, Response, Usage
 from trilogue.pool import reset_delay, with_headers
 from trilogue.protocols.codec import ResponseSummary
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.decoder import failure_of
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving import Headers, Responder
 from trilogue.state import steady_time
@@ -115,7 +115,7 @@ class Relay:
     ) -> Coroutine[Any, Any, Answered]:
         """Relay one upstream response. Raises UpstreamError; `spoken` tells whether the client has a part of it.
 
-        What the upstream says of a failure must be `censored` before anyone hears of it.
+        What the upstream says of a failure must be `redacted` before it is logged or sent.
         """
         if response.status >= 300:
             return self._no_answer(response, upstream)
@@ -123,17 +123,12 @@ class Relay:
             return self._stream(response, upstream, attempt)
         return self._whole(response, upstream, attempt)
 
-    def censored(self, error: UpstreamFailure) -> UpstreamFailure:
-        """The failure of an attempt, without what its account must not have told of it."""
-        return UpstreamFailure(self.blank.failure(failure_of(error, self.call.client)))
-
     async def _no_answer(self, response: UpstreamResponse, upstream: Protocol) -> NoReturn:
         if response.status < 400:
             raise UpstreamProtocolError(
                 f"the upstream answered with a redirect ({response.status}), not with an answer"
             )
-        body = self.blank.body(await error_body(response))
-        failure = codec(upstream).decode_error(response.status, error_headers(response), body)
+        failure = response_failure(response, await error_body(response), upstream, self.blank)
         if failure.kind is FailureKind.RATE_LIMIT:
             failure = with_headers(failure, reset_delay(dict(response.headers), steady_time()))
         raise UpstreamFailure(failure)
@@ -315,7 +310,7 @@ class Relay:
 
     def fail_in_band(self, error: UpstreamError) -> None:
         """Tell a client inside the stream that its answer will not be complete."""
-        failure = upstream_failure(failure_of(error, self.call.client))
+        failure = for_client(failure_of(error, self.call.client))
         self.record.failed(failure)
         self._commit(None, self.request_losses)
         # Of an answer that was held back the client knows nothing: the error stands for itself.

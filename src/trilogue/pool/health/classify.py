@@ -14,9 +14,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
+from trilogue.errors import UpstreamConnect, UpstreamError
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool.settings import RetryRule
+from trilogue.protocols.failure.convert import failure_of
 
 
 class Action(StrEnum):
@@ -313,17 +314,10 @@ ROWS: tuple[FailureRow, ...] = (
 OTHERWISE = "client_error"
 """what nobody knows goes to the client and is not masked"""
 
-_OUR_KINDS = {
-    "UpstreamConnect": FailureKind.UPSTREAM_CONNECT,
-    "UpstreamTimeout": FailureKind.TIMEOUT,
-    "UpstreamTruncated": FailureKind.UPSTREAM_TRUNCATED,
-    "UpstreamProtocolError": FailureKind.UPSTREAM_PROTOCOL,
-}
-
 
 def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) -> Verdict:
     """What a failure before the first byte means."""
-    failure = as_failure(error)
+    failure = failure_of(error)
     for number, rule in enumerate(rules, 1):
         if rule_fits(rule, failure):
             return _by_rule(rule, number, failure)
@@ -341,16 +335,6 @@ def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) ->
         blame_proxy=row.blame_proxy or (isinstance(error, UpstreamConnect) and error.proxy),
         status=failure.status,
     )
-
-
-def as_failure(error: Failure | UpstreamError) -> Failure:
-    """Any of the two as data. Errors of our own have no status: nobody sent one."""
-    if isinstance(error, Failure):
-        return error
-    if isinstance(error, UpstreamFailure) and isinstance(error.failure, Failure):
-        return error.failure
-    kind = _OUR_KINDS.get(type(error).__name__, FailureKind.SERVER)
-    return Failure(kind=kind, message=str(error), code=error.code)
 
 
 def rule_fits(rule: RetryRule, failure: Failure) -> bool:

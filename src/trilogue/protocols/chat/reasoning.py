@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import UpstreamProtocolError
 from trilogue.jsontext.text import dump_text, parse
-from trilogue.model import PART_BREAK, SEAL_PREFIX, Extras, Json, Opaque, OpaqueKind, Reasoning
+from trilogue.model import PART_BREAK, SEAL_PREFIXES, Extras, Json, Opaque, OpaqueKind, Reasoning
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, PROTOCOL
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.stream.reply import Reply
@@ -67,7 +67,7 @@ def entries(value: Json) -> list[dict[str, Json]]:
 
 
 def _is_sealed(value: Json) -> bool:
-    return isinstance(value, str) and value.startswith(SEAL_PREFIX)
+    return isinstance(value, str) and value.startswith(SEAL_PREFIXES)
 
 
 def _sealed_blocks(text: str, sealed: list[dict[str, Json]], path: str) -> Iterator[Reasoning]:

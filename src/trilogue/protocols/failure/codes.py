@@ -1,11 +1,8 @@
-"""What clients go by when an answer fails: words in the message, codes inside a stream.
+"""Statuses, codes and words of errors: what they mean, and which of them make clients retry.
 
-An HTTP error has a status and headers for that. Inside a stream there is only the error itself, and every agent has
-its own way to tell what may pass from what will not. docs/errors.md lists what each of them looks for.
-
-What went wrong, as far as the HTTP status of an answer tells, and the status that a client gets for it.
-
-What the body of an error says, whatever it is packed in.
+In: the body of an error response, or a `Failure`. Out: its text, its kind by status, the status and the words for a
+client. For HTTP errors, clients decide by status and headers. Inside a stream there is only the error itself, and every
+agent has its own way to recognise what a retry can fix. docs/errors.md lists what each agent looks for.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from trilogue.model import Failure, FailureKind, Protocol
 
 
 def error_text(body: bytes) -> str:
-    """The text, without the list of one that Google puts around it, or the event of a stream that LiteLLM does."""
+    """Return the text of an error body. Google puts a list around it, LiteLLM an event of a stream."""
     text = body.decode("utf-8", "replace").strip()
     if text.startswith(("data:", "event:")):
         return next((line[5:].strip() for line in text.split("\n") if line.startswith("data:")), text)
@@ -32,7 +29,7 @@ STATUSES = {
     402: FailureKind.BILLING,
     403: FailureKind.PERMISSION,
     404: FailureKind.NOT_FOUND,
-    # Between us and the upstream: the client has no part in that connection.
+    # About our own connection to the upstream, not the client's.
     407: FailureKind.UPSTREAM_CONNECT,
     408: FailureKind.TIMEOUT,
     409: FailureKind.CONFLICT,
@@ -43,13 +40,14 @@ STATUSES = {
     529: FailureKind.OVERLOADED,
 }
 OURS = frozenset({407, 408})
-"""statuses of an upstream that speak of our request to it, not of the client's to us"""
+"""Statuses of an upstream that are about our request to it, not about the client's request."""
 
 
 def reply_status(failure: Failure, usual: int, *, own: bool) -> int:
-    """The status for a client. `usual`: that of the failure's kind; `own`: the upstream is of the client's vendor.
+    """Return the status for a client.
 
-    A request that is wrong in a way of its own (405, 418, 422, 451) stays wrong in that way, whoever says so.
+    `usual`: the one for the failure's kind. `own`: the upstream's errors have the names of the client's protocol. An
+    unusual status for a wrong request (405, 418, 422, 451) is kept in any case.
     """
     status = failure.status
     if failure.protocol is None or status in OURS:
@@ -74,7 +72,7 @@ RETRY_HELPS = frozenset(
     }
 )
 FINAL_CODES = frozenset({"upstream_credential", "upstream_quota", "upstream_tls", "gateway_loop"})
-"""failures of the gateway's own that only who runs it can mend, whatever their kind"""
+"""Codes of failures that only the operator of the gateway can fix, whatever their kind."""
 
 RETRY_WORDS = re.compile(
     r"429|500|502|503|504|524|rate[ _-]limit|too many requests|overloaded|service[ _-]unavailable|internal[ _]error"
@@ -82,9 +80,9 @@ RETRY_WORDS = re.compile(
     r"|connection refused|connection lost|resource[ _]exhausted|try again (?:later|in\b)",
     re.IGNORECASE,
 )
-"""opencode tries again if the message of a stream's error has one of these words (1.18, among others of transports)"""
+"""opencode 1.18 retries if the message of an error in a stream has one of these words."""
 _RETRY_PREFIX = "Provider returned error"
-"""OpenRouter's words: the only ones that make Cline (3.0) try again, and among those of opencode"""
+"""OpenRouter's words. They are the only ones that make Cline 3.0 retry, and opencode knows them too."""
 
 TOO_LONG = re.compile(
     r"prompt is too long|maximum.{0,20}context|context (length|window|size|limit)|context_length_exceeded"
@@ -92,27 +90,27 @@ TOO_LONG = re.compile(
     r"|exceeded model token limit|reduce the length of the (messages|input|prompt)",
     re.IGNORECASE,
 )
-"""how vendors say that the context is full; agents that read it in an error make their history shorter"""
+"""How vendors say that the context is full. Agents that read this in an error shorten their history."""
 
 _NO_MONEY = frozenset({FailureKind.QUOTA, FailureKind.BILLING})
 _GIVES_UP = frozenset({"server_is_overloaded", "slow_down"})
-"""codes at which Codex (0.166) gives up, although they pass"""
+"""Codes at which Codex 0.166 gives up, although a retry helps."""
 
 
 def may_pass(failure: Failure) -> bool:
-    """Whether the same request may succeed a little later."""
+    """Return True if the same request may succeed a little later."""
     return failure.kind in RETRY_HELPS and failure.code not in FINAL_CODES
 
 
 def in_stream(failure: Failure) -> Failure:
-    """The failure as it is told inside a stream: what may pass is said in words at which agents try again."""
+    """Return the failure for use inside a stream. If a retry may help, its message has words that make agents retry."""
     if not may_pass(failure) or RETRY_WORDS.search(failure.message):
         return failure
     return replace(failure, message=f"{_RETRY_PREFIX}: {failure.message}")
 
 
 def responses_code(failure: Failure, code: str) -> str:
-    """The code for a failed response inside a stream. Codex and opencode retry at every code but the few they know."""
+    """Return the code for a failed response in a stream. Codex and opencode retry at every code but a few."""
     if may_pass(failure):
         return "server_error" if failure.kind is FailureKind.OVERLOADED or code in _GIVES_UP else code
     if failure.kind is FailureKind.CONTEXT_LENGTH:

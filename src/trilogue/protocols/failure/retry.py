@@ -1,4 +1,4 @@
-"""When to try again: what an upstream says about it, and what clients are told."""
+"""When to retry: reads the time from an upstream's headers or text, and writes the headers for clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATES = (
     ),
     re.compile(rf"\w+ (?P<month>\w+) +(?P<day>\d\d?) {_CLOCK} (?P<year>\d\d\d\d)", re.ASCII),
 )
-"""RFC 9110, 5.6.7: today's form and both old ones. The standard library's parser is for mail and loads much with it."""
+"""RFC 9110 §5.6.7: the current form and both old ones. `email.utils` would load the whole mail package."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SAID = re.compile(r"(?:try again|retry) (?:in|after) (?=\d)([\d.hms]+(?:\s*(?:ms|s|sec|seconds?)\b)?)", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)", re.IGNORECASE)
@@ -25,9 +25,10 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
-    """Seconds to wait: from milliseconds, seconds, a date, or else the words of the error. Header names in lower case.
+    """Return the seconds to wait, from the headers (names in lower case) or else the words of the error; or None.
 
-    A date counts from the answer's own `date`: there is no clock here. Who has one puts it there if it is missing.
+    A date in `retry-after` counts from the response's own `date`, because this module has no clock. The gateway adds a
+    missing `date`.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds:
@@ -53,7 +54,7 @@ def _until(value: str, now: str | None) -> float | None:
 
 
 def http_date(text: str) -> datetime | None:
-    """A date as HTTP headers have it, in UTC; None if it is none."""
+    """Return the date that an HTTP header holds, in UTC; None if it is not one."""
     found = next((match for form in _DATES if (match := form.fullmatch(text.strip()))), None)
     if found is None or found["month"] not in _MONTHS:
         return None
@@ -71,13 +72,13 @@ def _said(message: str) -> float | None:
 
 
 def span(text: str) -> float | None:
-    """Seconds of a time as providers write it: 250ms, 7s, 34.07s, 6m0s, 20 seconds."""
+    """Return the seconds of a duration as providers write it: 250ms, 7s, 34.07s, 6m0s, 20 seconds."""
     parts = _SPAN.findall(text)
     return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts) if parts else None
 
 
 def retry_headers(failure: Failure) -> dict[str, str]:
-    """What the official SDKs look at before they try again."""
+    """Return the headers by which the official SDKs decide whether and when to retry."""
     if not may_pass(failure):
         return {"x-should-retry": "false"}
     headers = {"x-should-retry": "true"}

@@ -1,6 +1,7 @@
-"""Errors of the Messages protocol: any error body in, a `Failure` out; and back.
+"""Errors of Messages, both ways.
 
-Errors come in many wrappers: Vertex puts the JSON into a string, resellers nest it, proxies answer in HTML.
+In: status, headers and body of an error response, or an object that reports an error. Out: `model.Failure`, and back.
+Errors come in many wrappers: Vertex puts the JSON into a string, resellers nest it, proxies send HTML.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ _MESSAGES = (
     (FailureKind.INVALID_REQUEST, _NO_MONEY, FailureKind.QUOTA),
     (FailureKind.NOT_FOUND, _NO_MODEL, FailureKind.MODEL_NOT_FOUND),
 )
-"""what only the text of an error tells: a kind, a pattern, the finer kind"""
+"""What only the text of an error shows: a kind, a pattern, the finer kind."""
 
 _STATUSES = {**STATUSES, 503: FailureKind.UNAVAILABLE}
 _VAGUE = frozenset({FailureKind.INVALID_REQUEST, FailureKind.SERVER})
-"""kinds whose types servers also use for finer things that the status tells"""
+"""Kinds whose types servers also use where the status is more precise."""
 
 _WRAPPERS = ("error", "upstream_error", "detail", "cause")
 _MAX_MESSAGE = 2000
@@ -64,7 +65,7 @@ _MAX_DEPTH = 5
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """An error answer of an upstream, whatever it looks like."""
+    """Return the failure that an HTTP error response reports, whatever its body is."""
     lower = {name.lower(): value for name, value in headers.items()}
     text = error_text(body)
     found = decode_failure(parse_object(text) or {}, status)
@@ -77,7 +78,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failur
 
 
 def find_failure(body: dict[str, Json]) -> Failure | None:
-    """The error that a body or stream event is, although it came with a good status; None if it is none."""
+    """Return the failure that a body or event with status 200 reports; None if it reports none."""
     is_error = body.get("type") == "error" or body.get("object") == "error" or bool(body.get("error"))
     if not is_error and not ("detail" in body and "type" not in body):
         return None
@@ -85,13 +86,13 @@ def find_failure(body: dict[str, Json]) -> Failure | None:
 
 
 def failure_of_text(text: str) -> Failure:
-    """An error that is no JSON."""
+    """Return the failure for an error that is not JSON."""
     message = text.strip()[:_MAX_MESSAGE] or "the upstream reported an error"
     return Failure(kind=FailureKind.SERVER, message=message, protocol=PROTOCOL)
 
 
 def decode_failure(body: dict[str, Json], status: int = 0) -> Failure:
-    """The failure that a JSON object reports."""
+    """Return the failure that a JSON object reports."""
     error, depth = body, 0
     while depth < _MAX_DEPTH and (inner := _inner(error)) is not None:
         error, depth = inner, depth + 1
@@ -113,7 +114,7 @@ def decode_failure(body: dict[str, Json], status: int = 0) -> Failure:
 
 
 def _inner(error: dict[str, Json]) -> dict[str, Json] | None:
-    """The error inside a wrapper: nested as an object, or as JSON in a string."""
+    """Return the error inside a wrapper, nested as an object or as JSON in a string; None if there is none."""
     for name in (*_WRAPPERS, "message"):
         value = error.get(name)
         if isinstance(value, dict):
@@ -152,7 +153,7 @@ def _plain_text(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-_ANSWERS: dict[FailureKind, tuple[int, str]] = {
+_REPLIES: dict[FailureKind, tuple[int, str]] = {
     FailureKind.INVALID_REQUEST: (400, "invalid_request_error"),
     FailureKind.CONTEXT_LENGTH: (400, "invalid_request_error"),
     FailureKind.UNSUPPORTED: (400, "invalid_request_error"),
@@ -176,30 +177,30 @@ _ANSWERS: dict[FailureKind, tuple[int, str]] = {
 
 
 def encode_error(failure: Failure, request_id: str) -> ErrorReply:
-    """The HTTP answer for a failure. The upstream's own request id stays inside."""
-    status = reply_status(failure, _ANSWERS[failure.kind][0], own=False)
+    """Return the failure as an HTTP response, with our request id and not the upstream's."""
+    status = reply_status(failure, _REPLIES[failure.kind][0], own=False)
     headers = {"request-id": request_id} if request_id else {}
     return ErrorReply(status, encode_failure(failure, request_id), headers | retry_headers(failure))
 
 
 def encode_failure(failure: Failure, request_id: str) -> dict[str, Json]:
-    """The error object, as a body or as the last event of a stream."""
+    """Return the error object, for a body or the last event of a stream."""
     message = failure.message
     if failure.kind is FailureKind.CONTEXT_LENGTH and not _OFFICIAL_TOO_LONG.search(message):
-        # The type says no more than that the request is wrong: agents compact when they read these words.
+        # The type only says that the request is wrong. Agents compact their history when they read these words.
         message = f"prompt is too long: {message}"
-    error: dict[str, Json] = {"type": _ANSWERS[failure.kind][1], "message": message}
+    error: dict[str, Json] = {"type": _REPLIES[failure.kind][1], "message": message}
     if failure.protocol is PROTOCOL and isinstance(failure.native, dict) and failure.status not in OURS:
         error = _native_error(failure.native, error)
     elif failure.kind is FailureKind.QUOTA:
         error["details"] = {"error_code": "enforced_spend_limit_reached"}
     elif failure.param == "thread":
-        # The official client then sends the whole history, without a thread.
+        # At this code the official client sends the whole history again, without a thread.
         error["details"] = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
     return {"type": "error", "error": error, "request_id": request_id or None}
 
 
 def _native_error(native: dict[str, Json], known: dict[str, Json]) -> dict[str, Json]:
-    """An error of this protocol in its own words, if its type is one that clients know."""
+    """Return an error of this protocol in its own words if its type is one that clients know."""
     error = native.get("error")
     return error if isinstance(error, dict) and error.get("type") in _TYPES else known

@@ -1,8 +1,8 @@
-"""Errors of OpenAI's two protocols ↔ `Failure`: what compatible servers send in at least 18 shapes, and the one shape
-that the official clients turn into their exceptions.
+"""Errors of OpenAI's two protocols, both ways.
 
-In: status, headers and body of a failed answer, or any JSON that turns out to be an error. It does not decide whether
-to retry, nor whose credential was at fault.
+In: status, headers and body of an error response, or any JSON that reports an error. Compatible servers send at least
+18 shapes. Out: `model.Failure`, and back in the one shape that the official clients turn into their exceptions. The
+module does not decide whether to retry, nor whose key is at fault.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ _NAMES = {
     "server_error": FailureKind.SERVER,
     "internal_server_error": FailureKind.SERVER,
 }
-"""codes and types"""
+"""Codes and types of OpenAI and of compatible servers."""
 _VAGUE = frozenset({FailureKind.INVALID_REQUEST, FailureKind.SERVER})
-"""kinds whose names servers also use for finer things that the message or the status tells"""
+"""Kinds whose names servers also use where the message or the status is more precise."""
 
 _HINTS = (
     (TOO_LONG, FailureKind.CONTEXT_LENGTH),
@@ -80,7 +80,7 @@ _HINTS = (
     (re.compile(r"incorrect api key|invalid api key", re.IGNORECASE), FailureKind.AUTHENTICATION),
     (re.compile(r"model not found|model .* does not exist", re.IGNORECASE), FailureKind.MODEL_NOT_FOUND),
 )  # fmt: skip
-"""what only the words tell; they count where the status says no more than that the request is wrong"""
+"""What only the words show. They count where the status only says that the request is wrong."""
 
 _OFFICIAL_TOO_LONG = re.compile(
     r"maximum context (length|limit)|context window|exceed context limit|available context size"
@@ -109,11 +109,11 @@ _REPLIES: dict[FailureKind, tuple[int, str, str | None]] = {
     FailureKind.UPSTREAM_TRUNCATED: (502, "server_error", "upstream_truncated"),
     FailureKind.UPSTREAM_CONNECT: (502, "server_error", "upstream_connect"),
 }
-"""status, type and code"""
+"""Status, type and code for a client."""
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes, protocol: Protocol) -> Failure:
-    """The failure that an HTTP answer reports, whatever its body is."""
+    """Return the failure that an HTTP error response reports, whatever its body is."""
     lower = {name.lower(): value for name, value in headers.items()}
     failure = read_failure(_parse(body), protocol, status)
     wait = None if failure.kind is FailureKind.QUOTA else retry_after(lower) or failure.retry_after
@@ -121,7 +121,7 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes, protocol: P
 
 
 def _parse(body: bytes) -> Json:
-    """JSON if it is an object, text if it is readable and no web page, else nothing."""
+    """Return the JSON if it is an object, the text if it is not a web page, else None."""
     text = error_text(body)
     value = parse_object(text)
     if value is not None:
@@ -130,7 +130,7 @@ def _parse(body: bytes) -> Json:
 
 
 def read_failure(value: Json, protocol: Protocol, status: int = 0) -> Failure:
-    """The failure that a JSON value reports. `status`: the HTTP status, 0 or 200 inside a stream."""
+    """Return the failure that a JSON value reports. `status`: the HTTP status, 0 or 200 inside a stream."""
     error = _innermost(value)
     code, kind_name = _name(error.get("code")), _name(error.get("type"))
     if status < 400:
@@ -150,7 +150,7 @@ def read_failure(value: Json, protocol: Protocol, status: int = 0) -> Failure:
 
 
 def has_verdict(body: dict[str, Json]) -> bool:
-    """The body has MiniMax's own verdict on the request, and that is an error. It comes with good answers, too."""
+    """Return True if the body has MiniMax's `base_resp` with an error. Good responses have one too, with 0."""
     verdict = body.get("base_resp")
     return isinstance(verdict, dict) and type(verdict.get("status_code")) is int and verdict["status_code"] != 0
 
@@ -168,19 +168,19 @@ _VERDICTS = {
     2049: 401,
     2056: 429,
 }
-"""MiniMax's codes and the statuses that say the same"""
+"""MiniMax's codes, and the HTTP statuses with the same meaning."""
 
 _OUTER = frozenset({"code", "type", "param", "status", "status_code"})
 
 
 def _innermost(value: Json) -> dict[str, Json]:
-    """The object that says most: resellers wrap the error of their own upstream, sometimes as JSON in a string."""
+    """Return the innermost error: resellers wrap that of their own upstream, sometimes as JSON in a string."""
     found: dict[str, Json] = value if isinstance(value, dict) else {"message": value}
     for _ in range(_MAX_NESTING):
         inner = _inner(found)
         if inner is None:
             break
-        # What only the outer object says (a status, a code) is kept.
+        # Keep what only the outer object has, such as a status or a code.
         found = {**{name: value for name, value in found.items() if name in _OUTER}, **inner}
     return found
 
@@ -200,12 +200,12 @@ def _inner(error: dict[str, Json]) -> dict[str, Json] | None:
 
 
 def _name(value: Json) -> str | None:
-    """A code, type or param as text. Numbers are statuses and no names."""
+    """Return a code, type or param if it is a name. Numbers are statuses."""
     return value if isinstance(value, str) and value and not value.isdigit() else None
 
 
 def _delay(error: dict[str, Json]) -> float | None:
-    """When to come back, as Google says it."""
+    """Return the seconds to wait from Google's `retryDelay`, or None."""
     details = error.get("details")
     for entry in details if isinstance(details, list) else ():
         if isinstance(entry, dict) and isinstance(delay := entry.get("retryDelay"), str):
@@ -236,14 +236,14 @@ def _message(error: dict[str, Json], status: int) -> str:
 
 
 def _words(item: Json) -> str:
-    """One entry of a list of errors: FastAPI's `detail`, Cloudflare's `errors`."""
+    """Return the text of one entry of a list of errors: FastAPI's `detail`, Cloudflare's `errors`."""
     if isinstance(item, dict):
         item = item.get("msg") or item.get("message")
     return item if isinstance(item, str) else ""
 
 
 def _kind(status: int, names: tuple[str | None, ...], message: str) -> FailureKind:
-    """By name where the name is exact, else by the words, else by status, else by a vague name."""
+    """Return the kind: by an exact name, else by the words, else by status, else by a vague name."""
     named = [_NAMES[name] for name in names if name in _NAMES]
     exact = next((kind for kind in named if kind not in _VAGUE), None)
     if exact is not None:
@@ -261,7 +261,7 @@ def _kind(status: int, names: tuple[str | None, ...], message: str) -> FailureKi
 
 
 def write_failure(failure: Failure, protocol: Protocol) -> dict[str, Json]:
-    """The `error` object. Names of another provider's protocol are replaced by OpenAI's own."""
+    """Return the `error` object. Names of another protocol are replaced by OpenAI's."""
     _, kind, code = _REPLIES[failure.kind]
     if failure.protocol in _OPENAI and failure.status not in OURS:
         kind = failure.type or kind
@@ -270,13 +270,13 @@ def write_failure(failure: Failure, protocol: Protocol) -> dict[str, Json]:
     param = failure.param if failure.protocol in (protocol, None) else None
     message = failure.message
     if failure.kind is FailureKind.CONTEXT_LENGTH and not _OFFICIAL_TOO_LONG.search(message):
-        # LiteLLM, and so aider, goes by OpenAI's words and not by its code.
+        # LiteLLM, and therefore aider, looks for OpenAI's words, not for its code.
         message = f"This model's maximum context length is exceeded: {message}"
     return {"message": message, "type": kind, "param": param, "code": code}
 
 
 def write_error(failure: Failure, request_id: str, protocol: Protocol) -> ErrorReply:
-    """The failure as an HTTP answer of the official API."""
+    """Return the failure as an HTTP response of the official API."""
     status = reply_status(failure, _REPLIES[failure.kind][0], own=failure.protocol in _OPENAI)
     headers = {"x-request-id": request_id} if request_id else {}
     return ErrorReply(status, {"error": write_failure(failure, protocol)}, headers | retry_headers(failure))

@@ -1,6 +1,6 @@
-"""Errors, both ways. The shapes are those of `openai_errors`; here is what only Responses has: a response that failed.
+"""Errors of Responses, both ways. The shapes are in `openai.errors`; only failed response objects are its own.
 
-In: status, headers and body of a failed answer, the error object of a stream, or a response object. Out:
+In: status, headers and body of an error response, the error object of a stream, or a response object. Out:
 `model.Failure`, and back.
 """
 
@@ -14,21 +14,21 @@ from trilogue.protocols.openai.errors import read_error, read_failure, write_err
 from trilogue.protocols.responses.wire import PROTOCOL
 
 STREAMED_FAILURES = frozenset({FailureKind.CONTEXT_LENGTH})
-"""OpenAI says it after `response.created`. Codex compacts its history when it reads it there, and gives up at a 400."""
+"""OpenAI reports these after `response.created`. Codex then compacts its history; at an HTTP 400 it gives up."""
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """The failure that an HTTP answer reports, whatever its body is."""
+    """Return the failure that an HTTP error response reports, whatever its body is."""
     return read_error(status, headers, body, PROTOCOL)
 
 
 def decode_failure(value: Json, status: int = 0) -> Failure:
-    """The failure that a JSON value reports."""
+    """Return the failure that a JSON value reports."""
     return read_failure(value, PROTOCOL, status)
 
 
 def failure_of_response(body: dict[str, Json]) -> Failure:
-    """The failure that a response object tells of."""
+    """Return the failure that a response object reports."""
     error = body.get("error")
     if isinstance(error, (dict, str)) and error:
         return decode_failure({"error": error})
@@ -38,10 +38,10 @@ def failure_of_response(body: dict[str, Json]) -> Failure:
 
 
 def encode_failure(failure: Failure) -> dict[str, Json]:
-    """The `error` object, in a body or in the events that end a stream."""
+    """Return the `error` object, for a body or the events that end a stream."""
     return write_failure(failure, PROTOCOL)
 
 
 def encode_error(failure: Failure, request_id: str) -> ErrorReply:
-    """The failure as an HTTP answer."""
+    """Return the failure as an HTTP response."""
     return write_error(failure, request_id, PROTOCOL)

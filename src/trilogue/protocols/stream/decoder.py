@@ -11,11 +11,8 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from trilogue.errors import (
-    UpstreamConnect,
     UpstreamError,
-    UpstreamFailure,
     UpstreamProtocolError,
-    UpstreamTimeout,
     UpstreamTruncated,
 )
 from trilogue.jsontext.surrogates import SurrogateJoiner
@@ -27,14 +24,13 @@ from trilogue.model import (
     Delta,
     Event,
     Failed,
-    Failure,
-    FailureKind,
     Finish,
     Json,
     Opaque,
     Protocol,
     ReasoningDelta,
 )
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.stream.repeated import RepeatedEvent, learn
 from trilogue.sse import SseEvent, SseParser
 
@@ -224,24 +220,3 @@ class StreamDecoder:
     def _flush(self) -> list[Event]:
         out, self._out = self._out, []
         return out
-
-
-_KINDS = {
-    UpstreamProtocolError: FailureKind.UPSTREAM_PROTOCOL,
-    UpstreamTruncated: FailureKind.UPSTREAM_TRUNCATED,
-    UpstreamConnect: FailureKind.UPSTREAM_CONNECT,
-    UpstreamTimeout: FailureKind.TIMEOUT,
-}
-
-
-def failure_of(error: UpstreamError, protocol: Protocol) -> Failure:
-    """An upstream's fault as data."""
-    if isinstance(error, UpstreamFailure) and isinstance(error.failure, Failure):
-        return error.failure
-    return Failure(
-        kind=_KINDS.get(type(error), FailureKind.SERVER),
-        message=str(error),
-        status=error.status,
-        code=error.code,
-        protocol=protocol,
-    )

@@ -41,8 +41,8 @@ from trilogue.model import (
     Text,
 )
 from trilogue.protocols.codec import Target
+from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.fields.extras import FieldPolicies
-from trilogue.protocols.stream.decoder import failure_of
 from trilogue.translate.foreign import META, declare_citation, declare_end, declare_extras
 from trilogue.translate.reasoning.seal import Sealed, Sealer
 

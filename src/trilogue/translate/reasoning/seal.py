@@ -1,10 +1,12 @@
 """Sealed values: opaque values of one protocol on their way through clients of another.
 
-    trl1.<base64url of key id, nonce, ciphertext>
+    trl2.<base64url of key id and ciphertext>          AES-GCM-SIV, what is sealed today
+    trl1.<base64url of key id, nonce, ciphertext>      AES-GCM, opened for ever: histories outlive gateways
 
-The ciphertext is AES-GCM over the value and its provenance, so a client can neither read nor change nor forge one.
-The nonce is a keyed digest of the content: the same value is always sealed alike, which keeps prompt caches warm and
-output reproducible, and two different contents share a nonce only if a 96-bit digest collides.
+In: an opaque value and its provenance, and keys. Out: a text that a client can carry, but neither read nor change nor
+forge. The same value always gets the same seal, which keeps prompt caches warm and output reproducible. AES-GCM-SIV is
+made for that: its nonce may repeat, and then shows no more than that two values are equal. The module does not know
+where in a message sealed values are, nor whether one may be opened for a target.
 """
 
 from __future__ import annotations
@@ -17,15 +19,17 @@ from os import urandom
 import msgspec
 from msgspec import Struct
 
-from trilogue.cipher import KEY_BYTES, NONCE_BYTES, Cipher
+from trilogue.cipher import KEY_BYTES, NONCE_BYTES, TAG_BYTES, Cipher, RepeatableCipher
 from trilogue.errors import SealError, UpstreamProtocolError
-from trilogue.model import SEAL_PREFIX, Opaque, OpaqueKind, Protocol, Provenance
+from trilogue.model import SEAL_PREFIX, SEAL_PREFIX_1, SEAL_PREFIXES, Opaque, OpaqueKind, Protocol, Provenance
 
 _ID_BYTES = 4
+_LEAST_BYTES = {SEAL_PREFIX: _ID_BYTES + TAG_BYTES, SEAL_PREFIX_1: _ID_BYTES + NONCE_BYTES + 1}
+"""A shorter value was not sealed by any gateway."""
 
 
 class _Envelope(Struct, frozen=True, array_like=True):
-    """What is inside. An array, to keep sealed values short."""
+    """The content of a sealed value. An array, to keep sealed values short."""
 
     kind: OpaqueKind
     value: str
@@ -42,7 +46,7 @@ _decode = msgspec.msgpack.Decoder(_Envelope).decode
 
 
 class Sealed(Struct, frozen=True):
-    """An opened envelope. `parts`: how long each part of the visible summary was, if there were several."""
+    """The content of an opened value. `parts`: the length of each part of the visible summary, if several."""
 
     opaque: Opaque
     origin: Provenance
@@ -50,21 +54,33 @@ class Sealed(Struct, frozen=True):
 
 
 class _Key:
-    """One key with the id that tells envelopes apart after a rotation."""
+    """One secret, with the id that selects it when a value is opened after a rotation."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != KEY_BYTES:
             raise ValueError(f"a seal key has {KEY_BYTES} bytes")
         self.id = blake2b(secret, digest_size=_ID_BYTES, person=b"trilogue-key-id").digest()
-        self._nonce_key = blake2b(secret, digest_size=KEY_BYTES, person=b"trilogue-nonce").digest()
-        self.cipher = Cipher(secret)
+        # `trl1.` used the secret itself. No key should serve two ciphers.
+        self._repeatable = RepeatableCipher(blake2b(secret, digest_size=KEY_BYTES, person=b"trilogue-gcm-siv").digest())
+        self._earlier = Cipher(secret)
 
-    def nonce(self, content: bytes) -> bytes:
-        return blake2b(content, digest_size=NONCE_BYTES, key=self._nonce_key).digest()
+    def seal(self, content: bytes) -> bytes:
+        """Return the id and the ciphertext."""
+        return self.id + self._repeatable.encrypt(content, self._bound)
+
+    def open(self, prefix: str, sealed: bytes) -> bytes:
+        """Return the content, or raise ValueError. `sealed`: what follows the id."""
+        if prefix == SEAL_PREFIX:
+            return self._repeatable.decrypt(sealed, self._bound)
+        return self._earlier.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], self.id)
+
+    @property
+    def _bound(self) -> bytes:
+        return SEAL_PREFIX.encode() + self.id
 
 
 class Sealer:
-    """Seals with the first key, opens with any of them. Rotation: put the new key in front."""
+    """A ring of keys: the first one seals, any of them opens. To rotate, put the new key in front."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys:
@@ -78,11 +94,11 @@ class Sealer:
 
     @classmethod
     def ephemeral(cls) -> Sealer:
-        """A sealer with a new random key: what it seals can only be opened by this object."""
+        """Return a sealer with a new random key. Only this object can open what it seals."""
         return cls([urandom(KEY_BYTES)])
 
     def seal(self, opaque: Opaque, origin: Provenance, parts: tuple[int, ...] = ()) -> str:
-        """The sealed form of a value."""
+        """Return the sealed form of a value. Raise UpstreamProtocolError if it is not valid text."""
         envelope = _Envelope(
             opaque.kind,
             opaque.value,
@@ -97,28 +113,24 @@ class Sealer:
             content = _encode(envelope)
         except UnicodeEncodeError:
             raise UpstreamProtocolError("an opaque value holds half a character") from None
-        key = self._primary
-        nonce = key.nonce(content)
-        sealed = key.id + nonce + key.cipher.encrypt(nonce, content, key.id)
-        return SEAL_PREFIX + urlsafe_b64encode(sealed).rstrip(b"=").decode()
+        return SEAL_PREFIX + urlsafe_b64encode(self._primary.seal(content)).rstrip(b"=").decode()
 
     def of_another(self, value: str) -> bool:
-        """Whether a sealed value was made with none of these keys: by a gateway that stands behind this one."""
+        """Return True if none of these keys sealed a value: a gateway between this one and a provider did."""
         try:
-            raw = _raw_bytes(value)
+            prefix, raw = _parts(value)
         except SealError:
             return False
-        return len(raw) > _ID_BYTES + NONCE_BYTES and raw[:_ID_BYTES] not in self._ring
+        return len(raw) >= _LEAST_BYTES[prefix] and raw[:_ID_BYTES] not in self._ring
 
     def open(self, value: str) -> Sealed:
-        """What is inside a sealed value; SealError if it is not ours or was changed."""
-        raw = _raw_bytes(value)
+        """Return the content of a sealed value. Raise SealError if none of our keys sealed it or it was changed."""
+        prefix, raw = _parts(value)
         key = self._ring.get(raw[:_ID_BYTES])
         if key is None:
             raise SealError("sealed with an unknown key")
-        nonce, ciphertext = raw[_ID_BYTES : _ID_BYTES + NONCE_BYTES], raw[_ID_BYTES + NONCE_BYTES :]
         try:
-            envelope = _decode(key.cipher.decrypt(nonce, ciphertext, key.id))
+            envelope = _decode(key.open(prefix, raw[_ID_BYTES:]))
         except (ValueError, msgspec.DecodeError):
             raise SealError("the sealed value was changed") from None
         origin = Provenance(
@@ -128,11 +140,12 @@ class Sealer:
         return Sealed(opaque, origin, envelope.parts)
 
 
-def _raw_bytes(value: str) -> bytes:
-    if not value.startswith(SEAL_PREFIX):
+def _parts(value: str) -> tuple[str, bytes]:
+    """Return the prefix and the bytes of a sealed value. Raise SealError if it is not one."""
+    if not value.startswith(SEAL_PREFIXES):
         raise SealError("not a sealed value")
-    text = value[len(SEAL_PREFIX) :]
+    prefix, text = value[: len(SEAL_PREFIX)], value[len(SEAL_PREFIX) :]
     try:
-        return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        return prefix, urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         raise SealError("not a sealed value") from None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from trilogue.model import SEAL_PREFIX, Json, Ledger, Protocol
+from trilogue.model import SEAL_PREFIXES, Json, Ledger, Protocol
 from trilogue.protocols.content.ids import is_minted
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
@@ -33,7 +33,7 @@ class _Cleaning(Struct, frozen=True):
 
     def is_sealed(self, value: Json) -> bool:
         """Return whether only this gateway can read a value. Without a sealer that is assumed of every sealed value."""
-        if not isinstance(value, str) or not value.startswith(SEAL_PREFIX):
+        if not isinstance(value, str) or not value.startswith(SEAL_PREFIXES):
             return False
         return self.sealer is None or not self.sealer.of_another(value)
 

@@ -1,10 +1,10 @@
-"""What works without a file."""
+"""The configuration without a file."""
 
 from pathlib import Path
 
 import pytest
 
-from trilogue.config import Config, ConfigError, load, parse, zero_config
+from trilogue.config import Config, ConfigError, environment_config, load, parse
 from trilogue.model import Protocol
 from trilogue.routing import NoRoute
 
@@ -14,8 +14,8 @@ def urls(config: Config) -> dict[str, str]:
 
 
 def test_nothing_set() -> None:
-    """The demo needs no key and no network, and only this machine may connect."""
-    config = zero_config({"OPENAI_API_KEY": " ", "OPENAI_BASE_URL": "nonsense"})
+    """The demo needs no key and no network, and only this machine can connect."""
+    config = environment_config({"OPENAI_API_KEY": " ", "OPENAI_BASE_URL": "nonsense"})
     assert urls(config) == {"demo": "demo:"}
     assert config.providers["demo"].is_demo
     assert config.server.host == "127.0.0.1"
@@ -23,14 +23,14 @@ def test_nothing_set() -> None:
 
 
 def test_loading_no_file() -> None:
-    """Is what works without one."""
+    """`load` without a file takes the configuration from the environment."""
     environ = {"OPENAI_API_KEY": "o"}
-    assert load(None, environ) == zero_config(environ)
+    assert load(None, environ) == environment_config(environ)
 
 
 def test_both_vendors() -> None:
-    """Each key gives its vendor's providers, with the official address."""
-    config = zero_config({"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"})
+    """Each key gives its vendor's provider, with the official address."""
+    config = environment_config({"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"})
     assert urls(config) == {
         "openai": "https://api.openai.com/v1",
         "anthropic": "https://api.anthropic.com",
@@ -42,8 +42,8 @@ def test_both_vendors() -> None:
 
 
 def test_openai_speaks_both_of_its_protocols() -> None:
-    """Chat clients are passed through where the model takes their request in Chat."""
-    config = zero_config({"OPENAI_API_KEY": "o"})
+    """Chat requests are passed through if the model accepts them in Chat."""
+    config = environment_config({"OPENAI_API_KEY": "o"})
     assert config.providers["openai"].protocols == (Protocol.RESPONSES, Protocol.CHAT)
     for client in Protocol:
         assert config.router().resolve("gpt-5", client).targets == (("openai", "gpt-5"),)
@@ -51,9 +51,12 @@ def test_openai_speaks_both_of_its_protocols() -> None:
 
 @pytest.mark.parametrize("model", ["gpt-5", "chatgpt-4o-latest", "codex-mini", "o3"])
 def test_the_demo_gets_no_names_of_vendors(model: str) -> None:
-    """Without a key nobody serves them, and the 404 does not say that somebody does; a route may still lead there."""
+    """Without a key, models of vendors have no provider, and the 404 does not suggest one.
+
+    A route may still serve them.
+    """
     with pytest.raises(NoRoute, match=r"served: demo\*, demo/<model>$"):
-        zero_config({}).router().resolve(model)
+        environment_config({}).router().resolve(model)
     text = b"""providers:
   demo: {protocol: openai_responses, base_url: "demo:"}
   azure: {protocol: openai_responses, base_url: "https://x.example/openai"}
@@ -65,8 +68,8 @@ aliases: {gpt-4: demo/demo}
 
 
 def test_base_urls() -> None:
-    """The variables that the official clients know."""
-    config = zero_config(
+    """The gateway reads the variables that the official clients know."""
+    config = environment_config(
         {
             "OPENAI_API_KEY": "o",
             "OPENAI_BASE_URL": "http://localhost:1/v1",
@@ -81,17 +84,17 @@ def test_base_urls() -> None:
 def test_bad_base_url() -> None:
     """The error names the variable."""
     with pytest.raises(ConfigError, match=r"^OPENAI_BASE_URL: must be an http\(s\) URL$"):
-        zero_config({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "localhost:1"})
+        environment_config({"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "localhost:1"})
 
 
 def test_bad_key() -> None:
-    """What cannot be sent in a header is told at the start, without the key."""
+    """A key that cannot be sent in a header is reported at the start, without showing it."""
     with pytest.raises(ConfigError, match=r"^OPENAI_API_KEY: must be printable ASCII without line breaks$"):
-        zero_config({"OPENAI_API_KEY": "canary\nx"})
+        environment_config({"OPENAI_API_KEY": "canary\nx"})
 
 
 def test_a_file_with_providers_does_not_look_at_the_environment() -> None:
-    """What is wrong there is wrong for other programs."""
+    """With providers in the file, variables for providers are ignored, even wrong ones."""
     text = b'providers: {demo: {protocol: openai_responses, base_url: "demo:"}}'
     environ = {"OPENAI_API_KEY": "canary\nx", "OPENAI_BASE_URL": "nonsense"}
     assert list(parse(text, environ, Path()).providers) == ["demo"]

@@ -1,4 +1,4 @@
-"""What is played to the gateways is what a real upstream says, and what the C tools expect."""
+"""The traffic of the benchmarks is valid, and what the C tools expect."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.answers import EVENTS, MARKER, PLAIN, PLAIN_END, STREAM_END, Ask, question, stream, write_answers
 from benchmarks.core import REQUESTS
 from benchmarks.gateways import PAIRS, trilogue
 from benchmarks.growth import large_request
+from benchmarks.traffic import EVENTS, MARKER, PLAIN, PLAIN_END, STREAM_END, Script, question, stream, write_responses
 from trilogue import Protocol, StreamTranslator
 from trilogue.lint import lint_request, lint_response, lint_stream
 
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
 def test_streams_are_valid(protocol: Protocol) -> None:
-    """The linter finds nothing, and there are exactly as many events as asked for."""
+    """The linter finds nothing, and the number of events is exact."""
     events = stream(protocol, EVENTS)
     assert len(events) == EVENTS
     assert lint_stream(protocol, events) == []
@@ -25,14 +25,14 @@ def test_streams_are_valid(protocol: Protocol) -> None:
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
 def test_plain_answers_are_valid(protocol: Protocol) -> None:
-    """The linter finds nothing, and the load generator its end mark."""
+    """The linter finds nothing, and the load generator finds its end marker."""
     assert lint_response(protocol, PLAIN[protocol]) == []
     assert PLAIN_END[protocol] in json.dumps(PLAIN[protocol])
 
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
 def test_requests_are_valid(protocol: Protocol) -> None:
-    """The short one, and those of the growth."""
+    """Short requests and those of the growth benchmark are valid."""
     bodies = [question(protocol), large_request(protocol, 50_000), REQUESTS[protocol](10, 2)]
     for body in bodies:
         assert lint_request(protocol, {"model": "bench", **body}) == []
@@ -41,7 +41,7 @@ def test_requests_are_valid(protocol: Protocol) -> None:
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_every_delta_has_the_mark_on_both_sides(pair: tuple[Protocol, Protocol]) -> None:
-    """Exactly once, whatever it is translated to; the end mark comes in the last event and nowhere before."""
+    """Each delta has the marker exactly once, also after translation. The end marker is only in the last event."""
     client, upstream = pair
     events = stream(upstream, EVENTS)
     translator = StreamTranslator(source=upstream, target=client)
@@ -54,19 +54,19 @@ def test_every_delta_has_the_mark_on_both_sides(pair: tuple[Protocol, Protocol])
 
 
 def test_files_have_the_names_that_the_upstream_looks_for(tmp_path: Path) -> None:
-    """One per protocol and length, and one plain."""
-    write_answers(tmp_path, (20,))
+    """There is one file per protocol and length, and one for plain responses."""
+    write_responses(tmp_path, (20,))
     wanted = {f"{p.short}{end}" for p in Protocol for end in (".json", "-20.sse")}
     assert {file.name for file in tmp_path.iterdir()} == wanted
 
 
-def test_the_model_tells_the_upstream() -> None:
-    """Events, gap, spread."""
-    assert Ask(stream=True, events=7, gap_us=50, spread=5).model == "bench-7-50-5"
+def test_the_model_name_chooses_the_response() -> None:
+    """The model name has the number of events, the gap and the spread."""
+    assert Script(stream=True, events=7, gap_us=50, spread=5).model == "bench-7-50-5"
 
 
 def test_requests_name_their_length() -> None:
-    """The load generator sends them as they are."""
-    head, body = trilogue().routes[0].request(Ask(stream=True)).split(b"\r\n\r\n")
+    """The load generator sends requests unchanged."""
+    head, body = trilogue().routes[0].request(Script(stream=True)).split(b"\r\n\r\n")
     assert f"content-length: {len(body)}".encode() in head
     assert json.loads(body)["model"] == "chat/bench-100-10000-50"

@@ -1,6 +1,6 @@
-"""What is said on the wire: the upstream's answers, the clients' requests, and how a good answer is known.
+"""The requests and responses of the benchmarks, and the markers by which a complete response is recognized.
 
-The upstream is asked for an answer by the model's name: `bench-EVENTS-GAP-SPREAD`, see native/upstream.c.
+A request chooses its response by the name of the model: `bench-EVENTS-GAP-SPREAD`, see native/upstream.c.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from trilogue import Protocol
 EVENTS = 100
 GAP_US = 10_000
 SPREAD = 50
-"""percent by which a gap may be shorter or longer"""
+"""percentage by which a gap between events may be shorter or longer"""
 
 MARKER = '" word'
-"""How the text of every delta begins, in whatever JSON; the load generator counts it."""
+"""beginning of the text of every delta, in any JSON; the load generator counts its occurrences"""
 
 STREAM_END = {
     Protocol.CHAT: "[DONE]",
@@ -63,8 +63,8 @@ PLAIN: dict[Protocol, dict[str, Any]] = {
 }  # fmt: skip
 
 
-class Ask(NamedTuple):
-    """What a request asks the upstream for."""
+class Script(NamedTuple):
+    """The response that a request asks the upstream for."""
 
     stream: bool
     events: int = EVENTS
@@ -73,31 +73,32 @@ class Ask(NamedTuple):
 
     @property
     def model(self) -> str:
-        """The name that tells the upstream."""
+        """Return the model name that asks the upstream for this response."""
         return f"bench-{self.events}-{self.gap_us}-{self.spread}"
 
 
-PLAIN_ASK = Ask(stream=False)
-STREAM_ASK = Ask(stream=True)
-"""events arrive one at a time: the streams do not run in step"""
-BUNCHED_ASK = Ask(stream=True, spread=0)
-"""streams in step: the events of all of them arrive at the same moment"""
-PROBE_ASK = Ask(stream=True, gap_us=1_000)
-OPEN_ASK = Ask(stream=True, gap_us=400_000)
-SLOWLY_OPEN_ASK = Ask(stream=True, gap_us=2_000_000)
+PLAIN_SCRIPT = Script(stream=False)
+STREAM_SCRIPT = Script(stream=True)
+"""events arrive one at a time, because the streams do not run in step"""
+BUNCHED_SCRIPT = Script(stream=True, spread=0)
+"""streams in step: their events all arrive at the same moment"""
+PROBE_SCRIPT = Script(stream=True, gap_us=1_000)
+OPEN_SCRIPT = Script(stream=True, gap_us=400_000)
+SLOWLY_OPEN_SCRIPT = Script(stream=True, gap_us=2_000_000)
 
-MODELS = tuple({ask.model: None for ask in (PLAIN_ASK, STREAM_ASK, BUNCHED_ASK, PROBE_ASK, OPEN_ASK, SLOWLY_OPEN_ASK)})
-"""what gateways beside ours are asked for; some want to know the names beforehand"""
+_SCRIPTS = (PLAIN_SCRIPT, STREAM_SCRIPT, BUNCHED_SCRIPT, PROBE_SCRIPT, OPEN_SCRIPT, SLOWLY_OPEN_SCRIPT)
+MODELS = tuple({script.model: None for script in _SCRIPTS})
+"""model names that are used with other gateways, some of which must know them in advance"""
 
 
 def stream(protocol: Protocol, events: int) -> list[bytes]:
-    """The events of a stream with exactly this many."""
+    """Return the events of a stream with exactly this many text events."""
     around = sum(1 for _ in STREAMS[protocol](0))
     return list(STREAMS[protocol](events - around))
 
 
-def write_answers(folder: Path, lengths: Iterable[int]) -> None:
-    """The files that the upstream answers with."""
+def write_responses(folder: Path, lengths: Iterable[int]) -> None:
+    """Write the files from which the upstream responds."""
     folder.mkdir(parents=True, exist_ok=True)
     lengths = list(lengths)
     for protocol in Protocol:
@@ -107,7 +108,7 @@ def write_answers(folder: Path, lengths: Iterable[int]) -> None:
 
 
 def question(protocol: Protocol, text: str = QUESTION) -> dict[str, Any]:
-    """The body of a short request, but for its model."""
+    """Return the body of a short request, without its model."""
     if protocol is Protocol.RESPONSES:
         return {"input": text}
     body: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
@@ -115,7 +116,7 @@ def question(protocol: Protocol, text: str = QUESTION) -> dict[str, Any]:
 
 
 def http_request(path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> bytes:
-    """The bytes of a POST request."""
+    """Return the bytes of a POST request."""
     data = json.dumps(body).encode()
     lines = {"host": "127.0.0.1", **headers, "content-type": "application/json", "content-length": str(len(data))}
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())

@@ -1,4 +1,4 @@
-"""The other gateways, as this run needs them: prepared once, started on their core, ended with the rest."""
+"""The other gateways, prepared for a run: installed once, started on the gateway's core, ended with the run."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from benchmarks.gateways import Gateway, NotStarted, Pair, Route, Running, plain
 from benchmarks.install import environment_python
 from benchmarks.interpreter import Interpreter
 from benchmarks.litellm import home as litellm_home
+from benchmarks.paths import CACHE
 from benchmarks.peer import Peer
 from benchmarks.peers import peers
 from benchmarks.plan import Progress
 from benchmarks.processes import Processes, on_cores
 from benchmarks.startup import import_seconds
-from benchmarks.where import CACHE
 
 IMPORT_LITELLM = "import os; os.environ['LITELLM_LOCAL_MODEL_COST_MAP'] = 'True'; import litellm"
-"""otherwise it fetches a list of prices from the network"""
+"""keeps LiteLLM from downloading a list of prices"""
 
 
-def others(names: Sequence[str], interpreter: Interpreter, progress: Progress) -> tuple[list[Gateway], list[str]]:
-    """Those of these names that can be had here, and why the others cannot."""
+def prepare(names: Sequence[str], interpreter: Interpreter, progress: Progress) -> tuple[list[Gateway], list[str]]:
+    """Prepare the gateways of these names. Returns those that are available, and why the others are not."""
     found, notes = [], []
     for peer in peers(interpreter):
         if peer.name not in names:
@@ -38,7 +38,10 @@ def others(names: Sequence[str], interpreter: Interpreter, progress: Progress) -
 
 
 def as_gateway(peer: Peer) -> Gateway:
-    """With its routes and its start in our terms. The upstream's address is known when it is started, not before."""
+    """Convert a peer to a gateway of the benchmark, with all its routes.
+
+    It learns the upstream's address when it starts.
+    """
     routes = tuple(
         Route(Pair(client, upstream), route.path, route.model, {**plain_headers(client), **route.headers})
         for (client, upstream), route in peer.routes.items()
@@ -57,10 +60,10 @@ def as_gateway(peer: Peer) -> Gateway:
 
 
 def import_ms(repeat: int, interpreter: Interpreter, with_litellm: bool) -> dict[str, float]:
-    """CPU time of importing the library, where there is one."""
+    """Return the CPU time of importing the library, in ms, for gateways that are also libraries."""
     found = {"trilogue": import_seconds(repeat, python=interpreter.program) * 1e3}
-    beside = environment_python(litellm_home(CACHE, interpreter))
-    if with_litellm and beside.exists():
+    python = environment_python(litellm_home(CACHE, interpreter))
+    if with_litellm and python.exists():
         few = max(1, repeat // 3)
-        found["LiteLLM"] = import_seconds(few, IMPORT_LITELLM, str(beside)) * 1e3
+        found["LiteLLM"] = import_seconds(few, IMPORT_LITELLM, str(python)) * 1e3
     return found

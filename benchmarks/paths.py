@@ -1,4 +1,4 @@
-"""Where things are: the repository, and the folder for all that a run makes or downloads."""
+"""The paths of the repository and of the folder for everything that a run creates or downloads."""
 
 from __future__ import annotations
 
