@@ -18,7 +18,7 @@ from trilogue.protocols.stream.reply import Reply
 
 ARGUMENTS = {CallKind.FUNCTION: "arguments", CallKind.CUSTOM: "input"}
 CALL: Kinds = {"id": str, **dict.fromkeys(("type", "index", "custom", "function"), object)}
-SAID: Kinds = {"name": str, "arguments": object, "input": object}
+CALL_BODY: Kinds = {"name": str, "arguments": object, "input": object}
 
 
 def arguments_text(value: Json) -> str:
@@ -35,16 +35,16 @@ def kind_of(custom: Json, function: Json) -> CallKind:
     return CallKind.FUNCTION if is_function else CallKind.CUSTOM
 
 
-def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
+def read_call(call: Json, fallback_id: str, path: str) -> ToolCall | None:
     """Return one tool call; None for the empty one that some servers always send.
 
     Raises `UpstreamProtocolError` if a call has arguments and no name.
     """
     fields, rest = sort_fields(call, CALL)
     # Qwen sends an empty id, others none at all.
-    call_id = fields["id"] or minted
+    call_id = fields["id"] or fallback_id
     kind = kind_of(fields["custom"], fields["function"])
-    inner, inner_rest = sort_fields(fields[kind], SAID)
+    inner, inner_rest = sort_fields(fields[kind], CALL_BODY)
     name, arguments = inner["name"] or "", arguments_text(inner[ARGUMENTS[kind]])
     if not name:
         if arguments:

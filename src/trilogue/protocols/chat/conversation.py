@@ -35,7 +35,7 @@ from trilogue.protocols.chat.encode_content import encode_block, encode_content,
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import is_minted, safe_call_id
+from trilogue.protocols.content.ids import is_derived_id, safe_call_id
 from trilogue.protocols.content.parts import tool_error
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
@@ -347,7 +347,7 @@ def _declare_unsent(reasoning: list[Reasoning], out: EncodingContext) -> None:
     Raw text of a Chat upstream is not a loss: the upstream does not accept it back.
     """
     for block in reasoning:
-        if not block.raw or block.summary or (block.id is not None and not is_minted(block.id)):
+        if not block.raw or block.summary or (block.id is not None and not is_derived_id(block.id)):
             out.ledger.add("reasoning.foreign_dropped", block.path)
 
 

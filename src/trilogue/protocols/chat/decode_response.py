@@ -33,7 +33,7 @@ from trilogue.protocols.chat.errors import MARKS, decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, TIERS
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
 
 
@@ -57,10 +57,10 @@ def decode_response(body: dict[str, Json]) -> Response:
     # OpenRouter reports a failed upstream inside the choice.
     if choice["error"]:
         raise UpstreamFailure(decode_failure({"error": choice["error"]}))
-    answer_id = fields["id"] or ""
+    response_id = fields["id"] or ""
     # A server of the older text completions has no message.
     message = choice["message"] or choice["delta"] or {"content": choice_rest.pop("text", None)}
-    blocks, message_rest = _message_blocks(message, answer_id)
+    blocks, message_rest = _message_blocks(message, response_id)
     if choice["logprobs"] is not None:
         _add_logprobs(blocks, choice["logprobs"], choice_rest)
     tier = read_tier(fields["service_tier"], extras) if fields["service_tier"] else None
@@ -70,7 +70,7 @@ def decode_response(body: dict[str, Json]) -> Response:
         extras["message"] = message_rest
     return Response(
         protocol=PROTOCOL,
-        id=answer_id,
+        id=response_id,
         model=fields["model"] or "",
         created=fields["created"],
         blocks=tuple(blocks),
@@ -125,7 +125,7 @@ def _stop(choice: dict[str, Json], choice_rest: dict[str, Json], blocks: list[Bl
     return decode_stop(reason, calls, choice_rest or None)
 
 
-def _message_blocks(message: Json, answer_id: str) -> tuple[list[Block], dict[str, Json]]:
+def _message_blocks(message: Json, response_id: str) -> tuple[list[Block], dict[str, Json]]:
     """Return the blocks of a message in the order of Chat, and its unread fields.
 
     The order is reasoning, text, refusal, audio, calls.
@@ -141,7 +141,7 @@ def _message_blocks(message: Json, answer_id: str) -> tuple[list[Block], dict[st
     if message["audio"] is not None and (audio := read_audio(message["audio"], f"{MESSAGE}.audio")) is not None:
         blocks.append(audio)
     if message["tool_calls"] is not None or message["function_call"] is not None:
-        blocks += _calls(message, rest, answer_id)
+        blocks += _calls(message, rest, response_id)
     return blocks, rest
 
 
@@ -164,7 +164,7 @@ def _cite(blocks: list[Block], annotations: Json, rest: dict[str, Json]) -> None
         rest["annotations"] = [citation.native for citation in citations]
 
 
-def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> Iterator[Block]:
+def _calls(message: dict[str, Json], rest: dict[str, Json], response_id: str) -> Iterator[Block]:
     calls, legacy = message["tool_calls"], message["function_call"]
     if type(calls) is not list:
         if calls is not None:
@@ -174,11 +174,11 @@ def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> I
         calls = [*calls, {"function": legacy}]
     ids: set[str] = set()
     for position, call in enumerate(calls):
-        minted = mint("call_", answer_id, position)
-        read = read_call(call, minted, f"{MESSAGE}.tool_calls[{position}]")
+        fallback_id = derive_id("call_", response_id, position)
+        read = read_call(call, fallback_id, f"{MESSAGE}.tool_calls[{position}]")
         if read is not None:
             # Some servers give two calls the same id; their results would be indistinguishable.
-            call_id = read.id if read.id not in ids else minted
+            call_id = read.id if read.id not in ids else fallback_id
             if (signature := signature_of(read.extras)) is not None:
                 yield signed(signature, read.path)
             yield replace(read, id=call_id)

@@ -70,7 +70,7 @@ REASONING_FIELDS = "reasoning_fields"
 REASONING_PART = "reasoning_part"
 """extra of a reasoning block: the content part that it was read from"""
 
-FATES = {
+FIELD_POLICIES = {
     # Top level.
     "audio": refuse("only Chat Completions answers with sound"),
     "modalities": refuse("only Chat Completions answers with sound", ["text"]),
@@ -92,7 +92,7 @@ FATES = {
     "prefix": refuse("the target does not continue an assistant message", False),
 }
 
-RESPONSE_FATES = {
+RESPONSE_POLICIES = {
     "choices": FieldPolicy(loss="choices.dropped"),
     "message": FieldPolicy(loss="resp.meta", place="choices[0].message"),
     # Encoders write it, or declare it.

@@ -124,7 +124,7 @@ class Marks(Struct):
         if extras:
             restore_extras(wire, extras)
 
-    def lost(self, cache: CacheMark | None, path: str) -> None:
+    def declare(self, cache: CacheMark | None, path: str) -> None:
         """Declare the cache mark of a block that is not written."""
         if cache is not None:
             self.out.ledger.add("cache.mark", path)

@@ -28,7 +28,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Fields, Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.calls import arguments_of
@@ -103,7 +103,7 @@ def begin_block(kind: str, value: dict[str, Json], path: str) -> tuple[Block, di
         return Reasoning(**shared), known
     if not known["name"]:
         raise UpstreamProtocolError("a tool call has no name")
-    return ToolCall(id=known["id"] or mint("toolu_", path), name=known["name"], arguments="", **shared), known
+    return ToolCall(id=known["id"] or derive_id("toolu_", path), name=known["name"], arguments="", **shared), known
 
 
 FLOWING: dict[str, Kinds] = {
@@ -255,7 +255,7 @@ def _tool_use(fields: Fields, _: Json) -> Block:
     # Upstreams send strings and lists, too; a request must follow the protocol.
     given = fields.any("input") if isinstance(fields, LooseFields) else fields.mapping("input")
     return ToolCall(
-        id=fields.text("id") or mint("toolu_", fields.path),
+        id=fields.text("id") or derive_id("toolu_", fields.path),
         name=name,
         arguments=arguments_of(given, fields),
         **_common(fields),

@@ -75,7 +75,7 @@ class BlockWriter(Struct):
         wire = _WRITERS[type(block)](self, block)
         if block.cache is not None:
             if wire is None:
-                self.marks.lost(block.cache, block.path)
+                self.marks.declare(block.cache, block.path)
             else:
                 self.marks.put(wire, block.cache, block.path)
         return wire

@@ -30,7 +30,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.content.ids import derive_id, safe_call_id
 from trilogue.protocols.fields.extras import add_extras
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages import hosted
@@ -42,7 +42,7 @@ from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     """Return the body of a response."""
-    writer = AnswerWriter(reply)
+    writer = MessageWriter(reply)
     writer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
     content = [wire for block in response.blocks for wire in writer.write_next(block)]
     if (result := writer.missing_result(None)) is not None:
@@ -76,7 +76,7 @@ def _serving_model(response: Response) -> str:
     return served or response.model
 
 
-class AnswerWriter:
+class MessageWriter:
     """A writer for the blocks of one response. It records what the end of the response depends on."""
 
     def __init__(self, reply: Reply) -> None:
@@ -96,7 +96,7 @@ class AnswerWriter:
         """Return the id of the response: the upstream's own, or one derived from it."""
         if self.native and upstream_id:
             return upstream_id
-        return mint("msg_", upstream_id or self.reply.seed)
+        return derive_id("msg_", upstream_id or self.reply.seed)
 
     def write_next(self, block: Block) -> Iterator[Wire]:
         """Yield the result that the previous block still needs, and then the block, unless it is left out."""
@@ -240,15 +240,15 @@ class AnswerWriter:
         return block.data if self.native else self.left_out(block, detail=block.type)
 
 
-_WRITERS: dict[type[Block], Callable[[AnswerWriter, Any], Wire | None]] = {
-    Text: AnswerWriter.text,
-    Refusal: AnswerWriter.refusal,
-    Audio: AnswerWriter.audio,
-    Reasoning: AnswerWriter.reasoning,
-    ToolCall: AnswerWriter.tool_call,
-    HostedCall: AnswerWriter.hosted_call,
-    HostedResult: AnswerWriter.hosted_result,
-    Native: AnswerWriter.other,
+_WRITERS: dict[type[Block], Callable[[MessageWriter, Any], Wire | None]] = {
+    Text: MessageWriter.text,
+    Refusal: MessageWriter.refusal,
+    Audio: MessageWriter.audio,
+    Reasoning: MessageWriter.reasoning,
+    ToolCall: MessageWriter.tool_call,
+    HostedCall: MessageWriter.hosted_call,
+    HostedResult: MessageWriter.hosted_result,
+    Native: MessageWriter.other,
 }
 _WITH_EXTRAS = (Text, Reasoning)
 """the blocks whose extras are added after the block is written"""

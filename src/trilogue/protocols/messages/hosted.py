@@ -19,7 +19,7 @@ from trilogue.model import (
     OpaqueKind,
     SearchHit,
 )
-from trilogue.protocols.content.ids import digest, mint, safe_call_id
+from trilogue.protocols.content.ids import derive_id, digest, safe_call_id
 from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
@@ -34,7 +34,7 @@ def decode_call(fields: Fields, value: Json) -> HostedCall:
     name = fields.text("name") or ""
     given = fields.any("input")
     return HostedCall(
-        id=fields.text("id") or mint("srvtoolu_", fields.path),
+        id=fields.text("id") or derive_id("srvtoolu_", fields.path),
         tool=SERVER_TOOLS.get(name, HostedKind.OTHER),
         name=name,
         input=_neutral_input(name, given, fields),
@@ -48,7 +48,7 @@ def decode_call(fields: Fields, value: Json) -> HostedCall:
 def decode_mcp_call(fields: Fields, value: Json) -> HostedCall:
     """Return the hosted call of an mcp_tool_use block."""
     return HostedCall(
-        id=fields.text("id") or mint("mcptoolu_", fields.path),
+        id=fields.text("id") or derive_id("mcptoolu_", fields.path),
         tool=HostedKind.MCP,
         name=fields.text("name") or "",
         server=fields.text("server_name"),

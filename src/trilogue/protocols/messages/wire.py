@@ -109,7 +109,7 @@ _BLOCKS: dict[str, FieldPolicy] = {
     "content": FieldPolicy(loss="hosted.result_dropped"),
 }
 
-RESPONSE_FATES: FieldPolicies = {
+RESPONSE_POLICIES: FieldPolicies = {
     **_BLOCKS,
     # Figures of usage: the cost of each step, some of it not in the totals.
     "iterations": FieldPolicy(loss="usage.detail", harmless=([],)),
@@ -134,7 +134,7 @@ _PARTS: dict[str, FieldPolicy] = {
     "user_location": FieldPolicy(loss="web_search.params"),
 }
 
-FATES: FieldPolicies = {**_TOP_LEVEL, **_NESTED, **_PARTS}
+FIELD_POLICIES: FieldPolicies = {**_TOP_LEVEL, **_NESTED, **_PARTS}
 
 EFFORTS = {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}
 THINKING = {

@@ -1,4 +1,4 @@
-"""`tool_choice` in both directions."""
+"""The tool choice of a request, `tool_choice`, in both directions."""
 
 from __future__ import annotations
 

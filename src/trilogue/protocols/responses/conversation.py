@@ -30,7 +30,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.content.ids import derive_id, safe_call_id
 from trilogue.protocols.content.parts import TOOL_ERROR, tool_error
 from trilogue.protocols.responses.encode_content import PartWriter
 from trilogue.protocols.responses.encode_tools import ToolWriter
@@ -127,7 +127,7 @@ class ResponsesConversation:
             if not blocks:
                 return None
             # OpenAI checks the prefix of ids.
-            item |= {"id": mint("msg_", blocks[0].path or turn.path), "status": "completed"}
+            item |= {"id": derive_id("msg_", blocks[0].path or turn.path), "status": "completed"}
             item["content"] = self._parts.write_output(blocks)
             # Everything in it was dropped and declared.
             if not item["content"]:
@@ -166,7 +166,7 @@ class ResponsesConversation:
         return encode_call(block, safe_call_id(block.id), arguments)
 
     def result(self, block: ToolResult) -> dict[str, Json]:
-        """Write a tool result."""
+        """Write a tool result as an output item of its kind."""
         custom = block.kind is CallKind.CUSTOM or (not self._native and block.call_id in self._custom)
         item: dict[str, Json] = {
             "type": "custom_tool_call_output" if custom else "function_call_output",
@@ -211,7 +211,7 @@ class ResponsesConversation:
             return _with_marks(item, opaque.item_id or block.id, None)
         # OpenAI refuses reasoning items with raw content.
         if block.raw and self._accepts_raw:
-            return {**encode_reasoning((), block.raw, None), "id": mint("rs_", block.path)}
+            return {**encode_reasoning((), block.raw, None), "id": derive_id("rs_", block.path)}
         self._ledger.add("reasoning.foreign_dropped", block.path)
         return None
 
@@ -222,7 +222,7 @@ class ResponsesConversation:
         result = results_by_call(self._turn.blocks).get(block.id)
         self._declare_mark(block)
         kind = "mcp_call" if block.tool is HostedKind.MCP else "web_search_call"
-        item = encode_hosted(block, mint(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
+        item = encode_hosted(block, derive_id(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
         if item is None:
             self._ledger.add("native.dropped", block.path, block.name or block.tool.value)
         else:
@@ -298,7 +298,7 @@ def _as_error(output: Json) -> Json:
 
 
 def encode_turns(request: Request, out: EncodingContext) -> dict[str, Json]:
-    """Return `instructions` and `input`."""
+    """Return the turns of a request as `instructions` and `input`."""
     conversation = ResponsesConversation(request, out)
     turns = request.turns
     body: dict[str, Json] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from trilogue.jsontext.text import dump_text, parse_object
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Ledger, Native, SearchHit
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import LooseFields
 
 _ALWAYS_FOR_CLIENT = frozenset({"computer_call", "local_shell_call", "apply_patch_call", "mcp_approval_request"})
@@ -22,7 +22,7 @@ def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, .
     fields = LooseFields(item, path)
     fields.any("type")
     tool, name, read = HOSTED_ITEMS[kind]
-    call_id = fields.text("id") or mint("hosted_", path)
+    call_id = fields.text("id") or derive_id("hosted_", path)
     status = fields.text("status")
     tool, given, result = read(fields, tool)
     call = HostedCall(
@@ -242,7 +242,7 @@ def _write_code(call: HostedCall, item: dict[str, Json], result: HostedResult | 
         "type": "code_interpreter_call",
         "status": _status(result),
         "code": code if isinstance(code, str) else call.input,
-        "container_id": mint("cntr_", item["id"]),
+        "container_id": derive_id("cntr_", item["id"]),
         "outputs": None if logs is None else [{"type": "logs", "logs": logs}],
     }
 

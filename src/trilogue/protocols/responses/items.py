@@ -23,7 +23,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS, decode_hosted, decode_native
@@ -71,7 +71,7 @@ def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
     given, namespace = known[input_name], known["namespace"]
     return ToolCall(
         # Some servers send only the item id.
-        id=known["call_id"] or known["id"] or mint("call_", fields.path),
+        id=known["call_id"] or known["id"] or derive_id("call_", fields.path),
         name=known["name"] or "",
         arguments=given if type(given) is str else "" if given is None else dump_text(given),
         kind=kind,

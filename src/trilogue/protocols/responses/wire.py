@@ -153,7 +153,7 @@ _OF_NATIVES: dict[str, FieldPolicy] = {
     "multi_agent_call_output": refuse("no other protocol runs several agents"),
 }
 
-FATES: FieldPolicies = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
+FIELD_POLICIES: FieldPolicies = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
 
 _ECHOES = (
     "instructions metadata parallel_tool_calls temperature top_p tool_choice tools background max_output_tokens "
@@ -162,7 +162,7 @@ _ECHOES = (
     "access_programs completed_at billing output_text item_id item_status type summary content"
 )
 
-RESPONSE_FATES: FieldPolicies = {
+RESPONSE_POLICIES: FieldPolicies = {
     **dict.fromkeys(_ECHOES.split(), SILENT),
     # Blocks have the fields of their message.
     "phase": FieldPolicy(loss="phase", place="../phase"),
