@@ -1,4 +1,4 @@
-"""JSON that arrives in pieces: completeness is seen at once, and so is what a cut object holds for certain."""
+"""JSON that arrives in pieces: when it is complete, and what is certain if it is truncated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALUES = [{}, {"a": [1, {"b": '}"\\'}]}, {"x": "\\\\"}, {"y": '"'}, [[]], {"z": 
 
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
 def test_completeness_is_seen_at_the_last_character(value: object) -> None:
-    """Neither before nor after, however the text is cut."""
+    """Completeness is detected at the last character, not before and not after, however the text is split."""
     text = json.dumps(value)
     rng = random.Random(3)
     for _ in range(200):
@@ -27,7 +27,7 @@ def test_completeness_is_seen_at_the_last_character(value: object) -> None:
 
 
 def test_white_space_changes_nothing() -> None:
-    """Before or after."""
+    """White space before or after the text changes nothing."""
     progress = JsonProgress()
     progress.feed(" \n")
     assert not progress.complete
@@ -49,7 +49,7 @@ def test_white_space_changes_nothing() -> None:
     ],
 )
 def test_what_is_certain_of_a_cut_object(text: str, expected: object) -> None:
-    """A value that may go on is not certain."""
+    """A value that may continue is not certain."""
     assert complete_object(text) == expected
 
 
@@ -72,6 +72,6 @@ def test_what_is_certain_of_a_cut_object(text: str, expected: object) -> None:
     ],
 )
 def test_what_only_lacks_its_last_brackets(text: str, rest: str | None, cut: bool) -> None:
-    """Nothing is made up inside a value, and an object that lacks more than brackets was cut."""
+    """Only missing closing brackets are added. If more is missing, the object was truncated."""
     assert closing(text) == rest
     assert is_cut(text) is cut

@@ -1,4 +1,4 @@
-"""Counting what a JSON text holds, without parsing it."""
+"""Count the fields of a JSON text without parsing it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trilogue.model import Json
 
 
 def counted(value: Json) -> tuple[int, int]:
-    """Fields and commas of a value."""
+    """Return the number of fields and commas of a value."""
     inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
     parts = [counted(item) for item in inner]
     fields = len(inner) if isinstance(value, dict) else 0
@@ -22,7 +22,7 @@ def counted(value: Json) -> tuple[int, int]:
 
 
 def made(random: Random, depth: int = 0) -> Json:
-    """Any value, whose texts are full of what could be taken for JSON."""
+    """Return a random value with texts that look like JSON."""
     kind = random.random() if depth < 4 else 1
     text = "".join(random.choice('a,":\\[{}é\n') for _ in range(random.randrange(8)))
     if kind < 0.3:
@@ -34,7 +34,7 @@ def made(random: Random, depth: int = 0) -> Json:
 
 @pytest.mark.parametrize("window", [3, 7, 64])
 def test_counts_are_exact(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    """Wherever the text is cut, and whatever stands in its strings."""
+    """The count is exact wherever the text is split and whatever its strings contain."""
     monkeypatch.setattr(jsontext.text, "_WINDOW", window)
     random = Random(window)
     for number in range(500):
@@ -57,13 +57,13 @@ def test_counts_are_exact(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     ids=["fields", "items"],
 )
 def test_a_crowd_is_not_parsed(crowded: bytes) -> None:
-    """It would hold up everybody."""
+    """Too many fields are not parsed, because that would block all requests."""
     with pytest.raises(TooLarge) as caught:
         parse_request(crowded)
     assert (caught.value.status, caught.value.code) == (413, "request_too_large")
 
 
 def test_long_texts_are_parsed() -> None:
-    """They cost next to nothing."""
+    """Long texts are parsed, because they cost little."""
     text = '","x":[1,2],\\"' * LARGE_BYTES
     assert parse_request(json.dumps({"a": text})) == {"a": text}

@@ -1,4 +1,4 @@
-"""Characters that were cut in half."""
+"""Characters that were split into halves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from trilogue.jsontext.surrogates import SurrogateJoiner
 
 
 def test_halves_of_characters_are_put_together() -> None:
-    """Across texts; a half that stays alone is shown as such, and escaped backslashes are none of it."""
+    """Halves are joined across texts. A single half is shown as such, and escaped backslashes are not halves."""
     joiner = SurrogateJoiner()
     assert joiner.join(rb'{"a":"x\ud83d"}') == b'{"a":"x"}'
     assert joiner.join(rb'{"a":"\uDE00 \\ud83d \ud83d\ude01"}') == rb'{"a":"\ud83d\uDE00 \\ud83d \ud83d\ude01"}'

@@ -1,4 +1,4 @@
-"""JSON in and out: every way it can fail is one of our own errors."""
+"""Reading and writing JSON: every failure is one of our own errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOSTILE = [b"", b"[1]", b"{", b'{"a":' * 100_000, b'"\xff"', b'{"a":"\\ud800"}',
 
 @pytest.mark.parametrize("data", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_is_the_senders_fault(data: bytes) -> None:
-    """A client's nonsense is a 400, an upstream's a 502, and neither shows its text."""
+    """Invalid JSON of a client is a 400, that of an upstream a 502, and neither error shows the text."""
     with pytest.raises(BadRequest):
         parse_request(data)
     with pytest.raises(UpstreamProtocolError):
@@ -44,7 +44,7 @@ def test_hostile_text_is_the_senders_fault(data: bytes) -> None:
     ],
 )
 def test_what_editors_and_shells_do_to_a_file_is_told(data: bytes | str, told: str) -> None:
-    """In words that say what to mend."""
+    """Damage by editors and shells is reported in words that say what to fix."""
     with pytest.raises(BadRequest, match=f"^not valid JSON: {told}$"):
         parse_request(data)
     with pytest.raises(UpstreamProtocolError, match=f"^not valid JSON: {told}$"):
@@ -53,7 +53,7 @@ def test_what_editors_and_shells_do_to_a_file_is_told(data: bytes | str, told: s
 
 @pytest.mark.parametrize("value", [[], None, 5])
 def test_a_value_that_was_parsed_elsewhere_and_is_no_object(value: Any) -> None:
-    """The sender's fault too, as it would be in its text."""
+    """A parsed value that is not an object is the sender's fault too."""
     with pytest.raises(BadRequest, match="must be a JSON object"):
         parse_request(value)
     with pytest.raises(UpstreamProtocolError, match="not an object"):
@@ -62,13 +62,13 @@ def test_a_value_that_was_parsed_elsewhere_and_is_no_object(value: Any) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("{}", {}), ('{"a":1}', {"a": 1}), ("[]", None), ("{", None), ("", None)])
 def test_object_or_nothing(text: str, value: object) -> None:
-    """Arguments may be anything; only an object is one."""
+    """Arguments may be any value; only an object is returned."""
     assert parse_object(text) == value
 
 
 @pytest.mark.parametrize("value", ["\ud800", object()], ids=["half", "object"])
 def test_documents_that_are_no_json_are_to_blame(value: object) -> None:
-    """A caller's parser may let through what cannot be written: that is no bug of ours."""
+    """A caller's parser may accept what cannot be written as JSON. That is not a bug of ours."""
     with pytest.raises(SUSPECT):
         dump({"a": value})
     with pytest.raises(BadRequest):
@@ -76,14 +76,14 @@ def test_documents_that_are_no_json_are_to_blame(value: object) -> None:
 
 
 def test_a_bug_stays_a_bug() -> None:
-    """A good document is not blamed."""
+    """A valid document is not blamed for a bug."""
     with pytest.raises(InternalError):
         dump(object())
     blame({"a": 1}, BadRequest)
 
 
 def test_a_half_that_nothing_follows_is_shown_as_such() -> None:
-    """A whole answer is worth more than the one character that its upstream has cut."""
+    """A complete response with one broken character is better than an error."""
     text = rb'{"a":"x\ud83d","b":"\uDE00 \\ud83d \ud83d\ude01"}'
     shown = {"a": "x\ufffd", "b": "\ufffd \\ud83d \U0001f601"}
     assert parse_upstream(text, whole=True) == shown
@@ -93,7 +93,7 @@ def test_a_half_that_nothing_follows_is_shown_as_such() -> None:
 
 
 def test_an_answer_with_half_of_a_character_is_translated() -> None:
-    """In a stream it always was."""
+    """Half a character in a complete response is handled as in a stream."""
     text = rb'{"id":"1","choices":[{"index":0,"finish_reason":"length","message":{"content":"cut \ud83d"}}]}'
     for target in (trilogue.Protocol.MESSAGES, trilogue.Protocol.RESPONSES):
         body = trilogue.translate_response(text, source=trilogue.Protocol.CHAT, target=target).body

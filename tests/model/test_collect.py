@@ -1,4 +1,4 @@
-"""Collecting events and cutting answers are inverse to each other."""
+"""Collecting events and splitting responses are inverse operations."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def answer(*blocks: Block) -> Response:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
 def test_cut_and_collected_is_the_same(block: Block) -> None:
-    """Whole answers take the same road as streams, so the cut must lose nothing."""
+    """Complete responses are handled as events too, so splitting must lose nothing."""
     collector = Collector()
     for event in events_of(answer(block)):
         collector.feed(event)
@@ -83,7 +83,7 @@ def test_failed_stream_raises_its_failure() -> None:
 
 
 def test_unfinished_stream_is_truncated() -> None:
-    """No finish, no answer."""
+    """A stream without a finish is not a response."""
     collector = Collector()
     collector.feed(ResponseStart(protocol=Protocol.CHAT, id="r", model="m"))
     with pytest.raises(UpstreamTruncated):
@@ -91,6 +91,6 @@ def test_unfinished_stream_is_truncated() -> None:
 
 
 def test_delta_of_unknown_block_is_our_bug() -> None:
-    """Decoders must not give out orphans."""
+    """A delta without its block is a bug of the decoder."""
     with pytest.raises(InternalError):
         Collector().feed(Delta(3, "x"))

@@ -1,4 +1,4 @@
-"""The ledger of losses: each once, in order, and of one kind only so many."""
+"""The ledger lists each loss once, in order, and only a limited number per code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MANY = 5 * MOST_LISTED
 
 
 def test_of_one_code_only_so_many_are_listed() -> None:
-    """The last one says that there are others; those of other codes are listed all the same."""
+    """The last entry says that there are more. Losses with other codes are still listed."""
     ledger = Ledger()
     for number in range(MANY):
         ledger.add("param.dropped", f"x{number}")
@@ -24,7 +24,7 @@ def test_of_one_code_only_so_many_are_listed() -> None:
 
 
 def test_the_same_again_is_not_another() -> None:
-    """Not even where the list is just full."""
+    """A repeated loss is not counted, even if the list is just full."""
     ledger = Ledger()
     for number in [*range(MOST_LISTED), *range(MOST_LISTED)]:
         ledger.add("param.dropped", f"x{number}")
@@ -33,7 +33,7 @@ def test_the_same_again_is_not_another() -> None:
 
 
 def test_unknown_fields_of_a_request() -> None:
-    """However many a client makes up, what is told of them is short."""
+    """However many unknown fields a client sends, the list stays short."""
     body = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
     body |= {f"x{number}": 1 for number in range(MANY)}
     losses = translate_request(body, source="messages", target="chat").losses

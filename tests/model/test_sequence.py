@@ -32,13 +32,13 @@ def call(name: str) -> ToolCall:
 
 
 def test_sequential_blocks_pass_untouched() -> None:
-    """The usual case costs no copy: the very same events come out."""
+    """Sequential blocks are not copied: the very same events come out."""
     events: list[Event] = [START, BlockStart(0, call("a")), Delta(0, "{}"), BlockStop(0), FINISH]
     assert all(out is event for out, event in zip(Sequencer().feed(events), events, strict=True))
 
 
 def test_interleaved_calls_are_untangled() -> None:
-    """The open call flows, the other waits, nothing is lost."""
+    """Events of the open call pass, the other call waits, and nothing is lost."""
     a, b = call("a"), call("b")
     events = [
         BlockStart(0, a), BlockStart(1, b), Delta(0, '{"x":'), Delta(1, '{"y":'), Delta(0, "1}"), Delta(1, "2}"),
@@ -51,7 +51,7 @@ def test_interleaved_calls_are_untangled() -> None:
 
 
 def test_block_that_waited_flows_once_it_is_its_turn() -> None:
-    """No block is held longer than the one before it is open."""
+    """A block is held back only while the one before it is open."""
     sequencer = Sequencer()
     sequencer.feed([BlockStart(0, call("a")), BlockStart(1, call("b")), Delta(1, "1")])
     assert [type(event) for event in sequencer.feed([BlockStop(0)])] == [BlockStop, BlockStart, Delta]
@@ -59,20 +59,20 @@ def test_block_that_waited_flows_once_it_is_its_turn() -> None:
 
 
 def test_indices_are_renumbered_in_order_of_emission() -> None:
-    """Encoders may rely on 0, 1, 2… whatever the decoder used."""
+    """Encoders can rely on 0, 1, 2…, whatever the decoder used."""
     out = Sequencer().feed([BlockStart(7, call("a")), ReasoningDelta(7, "t"), BlockStop(7), BlockStart(3, call("b"))])
     assert [event.index for event in out] == [0, 0, 0, 1]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("event", [Delta(0, "x"), BlockStop(0), ReasoningDelta(4, "x")])
 def test_event_of_no_open_block_is_the_upstreams_fault(event: Event) -> None:
-    """A decoder that lets such an event through must not corrupt the stream."""
+    """An event without an open block must not corrupt the stream."""
     with pytest.raises(UpstreamProtocolError):
         Sequencer().feed([event])
 
 
 def test_any_interleaving_gives_the_same_answer() -> None:
-    """Seeded interleavings of up to five calls collect to the same blocks as the sequential stream."""
+    """Random interleavings of up to five calls give the same blocks as the sequential stream."""
     rng = random.Random(7)
     for _ in range(500):
         count = rng.randint(1, 5)

@@ -1,4 +1,4 @@
-"""Matching of names and writing of new ones."""
+"""Matching model names and writing new ones."""
 
 import fnmatch
 
@@ -15,7 +15,7 @@ from trilogue.routing.patterns import Kind, check_template, compile_match, expan
     [("gpt-5", "exact"), ("gpt-*", "glob"), ("gpt-?", "glob"), ("gpt-[45]", "glob"), (r"^gpt-\d$", "regex")],
 )
 def test_auto_kind(match: str, kind: Kind) -> None:
-    """People write patterns without saying what they are."""
+    """The kind of a pattern is recognized, because people do not say which kind they write."""
     assert kind_of(match, "auto") == kind
     assert kind_of(match, "exact") == "exact"
 
@@ -36,7 +36,7 @@ def test_auto_kind(match: str, kind: Kind) -> None:
     ],
 )
 def test_match_and_write(match: str, name: str, template: str, written: str) -> None:
-    """The upstream's name is made from what was matched."""
+    """The upstream's model name is made from what was matched."""
     pattern = compile_match(match)
     check_template(template, pattern)
     found = pattern.fullmatch(name)
@@ -49,13 +49,13 @@ def test_match_and_write(match: str, name: str, template: str, written: str) -> 
     [("gpt-5", "gpt-5x"), ("gpt-5", "xgpt-5"), ("gpt.5", "gptx5"), ("gpt-*", "GPT-5"), ("a[!b]c", "abc"), ("a?", "a")],
 )
 def test_no_match(match: str, name: str) -> None:
-    """All of the name counts, with its case, and a dot is a dot."""
+    """The whole name has to match, with its case, and a dot matches only a dot."""
     assert compile_match(match).fullmatch(name) is None
 
 
 @given(st.text("ab*?[]!-^\\", max_size=12), st.text("ab-^\\]!", max_size=12))
 def test_globs_agree_with_the_standard_library(match: str, name: str) -> None:
-    """Our linear translation of globs must mean what everybody's globs mean."""
+    """Our linear translation of globs has the same meaning as globs elsewhere."""
     try:
         ours = compile_match(match, "glob")
     except BadPattern:
@@ -65,14 +65,14 @@ def test_globs_agree_with_the_standard_library(match: str, name: str) -> None:
 
 @pytest.mark.parametrize(("match", "name"), [("[-*]", "-"), ("[-*]", "*"), ("a[*]b*", "a*bc"), ("[!-*]", "x")])
 def test_a_star_inside_of_a_set(match: str, name: str) -> None:
-    """It stands for itself there, as in the shell."""
+    """A star inside of a set is a plain character, as in the shell."""
     assert compile_match(match, "glob").fullmatch(name)
     assert fnmatch.fnmatchcase(name, match)
 
 
 @pytest.mark.parametrize("template", ["", "$2", "$name", "${x}", "a$", "$-", "x" * 201])
 def test_bad_templates_are_refused(template: str) -> None:
-    """A group that is not there would otherwise fail on the first request."""
+    """A missing group would otherwise cause a failure with the first request."""
     with pytest.raises(BadPattern):
         check_template(template, compile_match("gpt-*"))
 
@@ -82,6 +82,6 @@ def test_bad_templates_are_refused(template: str) -> None:
     [("", "auto"), ("^(", "regex"), ("^[a", "regex"), ("*", "regex"), ("[[a]x", "regex"), ("[?--]", "glob")],
 )
 def test_bad_patterns_are_refused(match: str, kind: Kind) -> None:
-    """What `re` would raise, or only warn about, is one kind of error."""
+    """Whatever `re` raises or only warns about is one kind of error."""
     with pytest.raises(BadPattern):
         compile_match(match, kind)

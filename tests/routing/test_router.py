@@ -1,4 +1,4 @@
-"""Which provider a model name means."""
+"""Which provider serves a model name."""
 
 import pytest
 
@@ -62,12 +62,12 @@ def router() -> Router:
     ],
 )
 def test_order_of_rules(router: Router, model: str, provider: str, upstream: str, matched: str) -> None:
-    """Prefix, aliases, routes, listed models, vendors: an earlier rule wins."""
+    """The order is prefix, aliases, routes, listed models, vendors; an earlier rule wins."""
     assert router.resolve(model, CHAT) == Resolution((Upstream(provider, upstream),), matched)
 
 
 def test_several_targets_in_order(router: Router) -> None:
-    """A route may name fallbacks."""
+    """A route may have fallbacks."""
     resolution = router.resolve("any", MESSAGES)
     assert resolution.targets == (("messages", "a"), ("chat", "b/c"), ("chat", "any"))
     assert resolution.matched == "route 4"
@@ -77,7 +77,7 @@ def test_several_targets_in_order(router: Router) -> None:
     "model", ["gemini-3-pro", "grok-5", "demo", "mistral-large", "oh", "o", "nobody/gpt-5", "chat/"]
 )
 def test_no_route(router: Router, model: str) -> None:
-    """A vendor's prefix counts only where such a provider exists."""
+    """A vendor's prefix counts only if there is a provider of that vendor."""
     with pytest.raises(NoRoute) as caught:
         router.resolve(model, CHAT)
     error = caught.value
@@ -89,7 +89,7 @@ def test_no_route(router: Router, model: str) -> None:
 
 
 def test_message_of_no_route_is_bounded() -> None:
-    """A thousand aliases must not make an error of a thousand lines."""
+    """The message stays short even with a thousand aliases."""
     router = Router(PROVIDERS, {f"alias-number-{n}": "chat/x" for n in range(1000)})
     with pytest.raises(NoRoute) as caught:
         router.resolve("x" * 256, CHAT)
@@ -99,13 +99,13 @@ def test_message_of_no_route_is_bounded() -> None:
 
 
 def test_nothing_served() -> None:
-    """Even then the message is a sentence."""
+    """The message is a complete sentence even if nothing is served."""
     with pytest.raises(NoRoute, match="served: nothing"):
         Router([]).resolve("gpt-5")
 
 
 def test_default_provider_is_last() -> None:
-    """It takes what nothing else matches, under its own name."""
+    """The default provider gets everything that nothing else matches, with its name unchanged."""
     router = Router(PROVIDERS, ALIASES, ROUTES, "chat")
     assert router.resolve("qwen3:8b").targets == (("chat", "qwen3:8b"),)
     assert router.resolve("qwen3:8b").matched == "default provider"
@@ -135,14 +135,14 @@ def test_default_provider_is_last() -> None:
 def test_vendors_go_by_name_then_by_protocol(
     providers: tuple[tuple[str, Protocol], ...], client: Protocol, model: str, chosen: str
 ) -> None:
-    """With several providers of one vendor, the one that needs no translation is taken."""
+    """With several providers of one vendor, the one that needs no translation is chosen."""
     router = Router([RoutableProvider(name, (protocol,)) for name, protocol in providers])
     assert router.resolve(model, client).targets == ((chosen, model),)
 
 
 @pytest.mark.parametrize("model", ["", "x" * 257, "gpt\n5", "gpt\x1b[31m", "gpt\u2028", "\ud800", "a\x00"])
 def test_what_is_no_model_name(router: Router, model: str) -> None:
-    """Names go into log lines and headers: they are short and printable."""
+    """Names appear in log lines and headers, so they must be short and printable."""
     with pytest.raises(BadRequest) as caught:
         router.resolve(model, CHAT)
     assert caught.value.path == "model"
@@ -150,14 +150,14 @@ def test_what_is_no_model_name(router: Router, model: str) -> None:
 
 
 def test_written_names_are_bounded_too() -> None:
-    """A template can make a long name of a short one."""
+    """A template can make a long name out of a short one."""
     router = Router(PROVIDERS, {}, [Route(match="x*", provider="chat", model="$0$0$0")])
     with pytest.raises(BadRequest, match="at most 256"):
         router.resolve("x" * 100)
 
 
 def test_router_refuses_a_bad_table() -> None:
-    """Who builds a router without the checks of the configuration still gets them."""
+    """The router checks its table even without the checks of the configuration."""
     with pytest.raises(ValueError, match="there is no provider"):
         Router(PROVIDERS, {}, [Route(match="x", provider="nobody")])
 
@@ -190,7 +190,7 @@ ANY = Route(match="*", provider="local", model="qwen")
     ],
 )
 def test_the_only_model(router: Router, name: str | None) -> None:
-    """All that has a name leads to the same place."""
+    """All names lead to the same target."""
     assert router.only_model() == name
     if name is not None:
         assert router.resolve(name).targets

@@ -35,12 +35,12 @@ PROVIDERS = (RoutableProvider("chat", (Protocol.CHAT,)), RoutableProvider("messa
     ],
 )
 def test_routes(route: Route, problems: list[tuple[str, str]]) -> None:
-    """A route that could never work is found before the first request."""
+    """A route that can never work is found before the first request."""
     assert find_problems(PROVIDERS, {}, [route], None) == problems
 
 
 def test_aliases_in_a_circle() -> None:
-    """A loop would never end; each alias in it is named."""
+    """A loop would never end, so each alias in it is reported."""
     found = find_problems(PROVIDERS, {"a": "b", "b": "c", "c": "a", "d": "d", "e": "chat/e"}, [], None)
     assert found == [
         ("aliases.a", "goes in a circle: a -> b -> c -> a"),
@@ -51,7 +51,7 @@ def test_aliases_in_a_circle() -> None:
 
 
 def test_long_chains() -> None:
-    """Eight steps are allowed, nine are a mistake."""
+    """Eight steps are allowed, nine are a problem."""
     chain = {f"a{n}": f"a{n + 1}" for n in range(8)}
     assert find_problems(PROVIDERS, chain, [], None) == []
     chain["a8"] = "a9"
@@ -59,7 +59,7 @@ def test_long_chains() -> None:
 
 
 def test_aliases_that_are_never_used_or_no_names() -> None:
-    """`provider/model` always means that provider."""
+    """`provider/model` always means that provider, so such an alias would never be used."""
     assert find_problems(PROVIDERS, {"chat/x": "messages/y", "z": ""}, [], None) == [
         ("aliases.chat/x", "is never used, because the part before the slash names a provider"),
         ("aliases.z", "must not be empty"),
@@ -67,7 +67,7 @@ def test_aliases_that_are_never_used_or_no_names() -> None:
 
 
 def test_default_provider() -> None:
-    """It must exist."""
+    """The default provider must exist."""
     assert find_problems(PROVIDERS, {}, [], "mesages") == [
         ("default_provider", 'there is no provider "mesages" (did you mean "messages"?)')
     ]

@@ -1,4 +1,4 @@
-"""Heads that come again: what follows from them must be the same as if the parser had seen them every time."""
+"""Request heads that are known already give the same result as if the parser had read them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def refusal(problem: Problem, path: str) -> tuple[Headers, bytes]:
 
 
 async def tell(request: HttpRequest, responder: Responder) -> None:
-    """Everything that can be known of the request."""
+    """Return everything that is known of the request."""
     headers = {name: value for name, value in request.headers.items() if name != "content-length"}
     seen = [request.method, request.path, request.query.decode(), headers]
     try:
@@ -94,7 +94,7 @@ async def ask(address: tuple[str, int], data: bytes) -> bytes:
 
 
 async def answer(data: bytes, *before: bytes) -> bytes:
-    """What the server says to this after it has heard those."""
+    """Return the server's response to this request after those."""
     listener = Listener(tell, refusal)
     with socket.create_server(("127.0.0.1", 0)) as sock:
         await listener.open(sock)
@@ -107,7 +107,7 @@ async def answer(data: bytes, *before: bytes) -> bytes:
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_the_same_as_from_the_parser(what: str) -> None:
-    """After a head that is known: whatever is like it, and whatever only looks like it. Also when it comes again."""
+    """This holds for requests that equal a known head and for those that only look like it, also when repeated."""
     one = OTHERS[what]
 
     async def main() -> tuple[bytes, bytes, bytes]:
@@ -120,7 +120,7 @@ def test_the_same_as_from_the_parser(what: str) -> None:
 
 
 def test_no_other_number_is_the_length() -> None:
-    """Smuggling: a number in another header, and a body that is as long as that one says."""
+    """Request smuggling: a number in another header must not be taken for the length of the body."""
     before = HEAD.replace(b"Host: ", b"X-Strength: 5\r\nHost: ") + b"hello"
     now = before.replace(b"gth: 5\r\nHost", b"gth: 11\r\nHost") + b" there"
 
@@ -133,7 +133,7 @@ def test_no_other_number_is_the_length() -> None:
 
 
 def test_notes_are_found_again() -> None:
-    """With the same head, whatever the length; and with no other."""
+    """Notes are found again with the same head, whatever the length, and with no other head."""
     notes: list[object] = []
 
     async def note(request: HttpRequest, responder: Responder) -> None:
@@ -150,12 +150,12 @@ def test_notes_are_found_again() -> None:
             await listener.drain(1)
 
     asyncio.run(main())
-    # The first time a head is read by the parser, the second time it is known and nobody has noted anything yet.
+    # The first time, the parser reads the head. The second time it is known, but has no notes yet.
     assert notes == [None, None, "Bearer one", "Bearer one", None, None]
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """The oldest goes first. When nothing that was noted is true any more, all go."""
+    """The oldest head is removed first. If the notes are not valid any more, all are removed."""
     known = KnownHeads()
     keys = []
     for number in range(MOST + 10):

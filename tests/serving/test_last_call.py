@@ -1,4 +1,4 @@
-"""A listener that closes: who has connected by then is heard, and nobody else is waited for."""
+"""A listener that closes: clients that have connected are served, and the server waits for no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENTS = 100
 
 
 async def received(sock: socket.socket) -> bytes:
-    """All that the server says until it closes."""
+    """Return everything that the server sends until it closes."""
     data = b""
     while more := await asyncio.get_running_loop().sock_recv(sock, 65536):
         data += more
@@ -27,7 +27,7 @@ async def received(sock: socket.socket) -> bytes:
 @LOOPS
 @pytest.mark.parametrize("late", [False, True], ids=["asked", "asks later"])
 def test_who_waits_to_be_accepted_is_answered(loop: Loop, late: bool) -> None:
-    """The system has made these connections, and the event loop has not seen them when it is told to stop."""
+    """These connections exist in the kernel, but the event loop has not accepted them when it is stopped."""
 
     async def main() -> None:
         listener = Listener(hello, refusal)
@@ -60,7 +60,7 @@ def test_who_waits_to_be_accepted_is_answered(loop: Loop, late: bool) -> None:
 
 @with_tries
 def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that has just connected has a moment; one that had its answer has none."""
+    """A client that has just connected gets a moment; one that has had its response does not."""
     monkeypatch.setattr(connection, "LAST_CALL_SECONDS", 0.2)
 
     async def main() -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The server by itself, over sockets: framing for every kind of client, bodies in pieces, applications that fail."""
+"""The server alone, over sockets: framing for every kind of client, bodies in pieces, failing applications."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refusal(problem: Problem, path: str) -> tuple[Headers, bytes]:
 
 
 def talk(answer: Answer, *pieces: bytes) -> bytes:
-    """Everything that the server says to these pieces, until it closes or falls silent."""
+    """Return everything that the server sends for these pieces, until it closes or is silent."""
 
     async def app(request: HttpRequest, responder: Responder) -> None:
         await answer(request, responder)
@@ -69,7 +69,7 @@ async def echo(request: HttpRequest, responder: Responder) -> None:
 
 
 def test_one_request_after_the_other() -> None:
-    """On one connection, with the path decoded and the query left out of it."""
+    """Requests follow each other on one connection. The path is decoded and does not contain the query."""
     data = talk(hello, GET, GET)
     assert data.count(b"HTTP/1.1 200 OK\r\n") == 2
     assert data.count(b"x-path: /path x\r\n") == 2
@@ -78,7 +78,7 @@ def test_one_request_after_the_other() -> None:
 
 
 def test_streams() -> None:
-    """In chunks for HTTP/1.1; until the end of the connection for HTTP/1.0, which knows no chunks."""
+    """HTTP/1.1 gets chunks. HTTP/1.0 does not know them and gets data until the connection ends."""
     assert talk(stream, GET).endswith(b"\r\n\r\n3\r\nabc\r\n3\r\nabc\r\n3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n")
     old = talk(stream, GET.replace(b"1.1", b"1.0"))
     assert old.endswith(b"\r\n\r\nabcabcabcd")
@@ -88,7 +88,7 @@ def test_streams() -> None:
 
 @pytest.mark.parametrize("answer", [hello, stream])
 def test_head_has_no_body(answer: Answer) -> None:
-    """The same head as for GET, nothing behind it, and the connection stays good."""
+    """HEAD gets the same head as GET without a body, and the connection stays usable."""
     data = talk(answer, GET.replace(b"GET", b"HEAD"), GET)
     first, _, rest = data.partition(b"\r\n\r\n")
     assert first.startswith(b"HTTP/1.1 200 OK")
@@ -96,7 +96,7 @@ def test_head_has_no_body(answer: Answer) -> None:
 
 
 def test_head_again() -> None:
-    """Also with a length, by which heads of other methods are known again."""
+    """The same holds with a length, by which heads of other methods are recognized."""
     head = b"HEAD / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n"
     data = talk(hello, head, head, head)
     assert data.count(b"HTTP/1.1 200 OK\r\n") == 3
@@ -104,7 +104,7 @@ def test_head_again() -> None:
 
 
 def test_old_clients_are_answered_once() -> None:
-    """HTTP/1.0: whoever is not told that the connection stays open would read until it ends."""
+    """HTTP/1.0 clients get one response, and the connection is closed, because they may read until it ends."""
     asked = b"POST / HTTP/1.0\r\nconnection: keep-alive\r\ncontent-length: 5\r\n\r\nhello"
     data = talk(echo, asked, asked)
     assert data.count(b"HTTP/1.1 200 OK\r\n") == 1
@@ -113,7 +113,7 @@ def test_old_clients_are_answered_once() -> None:
 
 
 def test_old_clients_are_not_told_to_continue() -> None:
-    """They do not know what that is."""
+    """HTTP/1.0 does not know 100 Continue."""
     head = b"POST / HTTP/1.0\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
     assert talk(echo, head, b"hello").startswith(b"HTTP/1.1 200 OK\r\n")
 
@@ -121,7 +121,7 @@ def test_old_clients_are_not_told_to_continue() -> None:
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
 @pytest.mark.parametrize("close", [b"", b", close"])
 def test_an_upgrade_is_declined(version: bytes, close: bytes) -> None:
-    """And everything else that the head says still counts."""
+    """The upgrade is ignored, and the rest of the head still counts."""
     offer = b"connection: Upgrade, HTTP2-Settings%b\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n" % close
     head = b"POST / HTTP/%b\r\nhost: a\r\n%bcontent-length: 5\r\n\r\n" % (version, offer)
     assert talk(echo, head + b"hello").endswith(b"\r\n\r\nhello")
@@ -131,7 +131,7 @@ def test_an_upgrade_is_declined(version: bytes, close: bytes) -> None:
 
 
 def test_empty_lines_are_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some old clients send one after a body: while they wait for the answer, or before the next request."""
+    """Some old clients send an empty line after a body, while they wait or before the next request."""
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)
 
     async def slowly(request: HttpRequest, responder: Responder) -> None:
@@ -146,7 +146,7 @@ def test_empty_lines_are_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bodies() -> None:
-    """In one piece, in many, in chunks, after 100 Continue; too large; broken in the middle."""
+    """Bodies may come in one piece, in many, in chunks or after 100 Continue, be too large, or be cut off."""
     head = b"POST / HTTP/1.1\r\nhost: a\r\n"
     assert talk(echo, head + b"content-length: 5\r\n\r\nhello").endswith(b"\r\n\r\nhello")
     assert talk(echo, head + b"content-length: 5\r\n\r\n", b"he", b"llo").endswith(b"\r\n\r\nhello")
@@ -162,7 +162,7 @@ def test_bodies() -> None:
 
 
 def test_framing_is_bounded() -> None:
-    """What surrounds a body must not be more than the body and a little: trailers without end, chunks of nothing."""
+    """Trailers without end and empty chunks are refused: framing must not be much larger than the body."""
     chunked = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
     trailer = b"0\r\nx: " + b"y" * 70_000
     assert talk(echo, chunked, b"2\r\nhe\r\n", trailer).endswith(b"BodyBroken")
@@ -173,7 +173,7 @@ def test_framing_is_bounded() -> None:
 
 
 def test_one_answer_to_a_request_that_breaks_off_later() -> None:
-    """It was answered before all of it had come. What comes then is no other request."""
+    """The request was answered before all of it had arrived. What arrives then is not another request."""
     head = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
     for rest in (b"nonsense\r\n", b"0\r\nx: " + b"y" * 70_000):
         data = talk(hello, head, b"2\r\nhe\r\n", rest, GET)
@@ -182,13 +182,13 @@ def test_one_answer_to_a_request_that_breaks_off_later() -> None:
 
 
 def test_what_is_no_request() -> None:
-    """Gets one answer, made by whoever owns the path."""
+    """Anything that is not a request gets one response, made by the owner of the path."""
     assert talk(hello, b"GET /v1 HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n").endswith(b"bad_host /v1")
     assert talk(hello, b"nonsense\r\n\r\n").startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
 def test_an_application_that_leaves_in_the_middle() -> None:
-    """Nobody must take what there is for the whole: the connection is gone without an end."""
+    """The connection is cut off without an end, so that the client does not take the part for the whole."""
 
     async def half(request: HttpRequest, responder: Responder) -> None:
         responder.start(200, [])
@@ -199,7 +199,7 @@ def test_an_application_that_leaves_in_the_middle() -> None:
 
 
 def test_a_header_cannot_end_its_line() -> None:
-    """Whatever it is made of."""
+    """A header value cannot contain a line break, whatever its type."""
     for header in ((b"a", b"b\r\nc: d"), (b"a\n", b"b"), (b"a", b"b\n")):
         with pytest.raises(InternalError):
             response_head(200, [header], b"", keep_alive=True)

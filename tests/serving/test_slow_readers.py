@@ -1,4 +1,4 @@
-"""Clients that read slowly get their answer; those that read nothing are given up, whatever is left for them."""
+"""Clients that read slowly get their response; those that read nothing are disconnected."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trilogue.serving import HttpRequest, Listener, Responder, connection
 
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 SMALL = 4096
-"""what the buffers of both sockets are asked to hold: the system rounds up, to some ten thousand bytes"""
+"""requested size of both socket buffers; the system rounds it up to some ten thousand bytes"""
 Loop = Callable[[], asyncio.AbstractEventLoop]
 
 
 def connected(answer: bytes, client: Callable[[socket.socket, Listener], Awaitable[None]], loop: Loop) -> None:
-    """A client that asks for this answer, over sockets that hold little."""
+    """Provide a client that asks for this response, over sockets with small buffers."""
 
     async def app(request: HttpRequest, responder: Responder) -> None:
         responder.reply(200, [], answer)
@@ -44,7 +44,7 @@ def connected(answer: bytes, client: Callable[[socket.socket, Listener], Awaitab
 
 @LOOPS
 def test_who_reads_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch, loop: Loop) -> None:
-    """A large answer takes many times as long as a client may read nothing."""
+    """A large response may take many times as long as a client may pause reading."""
     monkeypatch.setattr(connection, "WRITE_SECONDS", 0.3)
     answer = b"x" * 500_000
 
@@ -61,7 +61,7 @@ def test_who_reads_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch, loop: L
 @LOOPS
 @pytest.mark.parametrize("size", [50_000, 500_000], ids=["little", "much"])
 def test_who_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, loop: Loop, size: int) -> None:
-    """Also where so little is left that nobody has to wait for room to write."""
+    """This also holds if so little is left that no write has to wait."""
     monkeypatch.setattr(connection, "WRITE_SECONDS", 0.1)
 
     async def nothing(_: socket.socket, listener: Listener) -> None:
@@ -76,7 +76,7 @@ def test_who_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, loop: Lo
 
 @LOOPS
 def test_who_leaves_while_it_is_slow_wakes_nobody(loop: Loop) -> None:
-    """Whoever makes the answer was held back, and is not told to go on just because nobody is left to read it."""
+    """A producer that was held back is not resumed because its client has disconnected."""
     flows: list[bool] = []
 
     async def app(request: HttpRequest, responder: Responder) -> None:

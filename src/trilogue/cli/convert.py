@@ -44,7 +44,7 @@ FAILED_STREAM = 1
     type=click.Choice(KINDS),
     default="auto",
     show_default=True,
-    help="What FILE holds. auto: server-sent events are a stream, JSON is a request.",
+    help="What FILE contains. auto: server-sent events are a stream, JSON is a request.",
 )
 @click.option("--strict", is_flag=True, help="Fail instead of losing anything.")
 @click.option("--repair", is_flag=True, help="Requests: add results for tool calls that the history left without one.")

@@ -59,6 +59,7 @@ def naming(path: str) -> Iterator[None]:
 
 def looks_like_stream(path: str, data: bytes) -> bool:
     """Return whether the data is server-sent events instead of one JSON document."""
+    # OpenRouter begins its streams with comments such as ": OPENROUTER PROCESSING".
     return path.endswith(".sse") or data.lstrip()[:6] in (b"data: ", b"event:", b"data:{") or data[:1] == b":"
 
 

@@ -26,7 +26,7 @@ _OUTPUT_FIELDS = frozenset({"choices", "content", "output"})
     type=click.Choice(KINDS),
     default="auto",
     show_default=True,
-    help="What FILE holds. auto: server-sent events are a stream, JSON is a response or an error.",
+    help="What FILE contains. auto: server-sent events are a stream, JSON is a response or an error.",
 )
 @click.option(
     "--request", "request_file", metavar="FILE", help="The request that led to the response; allows more checks."
@@ -80,7 +80,7 @@ def _request(path: str) -> dict[str, Json]:
 def _object(data: bytes) -> dict[str, Json]:
     body = parse(data, BadRequest)
     if not isinstance(body, dict):
-        raise BadRequest("the file must hold a JSON object")
+        raise BadRequest("the file must contain a JSON object")
     return body
 
 

@@ -8,7 +8,7 @@ from trilogue import LOSSES
 
 
 @click.command()
-@click.option("--markdown", is_flag=True, help="Print the table of the documentation.")
+@click.option("--markdown", is_flag=True, help="Print the list as Markdown, as in the documentation.")
 def losses(markdown: bool) -> None:
     """List what a translation can lose: code, when it happens, what is done instead."""
     click.echo(losses_table() if markdown else losses_text())

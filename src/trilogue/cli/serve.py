@@ -163,6 +163,7 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a bound socket that workers inherit. Raises NotStarted."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
+    # Without this, a restart fails while connections of the last process are in TIME_WAIT.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -95,7 +95,9 @@ def _is_complete(segments: list[str], protocol: Protocol) -> bool:
     if not segments:
         return False
     if protocol is Protocol.MESSAGES:
+        # Anthropic's SDK adds /v1 to any base, so people give it bases without a version.
         return _VERSION.fullmatch(segments[-1]) is not None
+    # OpenAI's SDK adds nothing, so a base with a path is complete, except for those that vendors document without /v1.
     return any(map(_VERSION.fullmatch, segments)) or segments[-1] not in _VERSION_FOLLOWS
 
 
@@ -114,6 +116,7 @@ def is_loopback(host: str) -> bool:
         address = ip_address(host.strip("[]"))
     except ValueError:
         return host.lower() == "localhost"
+    # ::ffff:127.0.0.1 is loopback too, but Python 3.11 does not say so.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback
 

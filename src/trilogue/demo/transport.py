@@ -78,6 +78,7 @@ class DemoTransport:
     """
 
     def __init__(self, *, pace: float = PACE, clock: Callable[[], float] = time.time) -> None:
+        # Ids must differ between workers and restarts, because clients tell responses apart by them.
         self._model = DemoModel(token_hex(8))
         self._codec = codec(self._model.protocol)
         self._pace = pace

@@ -17,8 +17,8 @@ from tests.timing import check_within
 from trilogue.model import Protocol
 
 STREAMS = 24
-SLOW = QUICK.replace("total: 2.5", "total: 30")
-PATIENT = SLOW.replace("first_byte: 0.6", "first_byte: 20")
+SLOW = QUICK.replace("total: 2.5", "total: 60").replace("connect: 0.5", "connect: 20").replace(": 0.6", ": 20")
+"""Only the drain has a short limit: on a busy machine half a second between two events is nothing unusual."""
 
 
 async def asked_by_all(url: str, up: ScriptedUpstream, scenario: str) -> list[tuple[Protocol, asyncio.Task[Answer]]]:
@@ -32,10 +32,15 @@ async def asked_by_all(url: str, up: ScriptedUpstream, scenario: str) -> list[tu
     return list(zip(clients, tasks, strict=True))
 
 
-@pytest.mark.parametrize(("scenario", "how"), [("slow-8-50", "complete"), ("slow-200-50", "stream")])
-def test_running_streams_finish_or_are_told(tmp_path: Path, up: ScriptedUpstream, scenario: str, how: str) -> None:
-    """Row 37: SIGTERM. What can finish in time does, the rest ends with an error, none is cut; exit 0."""
-    with started(tmp_path, SLOW, up.url) as gateway:
+@pytest.mark.parametrize(
+    ("scenario", "drain_seconds", "how"), [("slow-8-50", 60, "complete"), ("slow-200-50", 2, "stream")]
+)
+def test_running_streams_finish_or_are_told(
+    tmp_path: Path, up: ScriptedUpstream, scenario: str, drain_seconds: int, how: str
+) -> None:
+    """On SIGTERM, streams that can finish in time do, the rest ends with an error, none is cut off; exit code 0."""
+    config = SLOW.replace("drain_seconds: 2", f"drain_seconds: {drain_seconds}")
+    with started(tmp_path, config, up.url) as gateway:
 
         async def main() -> list[str]:
             running = await asked_by_all(gateway.url, up, scenario)
@@ -48,13 +53,13 @@ def test_running_streams_finish_or_are_told(tmp_path: Path, up: ScriptedUpstream
             return [result.how for _, result in found]
 
         assert set(asyncio.run(main())) == {how}
-        assert gateway.process.wait(3) == 0
+        assert gateway.process.wait(30) == 0
         assert "Traceback" not in gateway.log
 
 
 def test_whole_answers_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) -> None:
     """An answer that is not streamed and does not come in time: 503 instead of a cut connection."""
-    with started(tmp_path, PATIENT, up.url) as gateway:
+    with started(tmp_path, SLOW, up.url) as gateway:
 
         async def main() -> None:
             before = len(up.requests)
@@ -66,12 +71,12 @@ def test_whole_answers_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) ->
             assert (result.status, result.code) == (503, "unavailable")
 
         asyncio.run(main())
-        assert gateway.process.wait(3) == 0
+        assert gateway.process.wait(30) == 0
 
 
 def test_a_request_that_is_still_being_sent_is_answered(tmp_path: Path, up: ScriptedUpstream) -> None:
     """SIGTERM while a body arrives: it is let in, as the drain allows."""
-    with started(tmp_path, PATIENT, up.url) as gateway:
+    with started(tmp_path, SLOW, up.url) as gateway:
 
         async def main() -> Answer:
             reader, writer = await asyncio.open_connection(*address(gateway.url))
@@ -88,7 +93,7 @@ def test_a_request_that_is_still_being_sent_is_answered(tmp_path: Path, up: Scri
             return answer
 
         assert outcome(asyncio.run(main()), Protocol.CHAT).how == "complete"
-        assert gateway.process.wait(3) == 0
+        assert gateway.process.wait(30) == 0
 
 
 def test_an_idle_gateway_stops_at_once(tmp_path: Path) -> None:
@@ -147,7 +152,7 @@ def test_no_worker_leaves_connections_that_nobody_takes(tmp_path: Path, up: Scri
             assert outcome(await stream, Protocol.CHAT).how == "complete"
 
         asyncio.run(main())
-        assert gateway.process.wait(3) == 0
+        assert gateway.process.wait(30) == 0
         assert "Traceback" not in gateway.log
 
 
@@ -183,5 +188,5 @@ def test_a_gateway_without_streams_logs_nothing_about_itself(tmp_path: Path) -> 
     with started(tmp_path, "server: {drain_seconds: 1}\n") as gateway:
         asyncio.run(exchange(gateway.url, b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
         gateway.signal(signal.SIGTERM)
-        assert gateway.process.wait(3) == 0
+        assert gateway.process.wait(30) == 0
         assert [line for line in gateway.lines if line["level"] != "info"] == []
