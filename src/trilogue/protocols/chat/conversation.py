@@ -323,7 +323,6 @@ def _by_kind(blocks: list[Block], out: EncodingContext) -> _AssistantParts:
     for block in blocks:
         if type(block) is ToolCall:
             parts.calls.append(_foreign_call(block, out))
-        # Only signatures that this gateway packed into reasoning are found here.
         elif type(block) is Reasoning and (signature := call_signature(block)) is not None:
             # A signature travels through other protocols as reasoning before its call.
             parts.signatures[len(parts.calls)] = signature
@@ -374,7 +373,6 @@ def _foreign_call(call: ToolCall, out: EncodingContext) -> dict[str, Json]:
     if call.cache is not None:
         out.ledger.add("cache.mark", call.path)
     call_id = safe_call_id(call.id, MAX_CALL_ID)
-    # The arguments of a function must be JSON.
     arguments = call.arguments if call.kind is CallKind.CUSTOM else call.arguments or "{}"
     return _call(call, call_id, arguments)
 
