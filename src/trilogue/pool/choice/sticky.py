@@ -71,7 +71,7 @@ SESSION_HEADERS = (
 
 _KEY_BYTES = 16
 _VOLATILE = frozenset({"cache_control", "id", "status"})
-"""fields that clients move or mint anew from turn to turn"""
+"""fields that clients move or derive_id anew from turn to turn"""
 _CACHE_MARK = b'"cache_control"'
 _EMPTY = (b"[]", b"null")
 _TEXTS = ("text", "input_text")
