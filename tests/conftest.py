@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recordings import corpus_directory
+from tests.recordings import NO_RECORDINGS, corpus_directory, recordings, untested
 from tests.timing import with_tries
 
 
@@ -30,7 +30,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """Return the folder of recorded provider traffic, and skip the test if there is none."""
-    directory = corpus_directory()
-    if not directory.is_dir():
-        pytest.skip(f"no recorded traffic at {directory}; set TRILOGUE_CORPUS to its directory")
-    return directory
+    if not recordings():
+        pytest.skip(NO_RECORDINGS)
+    return corpus_directory()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line which tests did not run for lack of recordings: a green run without them proves less."""
+    if recordings():
+        return
+    skipped = terminalreporter.stats.get("skipped", [])
+    notice = untested(str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple))
+    if notice:
+        terminalreporter.write_sep("!", notice, red=True, bold=True)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.recordings import NO_CASES
 from tests.timing import with_tries
 
 SEPARATE = os.environ.get("TRILOGUE_CASES") == "1"
@@ -70,7 +71,7 @@ def _together(test: Test, names: list[str], cases: list[Case]) -> Test:
     def all_cases(**fixtures: Any) -> None:
         __tracebackhide__ = True
         if not cases:
-            pytest.skip("there are no cases")
+            pytest.skip(NO_CASES)
         failures: Failures = []
         for case in cases:
             failures += _failures(case.id, functools.partial(tried, **fixtures, **case.arguments), file)

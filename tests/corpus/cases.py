@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import trilogue
-from tests.corpus.load import Recording, load
+from tests.corpus.load import Recording
 from tests.judges import compare, compare_asks, meaning, sdk
 from tests.judges.answers import Answer
 from trilogue import Protocol, Target, lint
@@ -75,16 +75,8 @@ def exchange(client: Protocol, upstream: Protocol, tools: tuple[tuple[str, str],
 
 def asked(recording: Recording, client: Protocol) -> trilogue.Exchange:
     """What a client must have asked to get a recorded stream as its answer."""
-    calls = said(recording.id).calls
+    calls = recording.said.calls
     return exchange(client, recording.protocol, tuple(dict.fromkeys((call.name, call.kind) for call in calls)))
-
-
-@cache
-def said(name: str) -> Answer:
-    """What a recorded stream means."""
-    recording = load(name)
-    assert recording.stream is not None
-    return meaning.of_stream(recording.protocol, recording.stream)
 
 
 def translate_stream(recording: Recording, target: Protocol, pieces: list[bytes]) -> tuple[bytes, list[trilogue.Loss]]:
@@ -100,7 +92,7 @@ def judge_stream(recording: Recording, target: Protocol) -> Verdict:
     assert stream is not None
     out, losses = translate_stream(recording, target, [stream])
     verdict = Verdict(losses=[str(loss) for loss in losses])
-    before, after = said(recording.id), meaning.of_stream(target, out)
+    before, after = recording.said, meaning.of_stream(target, out)
     verdict.problems += rule_problems(recording, target, out, before)
     if recording.protocol is not target:
         verdict.problems += type_problems(target, out)
@@ -126,17 +118,9 @@ def rule_problems(recording: Recording, target: Protocol, out: bytes, before: An
     Within one protocol everything of the upstream is kept by intent, its own faults too; then only new ones count.
     """
     if recording.protocol is target:
-        old = _broken(recording.id)
-        return lint_lines([f for f in lint.lint_stream(target, out, own=False) if f.rule not in old], before)
+        findings = lint.lint_stream(target, out, own=False)
+        return lint_lines([f for f in findings if f.rule not in recording.broken_rules], before)
     return lint_lines(lint.lint_stream(target, out, request=asked(recording, target).body, own=True), before)
-
-
-@cache
-def _broken(name: str) -> frozenset[str]:
-    """The rules that a recorded stream breaks itself."""
-    recording = load(name)
-    assert recording.stream is not None
-    return frozenset(finding.rule for finding in lint.lint_stream(recording.protocol, recording.stream))
 
 
 def type_problems(target: Protocol, out: bytes) -> list[str]:

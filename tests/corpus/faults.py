@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from tests.corpus.cases import MESSAGES, Verdict, rule_problems, said, translate_stream
+from tests.corpus.cases import MESSAGES, Verdict, rule_problems, translate_stream
 from tests.corpus.load import Recording, load
 from tests.judges import compare, meaning, sdk, sse
 from tests.judges.answers import Answer, error_of
@@ -120,7 +120,7 @@ def judge_cut(recording: Recording, target: Protocol, offset: int) -> list[str]:
     """A stream that ends early: the complete answer if all of it was there, else an error; never a quiet success."""
     stream = recording.stream
     assert stream is not None
-    whole = said(recording.id)
+    whole = recording.said
     arrived = said_until(recording.id, offset)
     out, losses = translate_stream(recording, target, [stream[:offset]])
     after = meaning.of_stream(target, out)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from tests.judges import sse
+from tests.judges import meaning, sse
+from tests.judges.answers import Answer
 from tests.recordings import recordings
+from trilogue import lint
 from trilogue.model import Protocol
 
 _PROTOCOLS = {
@@ -73,6 +75,18 @@ class Recording:
         """The network reads in order, where they were recorded."""
         chunks = self.data.get("raw_chunks")
         return [chunk.encode("utf-8", "surrogatepass") for chunk in chunks] if chunks else None
+
+    @cached_property
+    def said(self) -> Answer:
+        """What the stream means."""
+        assert self.stream is not None
+        return meaning.of_stream(self.protocol, self.stream)
+
+    @cached_property
+    def broken_rules(self) -> frozenset[str]:
+        """The rules of its protocol that the stream itself breaks."""
+        assert self.stream is not None
+        return frozenset(finding.rule for finding in lint.lint_stream(self.protocol, self.stream))
 
     @property
     def error_bytes(self) -> bytes:

@@ -11,10 +11,10 @@ from tests.corpus.cases import CHAT, MESSAGES, RESPONSES, others, translate_stre
 from tests.corpus.faults import judge_error, same_output
 from tests.judges import meaning, sse
 from tests.judges.answers import Answer, Call
-from tests.recordings import recordings
+from tests.recordings import NO_RECORDINGS, recordings
 from trilogue import Protocol, Target
 
-pytestmark = pytest.mark.skipif(not recordings(), reason="no recorded traffic; set TRILOGUE_CORPUS to its directory")
+pytestmark = pytest.mark.skipif(not recordings(), reason=NO_RECORDINGS)
 
 
 def streamed(name: str) -> dict[Protocol, tuple[bytes, Answer]]:

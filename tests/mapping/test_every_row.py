@@ -6,42 +6,64 @@ import pytest
 
 import trilogue
 from tests.judges import sdk
-from tests.mapping import test_s01_system as s01
-from tests.mapping import test_s02_turns as s02
-from tests.mapping import test_s03_content as s03
-from tests.mapping import test_s04_tools as s04
-from tests.mapping import test_s05_tool_choice as s05
-from tests.mapping import test_s06_calls as s06
-from tests.mapping import test_s07_reasoning_controls as s07
-from tests.mapping import test_s08_reasoning as s08
-from tests.mapping import test_s09_hosted as s09
-from tests.mapping import test_s10_citations as s10
-from tests.mapping import test_s11_structured as s11
-from tests.mapping import test_s12_limits as s12
-from tests.mapping import test_s13_versions as s13
-from tests.mapping import test_s14_caching as s14
-from tests.mapping import test_s15_stop_reasons as s15
-from tests.mapping import test_s16_usage as s16
-from tests.mapping import test_s18_refusals as s18
-from tests.mapping import test_s22_cannot_map as s22
+from tests.mapping import (
+    test_caching,
+    test_cannot_map,
+    test_citations,
+    test_content,
+    test_hosted_history,
+    test_hosted_responses,
+    test_hosted_tools,
+    test_limits,
+    test_reasoning,
+    test_reasoning_controls,
+    test_refusals,
+    test_stop_reasons,
+    test_structured_output,
+    test_system_prompts,
+    test_tool_calls,
+    test_tool_choice,
+    test_tool_definitions,
+    test_turns,
+    test_usage,
+    test_versions,
+)
 from tests.mapping.cases import ABSENT, Answer, Ask, at, pair, rows
 from trilogue import ClientError, RequestTranslation
 from trilogue.lint import lint_request, lint_response
 
-SECTIONS = (s01, s02, s03, s04, s05, s06, s07, s08, s09, s10, s11, s12, s13, s14, s18, s22)
+SECTIONS = (
+    test_system_prompts,
+    test_turns,
+    test_content,
+    test_tool_definitions,
+    test_tool_choice,
+    test_tool_calls,
+    test_reasoning_controls,
+    test_reasoning,
+    test_hosted_tools,
+    test_hosted_history,
+    test_citations,
+    test_structured_output,
+    test_limits,
+    test_versions,
+    test_caching,
+    test_refusals,
+    test_cannot_map,
+)
 ASKS: list[Ask] = [case for section in SECTIONS for case in section.CASES]
 ANSWERS: list[Answer] = [
-    *s02.ANSWERS,
-    *s04.RESTORED,
-    *s06.ANSWERS,
-    *s08.ANSWERS,
-    *s09.ANSWERS,
-    *s10.ANSWERS,
-    *s14.ANSWERS,
-    *s15.ANSWERS,
-    *s16.ANSWERS,
-    *s18.ANSWERS,
-    *s22.META,
+    *test_turns.ANSWERS,
+    *test_tool_definitions.RESTORED,
+    *test_tool_calls.ANSWERS,
+    *test_reasoning.ANSWERS,
+    *test_hosted_responses.ANSWERS,
+    *test_citations.ANSWERS,
+    *test_caching.ANSWERS,
+    *test_stop_reasons.ANSWERS,
+    *test_usage.ANSWERS,
+    *test_refusals.ANSWERS,
+    *test_cannot_map.META,
 ]
 
 

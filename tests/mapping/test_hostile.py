@@ -16,8 +16,8 @@ from tests.each import each
 from tests.judges import sse
 from tests.mapping.cases import USER, Body, C, M, R, answer, choice, message_item, output_text, request
 from tests.mapping.streams import Block, Habits, write
-from tests.mapping.test_s02_turns import TOOLS, call, item, output, result, told, use
 from tests.mapping.test_streams_properties import broken
+from tests.mapping.test_turns import TOOLS, call, item, output, result, told, use
 from trilogue import Protocol, StreamTranslator, Target, TrilogueError
 
 ALL = (C, M, R)

@@ -1,4 +1,4 @@
-"""Every code of the closed list is produced by a case, and nothing else is ever declared (E11)."""
+"""Every code of the closed list is produced by a case, and nothing else is ever declared."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import pytest
 import trilogue
 from tests.each import each
 from tests.mapping import test_every_row as every
-from tests.mapping import test_s09_hosted as s09
+from tests.mapping import test_hosted_history, test_hosted_responses
 from tests.mapping.cases import (
     USER,
     Answer,
@@ -23,7 +23,7 @@ from tests.mapping.cases import (
     output_text,
     request,
 )
-from tests.mapping.test_s02_turns import TOOLS, call, told
+from tests.mapping.test_turns import TOOLS, call, told
 from trilogue import LOSSES, ClientError, Target
 from trilogue.profiles import Profile
 
@@ -82,7 +82,7 @@ EXTRA: dict[str, Callable[[], set[str]]] = {
     ),
     "tool.name_mangled": lambda: asked(Ask("x", "M>C", {"tools": [{**TOOLS["M"][0], "name": "n" * 70}]})),
     "usage.estimated": lambda: answered(Answer("x", "C>M", {"usage": None})),
-    "web_search.replay": lambda: asked(s09.HISTORY[0]) | answered(s09.ANSWERS[0]),
+    "web_search.replay": lambda: asked(test_hosted_history.HISTORY[0]) | answered(test_hosted_responses.ANSWERS[0]),
     "stop.pause_turn": lambda: answered(Answer("x", "M>C", {"stop_reason": "pause_turn"})),
     "resp.meta": lambda: answered(Answer("x", "C>M", {"system_fingerprint": "fp"})),
     "phase": lambda: answered(Answer("x", "R>M", {"output": [message_item(output_text("x"), phase="commentary")]})),
@@ -138,7 +138,7 @@ def test_a_code_says_when_and_what_instead(code: str) -> None:
 
 
 def test_the_common_core_loses_nothing() -> None:
-    """E10: text, functions, images and usage on all pairs."""
+    """Text, functions, images and usage on all pairs."""
     image = {
         C: {"type": "image_url", "image_url": {"url": "https://e.com/a.png"}},
         M: {"type": "image", "source": {"type": "url", "url": "https://e.com/a.png"}},

@@ -17,7 +17,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 import trilogue
 from tests.mapping.cases import USER, Body, C, M, R, covers, request
 from tests.mapping.params import Path, Variant, fields, get, without, written
-from tests.mapping.test_s02_turns import TOOLS, call, item, use
+from tests.mapping.test_turns import TOOLS, call, item, use
 from trilogue import ClientError, Protocol, RequestTranslation, Target
 
 SAID: Body = {"role": "assistant", "content": "Yes"}
@@ -28,18 +28,18 @@ HARMLESS: dict[str, str] = {
     r"stream": "the gateway asks the upstream for what it needs",
     r"stream_options\..*": "the gateway makes the client's stream itself",
     r"model": "replaced by the upstream's name",
-    r"include\[0\]": "asks for parts of the answer; what has no mapping is ignored (§20)",
+    r"include\[0\]": "asks for parts of the response (docs/mapping.md: State kept at the provider)",
     r"truncation": "the types' last word is `disabled`, which is what happens anyway",
-    r"(response_format\.json_schema|text\.format)\.(name|strict)": "dropped, harmless (§11)",
-    r"input\[\d\](\.output\[\d\])?\.id": "ids of items are minted anew (§6)",
+    r"(response_format\.json_schema|text\.format)\.(name|strict)": "harmless (docs/mapping.md: Structured output)",
+    r"input\[\d\](\.output\[\d\])?\.id": "ids of items are minted anew (docs/mapping.md: Tool calls and results)",
     r"input\[\d\]\.(type|status)": "an item's type may be left out; its status is about the stream that it came in",
     r"input\[2\]\.(name|namespace|call_id)": "a result is found by its call, which has all three",
     r"messages\[1\]\.clear_at": "the types' last word is `never`, the default",
     r"tools\[0\]\.type": "`custom` is the default",
     r"(mcp_servers\[0\]\.tool_configuration|tools\[0\]\.default_config)\.enabled": "true is the default",
-    r"messages\[\d\]\.content\[0\]\.id": "ids of calls are checked in §6; those of hosted calls are minted anew",
+    r"messages\[\d\]\.content\[0\]\.id": "checked in test_tool_calls.py; ids of hosted calls are minted anew",
     r"tools\[0\]\.user_location\.type": "the only word there is",
-    r"betas\[0\]|user_profile_id|workspace_id": "headers (§13)",
+    r"betas\[0\]|user_profile_id|workspace_id": "headers (docs/mapping.md: Versions and betas)",
 }
 """What says nothing that the target could need, each with its reason."""
 

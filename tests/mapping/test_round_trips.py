@@ -1,4 +1,4 @@
-"""There and back: what comes home differs only by what was declared on the way (E01-E12)."""
+"""There and back: what comes home differs only by what was declared on the way."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ import trilogue
 from tests.judges import compare, compare_asks, meaning, sdk
 from tests.mapping.asking import answered, asked
 from tests.mapping.cases import Body, C, M, R, at, request
-from tests.mapping.test_s02_turns import TOOLS
+from tests.mapping.test_turns import TOOLS
 from trilogue import Protocol, RequestTranslation, Sealer, Target
 from trilogue.lint import lint_request, lint_response
 
@@ -35,7 +35,7 @@ def undeclared(body: Body, source: Protocol, result: RequestTranslation, target:
 
 @pairs
 def test_plain_requests_come_home_as_they_were(source: Protocol, over: Protocol) -> None:
-    """E01, E08, E10: text, roles, tools, calls, results, pictures and files need no loss on any pair."""
+    """Text, roles, tools, calls, results, pictures and files need no loss on any pair."""
     for seed in range(SEEDS):
         body = asked(source, seed, plain=True)
         there = sent(body, source, over)
@@ -131,7 +131,7 @@ def echo(client: Protocol, first: Body, said: Body) -> Body:
 
 @pairs
 def test_a_client_that_echoes_gives_the_upstream_its_own_words_back(source: Protocol, over: Protocol) -> None:
-    """E01, E07: what the upstream said comes back to it: text, calls, and its signatures byte for byte."""
+    """What the upstream said comes back to it: text, calls, and its signatures byte for byte."""
     for seed in range(SEEDS):
         shown: Body = {"thinking": {"type": "adaptive"}} if source is M else {}
         first = request(source, tools=TOOLS[{C: "C", M: "M", R: "R"}[source]], **shown)
@@ -168,7 +168,7 @@ def _trailing(said: Body) -> list[Body]:
 
 @pairs
 def test_long_names_and_odd_ids_survive(source: Protocol, over: Protocol) -> None:
-    """E02, E03: mangled for the upstream, restored for the client."""
+    """Mangled for the upstream, restored for the client."""
     name = "n" * 100 if source is M else "dotted.name"
     schema = {"type": "object", "properties": {}}
     tools = {

@@ -54,7 +54,7 @@ def broken(target: Protocol, out: bytes, *, own: bool, usage: bool = True) -> li
 
 @every_pair
 def test_output_is_clean(source: Protocol, target: Protocol) -> None:
-    """Encoders emit only what the invariants allow, whatever came in, and never fail on what is legal."""
+    """Encoders emit only what the rules of the protocol allow, whatever came in, and never fail on what is legal."""
     for sample in samples(source):
         out, translator = translate(sample.data, source, target)
         assert translator.failed is None, sample.says
@@ -221,7 +221,7 @@ def test_unknown_events_change_nothing(source: Protocol, target: Protocol) -> No
 
 @pytest.mark.parametrize("target", [C, M, R], ids=["chat", "messages", "responses"])
 def test_interleaved_calls_equal_sequential_ones(target: Protocol) -> None:
-    """E09: fragments of two calls in turn are the same two calls."""
+    """Fragments of two calls in turn are the same two calls."""
     for seed in range(40):
         rng = Random(seed)
         blocks = [Block("call", split('{"city": "Rome", "n": 12}', rng), f"call_{n}", "look") for n in range(3)]

@@ -116,9 +116,9 @@ def test_a_plain_answer_declares_what_its_events_would() -> None:
         usage=Usage(extras={"joules": 5}),
         extras={"fingerprint": "f", "echo": 1},
     )
-    fates = {"echo": SILENT, "joules": FieldPolicy(loss="usage.detail")}
+    policies = {"echo": SILENT, "joules": FieldPolicy(loss="usage.detail")}
     streamed, whole = Ledger(), Ledger()
-    SealStage(ResponseSealer(SEALER, ORIGIN, False), fates, streamed)(list(events_of(answer)))
-    declare_response(answer, fates, whole)
+    SealStage(ResponseSealer(SEALER, ORIGIN, False), policies, streamed)(list(events_of(answer)))
+    declare_response(answer, policies, whole)
     assert whole.losses == streamed.losses
     assert [loss.path for loss in whole.losses] == ["fingerprint", "t[0].odd", "usage.joules"]

@@ -38,7 +38,7 @@ from trilogue.model import (
     ToolCall,
     Usage,
 )
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 
 _ARGUMENTS = re.compile(r".{1,12}", re.DOTALL).findall
 """splits arguments, which have few spaces, into pieces of about a word's length"""
@@ -66,7 +66,7 @@ class DemoModel:
     def events(self, request: Request) -> Iterator[Event]:
         """Return the events of a response without delays. Its ids are new even if the request is not."""
         text = "\0".join([self._nonce, request.model, *conversation_texts(request)])
-        seed = mint("resp_", text, next(self._responses))
+        seed = derive_id("resp_", text, next(self._responses))
         response = respond(request, summarize(request), seed)
         return ResponseWriter(response, request, seed, self.count(request)).events()
 

@@ -39,7 +39,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _QUOTED_WORDS = 40
@@ -96,7 +96,7 @@ def _greeting(summary: RequestSummary) -> str:
 
 
 def _think(_: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
-    opaque = Opaque(kind=OpaqueKind.ENCRYPTED, value=mint("demo-reasoning-", seed), item_id=mint("rs_", seed))
+    opaque = Opaque(kind=OpaqueKind.ENCRYPTED, value=derive_id("demo-reasoning-", seed), item_id=derive_id("rs_", seed))
     reasoning = Reasoning(summary=scripts.THOUGHTS, opaque=opaque, id=opaque.item_id)
     return ScriptedResponse(blocks=(reasoning, Text(text=scripts.THOUGHT_ANSWER + _greeting(summary))))
 
@@ -130,7 +130,7 @@ def _results(summary: RequestSummary) -> ScriptedResponse:
 
 def _search(_: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
     query = _short(summary.text) or "demo"
-    call_id = mint("ws_", seed)
+    call_id = derive_id("ws_", seed)
     sources = [{"type": "url", "url": hit.url} for hit in scripts.SEARCH_HITS]
     action = {"type": "search", "query": query, "queries": [query], "sources": sources}
     native = {"id": call_id, "type": "web_search_call", "status": "completed", "action": action}
@@ -220,8 +220,8 @@ def tool_to_call(request: Request, summary: RequestSummary, *, eager: bool = Fal
 
 def make_call(tool: ClientTool, summary: RequestSummary, seed: str, position: int) -> ToolCall:
     """Return a call of the tool, with arguments made from its schema and the user's words."""
-    call_id = mint("call_", seed, position)
-    item_id = mint("fc_", seed, position)
+    call_id = derive_id("call_", seed, position)
+    item_id = derive_id("fc_", seed, position)
     namespace = tool.namespace
     if isinstance(tool, CustomTool):
         return ToolCall(

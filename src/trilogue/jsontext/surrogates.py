@@ -43,8 +43,8 @@ class SurrogateJoiner:
 
         A high surrogate at the end is held back and put in front of the low surrogate of the next text.
         """
-        mended = _UNITS.sub(self._unit, data)
-        return None if mended == data else mended
+        joined = _UNITS.sub(self._unit, data)
+        return None if joined == data else joined
 
     def _unit(self, match: re.Match[bytes]) -> bytes:
         if match[1] and not match[2]:

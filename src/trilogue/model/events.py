@@ -91,7 +91,7 @@ class BlockStop(Event, frozen=True):
 class Finish(Event, frozen=True, kw_only=True):
     """The end of a complete response.
 
-    `beside`: unknown fields that only events of the stream had, by the path of the object that they were in. They are
+    `unknown_fields`: those that only events of the stream had, by the path of the object that they were in. They are
     declared as losses and not written again.
     """
 
@@ -99,7 +99,7 @@ class Finish(Event, frozen=True, kw_only=True):
     usage: Usage | None = None
     tier: Tier | None = None
     extras: Extras = None
-    beside: dict[str, dict[str, Json]] | None = None
+    unknown_fields: dict[str, dict[str, Json]] | None = None
 
 
 class Failed(Event, frozen=True):

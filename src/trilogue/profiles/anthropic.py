@@ -5,7 +5,9 @@ from __future__ import annotations
 from trilogue.profiles.profile import FIRST_VERSION, levels, tiers_but
 from trilogue.profiles.row import ProfileRow
 
+# Model names come with and without dates and cloud suffixes (`-20250514`, `@20250514`); see `plain_name`.
 _NO_THINKING = r"claude-(2|instant|3-(opus|sonnet|haiku)|3-5)"
+# The first Claude 4 models have no minor version, or 0; a date may follow.
 _FIRST_4 = r"claude-(opus|sonnet)-4(-0|-2025|$|@)"
 _BUDGET = r"claude-(3-7|(opus|sonnet)-4(-0|-1(?!\d)|-2025|$|@)|(opus|sonnet|haiku)-4-5)"
 _MIDDLE = r"claude-(opus|sonnet|haiku)-4-6"
@@ -20,6 +22,7 @@ def _limit(models: str, tokens: int, default: int, example: str) -> ProfileRow:
     return ProfileRow(
         **_SCOPE,
         models=models,
+        # Anthropic requires max_tokens and refuses more than the model's maximum.
         takes={"output_limit": tokens, "max_output": default},
         what=f"at most {tokens:,} output tokens; we ask for {default:,} where the client gave no limit",
         sure="documented",

@@ -10,10 +10,12 @@ from trilogue.profiles.row import ANY_VENDOR, ProfileRow
 
 _ALL = ""
 _OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
+# Families of open weights; which server runs them is not known, so this goes by the name.
 _NO_REASONING = r"llama|meta-llama|codellama|gemma|mi[sx]tral|ministral|codestral|phi-?[34]|qwen-?2|command|granite"
 
 CORE: dict[str, Any] = {
     "developer_role": False,
+    # Most compatible servers do not have max_completion_tokens; Mistral answers 422 to it.
     "max_tokens_field": "max_tokens",
     "custom_tools": False,
     "cache_marks": False,
@@ -88,6 +90,7 @@ ROWS = (
             "adaptive_thinking": False,
             "mid_system": False,
             "version": FIRST_VERSION,
+            # Threads are a beta of Anthropic's own API.
             "keeps_state": False,
             "tiers": (Tier.AUTO, Tier.DEFAULT),
         },

@@ -29,6 +29,7 @@ def vendor_for(protocol: Protocol, model: str, vendor: str = "") -> str:
     not OpenAI's accept the common core.
     """
     maker = maker_of(model)
+    # Bedrock, Vertex and Azure serve Claude with Anthropic's rules.
     if protocol is Protocol.MESSAGES and maker == "anthropic":
         return maker
     if vendor == "azure" and (maker not in ("openai", "") or _OTHER_WEIGHTS.match(plain_name(model))):
@@ -43,6 +44,7 @@ def rows_for(protocol: Protocol, model: str, vendor: str = "") -> list[tuple[Pro
     decided: set[str] = set()
     for row in ROWS:
         if row.is_for(whose, protocol) and row.fits(name):
+            # The first row that sets a field wins, so general rows can repeat it.
             own = {field: value for field, value in row.takes.items() if field not in decided}
             decided |= own.keys()
             if own:
@@ -50,6 +52,7 @@ def rows_for(protocol: Protocol, model: str, vendor: str = "") -> list[tuple[Pro
     return applied
 
 
+# Matching all rows takes hundreds of regular expressions, so do it once per name.
 @lru_cache(_CACHE_SIZE)
 def _profile(protocol: Protocol, model: str, vendor: str) -> Profile:
     fields: dict[str, Any] = {}

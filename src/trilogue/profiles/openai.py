@@ -8,6 +8,7 @@ from trilogue.profiles.row import ProfileRow
 _BOTH = "openai azure"
 _NO_REASONING = r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat"
 _REASONING = r"o[1-9]|gpt-5(?!(\.\d+)?-chat)|gpt-[6-9]|codex"
+# Models whose reasoning cannot be switched off. Of gpt-5.1 and later, only the codex and pro versions are among them.
 _ALWAYS = r"o[1-9]|gpt-5(?!\.)(?!-chat)|gpt-5\.\d+-(codex|pro)|codex|gpt-[6-9]"
 _ALL = ""
 
@@ -41,6 +42,7 @@ def _limit(models: str, tokens: int, example: str) -> ProfileRow:
 
 
 _EFFORTS = (
+    # The order matters: the first pattern that matches a name counts.
     _efforts(r"gpt-5\.\d+-chat", "medium", "gpt-5.2-chat-latest"),
     _efforts(r"gpt-5-pro", "high", "gpt-5-pro"),
     _efforts(r"gpt-5\.\d+-pro", "medium high xhigh", "gpt-5.4-pro"),

@@ -45,4 +45,5 @@ class ProfileRow(Struct, frozen=True, kw_only=True):
 
     def fits(self, name: str) -> bool:
         """Return whether the row applies to a model, by the name that `plain_name` returns."""
+        # Without an end anchor: names have dates, sizes and tags at their end.
         return re.match(self.models, name) is not None

@@ -21,6 +21,7 @@ VENDORS = (
 )
 """the vendors with rows in the table"""
 
+# Other words for a vendor in the name of a provider.
 _OTHER_NAMES = {"google": "gemini", "grok": "xai", "kimi": "moonshot", "claude": "anthropic", "aoai": "azure"}
 
 # Words in the name of a provider which show that it only has the API of a vendor.
@@ -48,6 +49,7 @@ def plain_name(model: str) -> str:
     Some vendors write the versions of Claude with a dot (`claude-sonnet-4.5`), Anthropic with a hyphen.
     """
     name = _PREFIXES.sub("", model.rsplit("/", 1)[-1].lower(), count=1)
+    # GitHub Copilot and OpenRouter write claude-sonnet-4.5.
     return name.replace(".", "-") if name.startswith("claude") else name
 
 
@@ -79,5 +81,6 @@ def vendor_of_model(protocol: Protocol, model: str) -> str:
     if maker == "anthropic":
         return maker if protocol is Protocol.MESSAGES else ""
     owner, slash, _ = model.rpartition("/")
+    # Hugging Face names have an owner, and usually capital letters.
     is_weights = (slash and owner.lower() not in VENDORS) or model != model.lower()
     return "" if is_weights and maker != "openai" else maker

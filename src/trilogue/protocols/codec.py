@@ -94,7 +94,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     encode_error: Callable[[Failure, str], ErrorReply]
     request_fields: frozenset[str]
     """all top-level request fields that the codec has a rule for"""
-    fates: FieldPolicies
+    field_policies: FieldPolicies
     """policies for extras of requests, blocks and tools that go to another protocol; other extras are dropped"""
     history_tools: frozenset[HostedKind]
     """hosted tools whose calls and results `encode_request` can write into the history"""
@@ -108,5 +108,5 @@ class Codec(Struct, frozen=True, kw_only=True):
     """whether the protocol has stop sequences; if not, the gateway cuts the response"""
     streamed_failures: frozenset[FailureKind] = frozenset()
     """failures that clients only understand inside a stream, even if they are known before it starts"""
-    response_fates: FieldPolicies = field(default_factory=dict)
+    response_policies: FieldPolicies = field(default_factory=dict)
     """policies for extras of responses that go to another protocol; other extras are declared as resp.meta"""

@@ -84,7 +84,7 @@ class Foreign(Struct, frozen=True):
 
     def _extras(self, extras: Extras, path: str, default: FieldPolicy) -> None:
         if extras is not None:
-            declare_extras(extras, self.source.fates, path, self.ledger, default)
+            declare_extras(extras, self.source.field_policies, path, self.ledger, default)
 
     def _tools(self, request: Request) -> Iterator[Tool]:
         alone = not any(map(self._is_carried, request.tools))
@@ -152,7 +152,7 @@ class Foreign(Struct, frozen=True):
         return (block.id if isinstance(block, HostedCall) else block.call_id) in self.replayable
 
     def _native(self, block: Native) -> Block | None:
-        policy = self.source.fates.get(block.type, FieldPolicy(loss="native.dropped"))
+        policy = self.source.field_policies.get(block.type, FieldPolicy(loss="native.dropped"))
         if policy.refuse:
             raise Unsupported(block.path, policy.refuse)
         if policy.loss:

@@ -75,7 +75,7 @@ class Pipeline:
             if profile and profile.think_tags:
                 before.append(ThinkStage())
             # Sealing needs the raw marks, so it comes before raw reasoning becomes a summary.
-            before.append(SealStage(closer, CODECS[source].response_fates, ledger))
+            before.append(SealStage(closer, CODECS[source].response_policies, ledger))
             if profile and profile.raw_as_summary and target is Protocol.RESPONSES:
                 self.sums_up = True
                 before.append(SummaryStage(closer))

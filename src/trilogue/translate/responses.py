@@ -98,7 +98,7 @@ def _adapted(response: Response, target: Protocol, exchange: Exchange | None, le
     if _is_plain(response, exchange):
         # Skipping the pipeline saves an ordinary response about a hundred calls, a third of all.
         if source is not target:
-            declare_response(response, CODECS[source].response_fates, ledger)
+            declare_response(response, CODECS[source].response_policies, ledger)
         return response
     collector = Collector()
     for event in Pipeline(source, target, exchange, ledger)(list(events_of(response))):
@@ -165,7 +165,7 @@ class StreamTranslator:
 
     @property
     def losses(self) -> list[Loss]:
-        """The losses so far."""
+        """All losses of the response so far."""
         return self._ledger.losses
 
     @property

@@ -468,7 +468,7 @@ def test_unknown_fields_of_calls_are_kept() -> None:
     assert got.extras is None
     last = events(*whole)[-1]
     assert isinstance(last, Finish)
-    assert last.beside == {"choices[0].message.tool_calls": {"new": 3}}
+    assert last.unknown_fields == {"choices[0].message.tool_calls": {"new": 3}}
     (written,) = CODEC.encode_response(got, Reply(source=Protocol.CHAT))["choices"][0]["message"]["tool_calls"]
     assert written == {
         "id": "a",

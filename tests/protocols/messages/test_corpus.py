@@ -16,8 +16,7 @@ from trilogue.protocols.stream.reply import Reply
 RECORDINGS: dict[str, dict[str, Any]] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in recordings("msgs-*.json")
 }
-if not RECORDINGS:
-    pytest.skip("no recorded Messages traffic here; set TRILOGUE_CORPUS to its directory", allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("corpus")
 
 REQUESTS = [name for name, recording in RECORDINGS.items() if recording["request"]]
 BODIES = [name for name, recording in RECORDINGS.items() if "content" in (recording["response"] or {})]

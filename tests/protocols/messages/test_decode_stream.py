@@ -98,8 +98,8 @@ def test_pings_unknown_events_and_missing_names() -> None:
     noisy = sse(PING, start(), PING, TEXT[0], odd, *TEXT[1:], PING, end(), DONE, PING)
     *same, last = decode(noisy)
     assert isinstance(last, Finish)
-    assert last.beside == {"": {"confetti": True}}
-    assert [*same, replace(last, beside=None)] == plain
+    assert last.unknown_fields == {"": {"confetti": True}}
+    assert [*same, replace(last, unknown_fields=None)] == plain
     assert decode(sse(start(), *TEXT, end(), DONE, named=False)) == plain
 
 

@@ -2,7 +2,7 @@ from anthropic.types import message_create_params
 from anthropic.types.beta import message_create_params as beta_params
 
 from trilogue.protocols.fields.extras import FieldPolicy
-from trilogue.protocols.messages.wire import FATES, NEUTRAL_FIELDS, REQUEST_FIELDS, reverse
+from trilogue.protocols.messages.wire import FIELD_POLICIES, NEUTRAL_FIELDS, REQUEST_FIELDS, reverse
 
 # From the mapping's list of every field that a client may send, beside what the SDK has as arguments.
 OLDER_FIELDS = {"temperature", "top_p", "top_k", "stream", "output_format", "anthropic_version", "anthropic_beta"}
@@ -20,18 +20,18 @@ def test_every_argument_of_the_sdk_has_a_rule() -> None:
 def test_a_field_is_either_read_or_has_a_fate() -> None:
     """Otherwise it would be an extra that nobody declares."""
     unread = REQUEST_FIELDS - NEUTRAL_FIELDS
-    assert unread <= set(FATES)
+    assert unread <= set(FIELD_POLICIES)
 
 
 def test_what_claude_code_sends_is_never_refused() -> None:
     """A default of a popular client is no reason for an error."""
     sent = {"context_management", "metadata", "cache_control", "betas", "diagnostics", "thinking", "output_config"}
-    assert all(FATES.get(name, FieldPolicy()).refuse is None for name in sent)
+    assert all(FIELD_POLICIES.get(name, FieldPolicy()).refuse is None for name in sent)
 
 
 def test_state_at_the_provider_is_refused() -> None:
     """Going on without a container, thread or compaction would answer another question."""
-    assert all(FATES[name].refuse for name in ("container", "thread", "compaction", "container_upload"))
+    assert all(FIELD_POLICIES[name].refuse for name in ("container", "thread", "compaction", "container_upload"))
 
 
 def test_reverse_prefers_the_first_row() -> None:

@@ -427,5 +427,5 @@ def test_names_that_a_server_makes_up_do_not_pile_up() -> None:
     """Some of them are told at the end; the memory for all of them would have no limit."""
     found = events(created(), *(sse(f"response.novel_{number}") for number in range(1_000)), completed(DONE))
     (finish,) = [event for event in found if isinstance(event, Finish)]
-    assert finish.beside is not None
-    assert len(finish.beside[""]) == 100
+    assert finish.unknown_fields is not None
+    assert len(finish.unknown_fields[""]) == 100

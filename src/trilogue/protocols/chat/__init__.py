@@ -9,7 +9,7 @@ from trilogue.protocols.chat.encode_response import encode_response
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
 from trilogue.protocols.chat.errors import decode_error, encode_error
 from trilogue.protocols.chat.summary import summarize
-from trilogue.protocols.chat.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
+from trilogue.protocols.chat.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 from trilogue.protocols.codec import Codec
 
 CODEC = Codec(
@@ -24,10 +24,10 @@ CODEC = Codec(
     decode_error=decode_error,
     encode_error=encode_error,
     request_fields=REQUEST_FIELDS,
-    fates=FATES,
+    field_policies=FIELD_POLICIES,
     history_tools=frozenset(),
     hosted_tools=frozenset({HostedKind.WEB_SEARCH}),
     custom_tools=True,
     name_limit=MAX_NAME,
-    response_fates=RESPONSE_FATES,
+    response_policies=RESPONSE_POLICIES,
 )

@@ -13,6 +13,7 @@ def read_audio(value: Json, path: str) -> Audio | None:
     """Return the audio of a complete response; None if it is empty, as some servers always send it."""
     fields = LooseFields(value)
     audio_id, data, transcript = fields.text("id"), fields.text("data"), fields.text("transcript")
+    # An empty object says nothing; some servers send it with every message.
     if not audio_id and not data and not transcript:
         return None
     source = Source(SourceKind.DATA, data) if data else None
@@ -63,6 +64,7 @@ class AudioAssembler:
 
 def _join_base64(pieces: list[str]) -> str:
     """Return one base64 text for several. Pieces that end in padding must be decoded first."""
+    # Servers that encode every fragment by itself pad each of them.
     if not any("=" in piece for piece in pieces[:-1]):
         return "".join(pieces)
     try:

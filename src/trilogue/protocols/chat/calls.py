@@ -18,7 +18,7 @@ from trilogue.protocols.stream.reply import Reply
 
 ARGUMENTS = {CallKind.FUNCTION: "arguments", CallKind.CUSTOM: "input"}
 CALL: Kinds = {"id": str, **dict.fromkeys(("type", "index", "custom", "function"), object)}
-SAID: Kinds = {"name": str, "arguments": object, "input": object}
+CALL_BODY: Kinds = {"name": str, "arguments": object, "input": object}
 
 
 def arguments_text(value: Json) -> str:
@@ -35,20 +35,23 @@ def kind_of(custom: Json, function: Json) -> CallKind:
     return CallKind.FUNCTION if is_function else CallKind.CUSTOM
 
 
-def read_call(call: Json, minted: str, path: str) -> ToolCall | None:
+def read_call(call: Json, fallback_id: str, path: str) -> ToolCall | None:
     """Return one tool call; None for the empty one that some servers always send.
 
     Raises `UpstreamProtocolError` if a call has arguments and no name.
     """
     fields, rest = sort_fields(call, CALL)
-    call_id = fields["id"] or minted
+    # Qwen sends an empty id, others none at all.
+    call_id = fields["id"] or fallback_id
     kind = kind_of(fields["custom"], fields["function"])
-    inner, inner_rest = sort_fields(fields[kind], SAID)
+    inner, inner_rest = sort_fields(fields[kind], CALL_BODY)
     name, arguments = inner["name"] or "", arguments_text(inner[ARGUMENTS[kind]])
     if not name:
         if arguments:
+            # Arguments without a name cannot be run, and dropping them would hide a broken response.
             raise UpstreamProtocolError("a tool call has no name")
         return None
+    # Some models write null for a tool without parameters.
     if kind is CallKind.FUNCTION and arguments.strip() == "null":
         arguments = ""
     if inner_rest:
@@ -79,12 +82,14 @@ def encode_call(call: ToolCall, reply: Reply) -> dict[str, Json]:
     """Return one tool call as a wire object; free text has the form in which the client declared the tool."""
     head = {"id": call_id_of(call, reply), "type": "function"}
     if call.kind is CallKind.FUNCTION:
+        # Clients parse the arguments as JSON, so an empty string would be an error.
         body = {**head, "function": {"name": call.name, "arguments": call.arguments or "{}"}}
     elif reply.source is PROTOCOL or takes_custom(call.name, reply):
         body = {**head, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
     else:
         reply.ledger.add("tool.custom_emulated", call.path)
         body = {**head, "function": {"name": call.name, "arguments": dump_text({"input": call.arguments})}}
+    # Gemini's signature is such an extra, and must come back with the call.
     if reply.source is PROTOCOL and call.extras:
         restore_extras(body, call.extras)
     return body

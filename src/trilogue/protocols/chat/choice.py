@@ -87,6 +87,7 @@ def encode_choice(choice: ToolChoice, offered: bool, out: EncodingContext) -> di
 
     `offered`: whether the request has tools. OpenAI and compatible servers refuse a choice without any.
     """
+    # OpenAI and compatible servers refuse tool_choice without tools.
     if not offered and not out.native:
         if choice.mode not in (ChoiceMode.AUTO, ChoiceMode.NONE):
             out.ledger.add("tool_choice.dropped", choice.path)
@@ -104,6 +105,7 @@ def encode_choice(choice: ToolChoice, offered: bool, out: EncodingContext) -> di
 
 def _encode_allowed(choice: ToolChoice, out: EncodingContext) -> Json:
     mode = _MODE_NAMES.get(choice.allowed_mode, "auto")
+    # Only OpenAI's servers have allowed_tools; elsewhere the other tools are not offered at all.
     if not (out.native or out.profile.openai_fields):
         return mode
     tools = [wire for ref in choice.allowed if (wire := _encode_reference(ref, out)) is not None]

@@ -31,6 +31,7 @@ Paths = dict[str, str]
 def decode_sampling(fields: Fields, paths: Paths) -> Sampling:
     """Return limits and randomness, and record the paths of renamed fields."""
     limit = fields.integer("max_completion_tokens") if "max_completion_tokens" in fields.left else None
+    # OpenAI deprecated max_tokens; its reasoning models accept only max_completion_tokens.
     if limit is not None:
         paths["max_tokens"] = "max_completion_tokens"
     elif "max_tokens" in fields.left:
@@ -72,6 +73,7 @@ def encode_sampling(request: Request, out: EncodingContext) -> dict[str, Json]:
     sampling = request.sampling
     body: dict[str, Json] = {}
     if sampling.max_tokens is not None:
+        # The profile knows which of the two names the server accepts.
         name = request.where("max_tokens") if out.native else out.profile.max_tokens_field
         body[name] = sampling.max_tokens
     settings = (
@@ -103,6 +105,7 @@ def _fit_sampling(request: Request, body: dict[str, Json], out: EncodingContext)
     if sampling.max_tokens is not None and sampling.max_tokens < 1:
         raise Unsupported(request.where("max_tokens"), "Chat Completions cannot only warm a cache")
     if sampling.top_logprobs is not None and sampling.logprobs is None:
+        # Chat needs the flag; Responses only has the number.
         body["logprobs"] = True
     if sampling.max_tool_calls is not None:
         out.ledger.add("param.dropped", request.where("max_tool_calls"))
@@ -116,6 +119,7 @@ def decode_format(fields: Fields, _: Paths) -> OutputFormat | None:
     inner = Fields(value, "response_format")
     kind = FORMATS.get(str(inner.any("type")))
     if kind is None:
+        # Some servers have further kinds.
         fields.put_back("response_format", value)
         return None
     if kind is not FormatKind.SCHEMA:
@@ -142,6 +146,7 @@ def encode_format(form: OutputFormat, out: EncodingContext) -> dict[str, Json]:
         strict = form.strict
         if out.source is Protocol.MESSAGES:
             strict = can_be_strict(form, out.ledger)
+        # OpenAI requires a name.
         name = form.name if out.native else form.name or FORMAT_NAME
         fields = {"name": name, "description": form.description, "schema": form.schema, "strict": strict}
         body["json_schema"] = {name: value for name, value in fields.items() if value is not None}
@@ -160,6 +165,7 @@ def decode_caching(fields: Fields, paths: Paths) -> Caching | None:
     """Return the cache settings of the whole request; None if there are none."""
     key, retention = fields.text("prompt_cache_key"), fields.text("prompt_cache_retention")
     options = fields.mapping("prompt_cache_options")
+    # Caching is implicit at OpenAI: a request without these fields is cached as well.
     if key is None and retention is None and options is None:
         return None
     paths.update(_CACHE_PATHS)
@@ -227,6 +233,7 @@ def encode_identity(request: Request, out: EncodingContext) -> dict[str, Json]:
     body: dict[str, Json] = {}
     known = out.native or out.profile.openai_fields
     if request.user is not None:
+        # safety_identifier replaced `user` at OpenAI; compatible servers have only the old field.
         name = request.where("user") if out.native else ("safety_identifier" if known else "user")
         body[name] = _user(request.user, request, out)
     if request.metadata is not None and (request.metadata or out.native):
@@ -238,6 +245,7 @@ def encode_identity(request: Request, out: EncodingContext) -> dict[str, Json]:
             out.ledger.add("verbosity", request.where("verbosity"))
     if request.moderation is not None:
         set_or_declare(body, "moderation", request.moderation, known, out, "param.dropped")
+    # False is the default in Chat, and compatible servers do not have the field.
     if request.store is not None and (out.native or (request.store and known)):
         body["store"] = request.store
     elif request.store:

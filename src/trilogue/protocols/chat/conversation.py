@@ -35,7 +35,7 @@ from trilogue.protocols.chat.encode_content import encode_block, encode_content,
 from trilogue.protocols.chat.reasoning import NO_SIGNATURE, call_signature, details_of, entries, signature_field
 from trilogue.protocols.chat.wire import DETAILS_FORMAT, MAX_CALL_ID, REASONING_FIELDS
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import is_minted, safe_call_id
+from trilogue.protocols.content.ids import is_derived_id, safe_call_id
 from trilogue.protocols.content.parts import tool_error
 from trilogue.protocols.fields.extras import restore_extras
 from trilogue.protocols.openai.cache import NAME as BREAKPOINT
@@ -178,6 +178,7 @@ class ChatConversation:
 
     def _prompt(self, turn: Turn, blocks: list[Block]) -> None:
         content = encode_content(blocks, False, self._out)
+        # Without its empty user message, a request could have no message at all.
         if not content and not (turn.plain and turn.role is Role.USER):
             return
         if type(content) is list and turn.role in (Role.SYSTEM, Role.DEVELOPER):
@@ -188,6 +189,7 @@ class ChatConversation:
         self._messages.append(message)
 
     def _role(self, turn: Turn) -> str:
+        # OpenAI prefers developer for reasoning models; most other servers refuse it.
         developer = self._out.profile.developer_role
         if turn.leading:
             return "developer" if developer else "system"
@@ -200,6 +202,7 @@ class ChatConversation:
         call_id = safe_call_id(result.call_id, MAX_CALL_ID)
         plain = _plain_result(result)
         content = self._result_content(result, call_id) if plain is None else plain
+        # OpenAI requires all results right after the calls, even if the client sent something in between.
         self._messages.insert(self._results_end, {"role": "tool", "tool_call_id": call_id, "content": content})
         self._results_end += 1
 
@@ -209,6 +212,7 @@ class ChatConversation:
         for block in result.content:
             if _is_media(block):
                 moved += encode_block(block, self._out)
+                # Tool messages of Chat are text only, so the media follow in a user message.
                 parts.append({"type": "text", "text": f"[{type(block).__name__.lower()}: see the next user message]"})
                 self._out.ledger.add("tool_result.media_moved", block.path)
             else:
@@ -276,6 +280,7 @@ def _is_media(block: Block) -> bool:
 
 def _text_content(parts: list[dict[str, Json]], out: EncodingContext, separator: str) -> str | list[dict[str, Json]]:
     """Return parts of text as a string if that is equivalent, or if the server accepts nothing else."""
+    # A part with more than type and text has a cache mark, which a string cannot have.
     if len(parts) == 1 and len(parts[0]) == 2:
         return str(parts[0]["text"])
     if any(BREAKPOINT in part for part in parts) or (len(parts) > 1 and out.profile.openai_fields):
@@ -341,13 +346,14 @@ def _declare_unsent(reasoning: list[Reasoning], out: EncodingContext) -> None:
     Raw text of a Chat upstream is not a loss: the upstream does not accept it back.
     """
     for block in reasoning:
-        if not block.raw or block.summary or (block.id is not None and not is_minted(block.id)):
+        if not block.raw or block.summary or (block.id is not None and not is_derived_id(block.id)):
             out.ledger.add("reasoning.foreign_dropped", block.path)
 
 
 def _sign(calls: list[dict[str, Json]], signatures: dict[int, str], out: EncodingContext) -> None:
     """Put the signatures on their calls. Of parallel calls, Gemini signs only the first."""
     if out.profile.call_signatures:
+        # Gemini 3 refuses calls of the current turn without a signature; histories of other models have none.
         signatures.setdefault(0, NO_SIGNATURE)
     for position, call in enumerate(calls):
         if position in signatures:

@@ -45,6 +45,7 @@ def decode_content(value: Json, path: str) -> tuple[Block, ...]:
 def decode_part(part: Json, path: str) -> Block:
     """Return the block for one content part. A part without a neutral counterpart becomes a `Native`."""
     if not isinstance(part, dict):
+        # Some clients send an array of strings.
         if isinstance(part, str):
             return Text(text=part, path=path)
         raise BadRequest(f"{path} must be an object", path=path)
@@ -64,6 +65,7 @@ def read_cache(fields: Fields) -> CacheMark | None:
     control = fields.any("cache_control")
     if control is None:
         return None
+    # It stays an extra as well, because same-protocol requests must go out unchanged.
     fields.put_back("cache_control", control)
     ttl = control.get("ttl") if isinstance(control, dict) else None
     return CacheMark(CACHE_CONTROL_TTLS.get(ttl) if isinstance(ttl, str) else None)
@@ -99,6 +101,7 @@ def thinking_text(value: Json) -> str:
 def _read_image(fields: Fields) -> Block:
     fields.any("type")
     value = fields.any("image_url")
+    # Some clients write the URL directly.
     inner = Fields({"url": value} if isinstance(value, str) else value, fields.at("image_url"))
     url = inner.required("url")
     detail = inner.text("detail")

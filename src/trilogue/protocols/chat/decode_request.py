@@ -45,7 +45,7 @@ from trilogue.protocols.chat.decode_tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.reasoning import read_reasoning
 from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Fields, FieldTable, field
 
 _PLAIN_MESSAGE = {"role", "content"}
@@ -114,7 +114,7 @@ _SETTINGS = FieldTable(
 class _Reader(Struct):
     """A reader of messages in order. It keeps the ids that it made for deprecated function calls, for their results."""
 
-    minted: dict[str, str] = new(default_factory=dict)
+    legacy_ids: dict[str, str] = new(default_factory=dict)
 
     def message(self, message: Json, path: str) -> Turn:
         if not isinstance(message, dict):
@@ -153,8 +153,9 @@ class _Reader(Struct):
         calls: list[Block] = [_short_call(call, f"{fields.path}.tool_calls[{at}]") for at, call in enumerate(given)]
         legacy = fields.fields("function_call")
         if legacy is not None:
-            call = _function(legacy, legacy, mint("call_", fields.path, "function_call"))
-            self.minted[call.name] = call.id
+            call = _function(legacy, legacy, derive_id("call_", fields.path, "function_call"))
+            # Legacy results refer to their call by name.
+            self.legacy_ids[call.name] = call.id
             calls.append(call)
         return calls
 
@@ -164,7 +165,7 @@ class _Reader(Struct):
     def _function(self, fields: Fields, role: Role) -> Turn:
         """Return a deprecated function result: before tools there was one call at a time, identified by its name."""
         name = fields.filled("name")
-        return _result(fields, role, self.minted.get(name) or mint("call_", fields.path, name))
+        return _result(fields, role, self.legacy_ids.get(name) or derive_id("call_", fields.path, name))
 
 
 def _short_prompt(message: dict[str, Json], role: Role, path: str) -> Turn | None:
@@ -172,6 +173,7 @@ def _short_prompt(message: dict[str, Json], role: Role, path: str) -> Turn | Non
 
     The `_short` functions are fast paths for the usual form; the full readers give the same result.
     """
+    # Most messages of a long conversation are like this; the field reader costs several calls for each.
     if message.keys() != _PLAIN_MESSAGE or type(message["content"]) is not str:
         return None
     text = message["content"]
@@ -230,7 +232,7 @@ def _turn(fields: Fields, role: Role, blocks: tuple[Block, ...], plain: bool) ->
 
 
 def _call(fields: Fields) -> ToolCall:
-    call_id = fields.text("id") or mint("call_", fields.path)
+    call_id = fields.text("id") or derive_id("call_", fields.path)
     kind = fields.any("type")
     if kind == "custom":
         inner = fields.fields("custom")

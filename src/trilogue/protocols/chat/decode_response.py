@@ -33,7 +33,7 @@ from trilogue.protocols.chat.errors import MARKS, decode_failure, find_failure
 from trilogue.protocols.chat.reasoning import entries, read_reasoning, signature_of, signed
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
 from trilogue.protocols.chat.wire import NOISE, PROTOCOL, TIERS
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Kinds, LooseFields, sort_fields
 
 
@@ -45,19 +45,22 @@ def decode_response(body: dict[str, Json]) -> Response:
     """
     fields, extras = sort_fields(body, _RESPONSE)
     choices = fields["choices"]
+    # OpenRouter sends errors with status 200, old vLLM as `object: error`, FastAPI servers as `detail`.
     may_be_error = fields["object"] == "error" or not MARKS.isdisjoint(body)
     if may_be_error and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
     if not choices or not isinstance(choices[0], dict):
         raise UpstreamProtocolError("the answer has no choices")
+    # Some servers send an empty first choice.
     chosen = _chosen(choices) if len(choices) > 1 else 0
     choice, choice_rest = sort_fields(choices[chosen], _CHOICE)
+    # OpenRouter reports a failed upstream inside the choice.
     if choice["error"]:
         raise UpstreamFailure(decode_failure({"error": choice["error"]}))
-    answer_id = fields["id"] or ""
+    response_id = fields["id"] or ""
     # A server of the older text completions has no message.
     message = choice["message"] or choice["delta"] or {"content": choice_rest.pop("text", None)}
-    blocks, message_rest = _message_blocks(message, answer_id)
+    blocks, message_rest = _message_blocks(message, response_id)
     if choice["logprobs"] is not None:
         _add_logprobs(blocks, choice["logprobs"], choice_rest)
     tier = read_tier(fields["service_tier"], extras) if fields["service_tier"] else None
@@ -67,7 +70,7 @@ def decode_response(body: dict[str, Json]) -> Response:
         extras["message"] = message_rest
     return Response(
         protocol=PROTOCOL,
-        id=answer_id,
+        id=response_id,
         model=fields["model"] or "",
         created=fields["created"],
         blocks=tuple(blocks),
@@ -116,12 +119,13 @@ def _stop(choice: dict[str, Json], choice_rest: dict[str, Json], blocks: list[Bl
         choice_rest["finish_reason"] = reason
         reason = None
     if reason is None and isinstance(details, dict) and isinstance(details.get("type"), str):
+        # A preview model of 2023 had finish_details instead of finish_reason.
         reason = details["type"]
     calls = any([type(block) is ToolCall for block in blocks])
     return decode_stop(reason, calls, choice_rest or None)
 
 
-def _message_blocks(message: Json, answer_id: str) -> tuple[list[Block], dict[str, Json]]:
+def _message_blocks(message: Json, response_id: str) -> tuple[list[Block], dict[str, Json]]:
     """Return the blocks of a message in the order of Chat, and its unread fields.
 
     The order is reasoning, text, refusal, audio, calls.
@@ -137,7 +141,7 @@ def _message_blocks(message: Json, answer_id: str) -> tuple[list[Block], dict[st
     if message["audio"] is not None and (audio := read_audio(message["audio"], f"{MESSAGE}.audio")) is not None:
         blocks.append(audio)
     if message["tool_calls"] is not None or message["function_call"] is not None:
-        blocks += _calls(message, rest, answer_id)
+        blocks += _calls(message, rest, response_id)
     return blocks, rest
 
 
@@ -150,6 +154,7 @@ def _refusal(text: Json, rest: dict[str, Json]) -> list[Block]:
 
 def _cite(blocks: list[Block], annotations: Json, rest: dict[str, Json]) -> None:
     """Add the citations to the first text. Without a text they stay in the rest."""
+    # Annotations are on the message, and their positions are in the whole text.
     citations = [citation_of(entry) for entry in entries(annotations)]
     for position, block in enumerate(blocks):
         if citations and isinstance(block, Text):
@@ -159,7 +164,7 @@ def _cite(blocks: list[Block], annotations: Json, rest: dict[str, Json]) -> None
         rest["annotations"] = [citation.native for citation in citations]
 
 
-def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> Iterator[Block]:
+def _calls(message: dict[str, Json], rest: dict[str, Json], response_id: str) -> Iterator[Block]:
     calls, legacy = message["tool_calls"], message["function_call"]
     if type(calls) is not list:
         if calls is not None:
@@ -169,11 +174,11 @@ def _calls(message: dict[str, Json], rest: dict[str, Json], answer_id: str) -> I
         calls = [*calls, {"function": legacy}]
     ids: set[str] = set()
     for position, call in enumerate(calls):
-        minted = mint("call_", answer_id, position)
-        read = read_call(call, minted, f"{MESSAGE}.tool_calls[{position}]")
+        fallback_id = derive_id("call_", response_id, position)
+        read = read_call(call, fallback_id, f"{MESSAGE}.tool_calls[{position}]")
         if read is not None:
             # Some servers give two calls the same id; their results would be indistinguishable.
-            call_id = read.id if read.id not in ids else minted
+            call_id = read.id if read.id not in ids else fallback_id
             if (signature := signature_of(read.extras)) is not None:
                 yield signed(signature, read.path)
             yield replace(read, id=call_id)
@@ -194,6 +199,7 @@ def content_blocks(content: Json, path: str) -> list[Block]:
         return [Text(text=content, path=path)] if content else []
     if isinstance(content, list):
         return [_part_block(part, f"{path}[{index}]") for index, part in enumerate(content)]
+    # Some servers return the parsed object in JSON mode.
     return [] if content is None else [Text(text=dump_text(content), path=path)]
 
 
@@ -202,11 +208,13 @@ def _part_block(part: Json, path: str) -> Block:
         return Text(text=part, path=path)
     fields = LooseFields(part)
     kind = fields.text("type") or ""
+    # Magistral models of Mistral.
     if kind == "thinking":
         text = thinking_text(fields.any("thinking"))
         if fields.left.get("closed") is True:
             fields.any("closed")  # Mistral marks complete thinking, which it always is in a complete response
         return Reasoning(raw=(text,) if text else (), path=path, extras=fields.rest())
+    # Some servers use the part names of Responses, or none.
     text_value = fields.text("text") if kind in ("text", "output_text", "") else None
     if text_value is not None:
         return Text(text=text_value, path=path, extras=fields.rest())

@@ -37,6 +37,7 @@ def _decode_tool(tool: Json, path: str) -> Tool:
     kind = fields.any("type")
     if kind == "custom" and isinstance(tool.get("custom"), dict):
         return _custom(Fields(fields.any("custom"), fields.at("custom")), fields)
+    # Some clients leave out the type.
     if kind in (None, "function") and isinstance(tool.get("function"), dict):
         return _function(Fields(fields.any("function"), fields.at("function")), fields)
     if isinstance(kind, str) and kind not in CALL_KINDS:
@@ -79,6 +80,7 @@ def _custom(inner: Fields, outer: Fields) -> CustomTool:
         syntax, grammar = detail.text("syntax"), detail.text("definition")
         form.keep("grammar", detail)
         inner.keep("format", form)
+    # Text is the default format; only its unknown fields matter.
     elif form is not None and form.left:
         inner.put_back("format", {"type": "text", **form.left})
     return CustomTool(

@@ -165,9 +165,11 @@ def _image_url(source: Source, path: str) -> str:
 
 def _file(source: Source, path: str, out: EncodingContext) -> dict[str, Json]:
     if source.kind is SourceKind.FILE_ID:
+        # Responses shares OpenAI's file store; Anthropic's ids mean nothing there.
         if out.source is Protocol.MESSAGES:
             raise Unsupported(path, "a file id belongs to the provider that gave it")
         return {"file_id": source.value}
+    # Chat has no document URLs. Fetching the URL here would need a guard against requests to internal hosts.
     if source.kind is SourceKind.URL and not out.native:
         raise Unsupported(path, "Chat Completions takes documents as data, not as a link")
     if source.kind is SourceKind.DATA and (source.media_type or not out.native):

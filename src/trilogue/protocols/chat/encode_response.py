@@ -29,7 +29,7 @@ from trilogue.protocols.chat.calls import encode_call
 from trilogue.protocols.chat.reasoning import ReasoningWriter, entries
 from trilogue.protocols.chat.usage import encode_stop, encode_usage
 from trilogue.protocols.chat.wire import NEAREST_TIER, PROTOCOL
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.stream.reply import Reply
 
@@ -42,13 +42,15 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     choice: dict[str, Json] = {
         "index": 0,
         "message": message.body(response.stop),
+        # The official types require both keys.
         "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
         "finish_reason": encode_stop(response.stop, bool(message.calls), reply),
     }
     body: dict[str, Json] = {
-        "id": answer_id(response.id, reply),
+        "id": response_id(response.id, reply),
         "object": "chat.completion",
         "created": response.created if response.created is not None else reply.created,
+        # Clients expect the name that they asked for, also behind an alias.
         "model": reply.model or response.model,
         "choices": [choice],
     }
@@ -58,6 +60,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
         body |= encode_tier(response.tier, reply)
     if reply.source is PROTOCOL:
         return _restored(body, choice, response)
+    # OpenAI echoes metadata; Messages upstreams never see it.
     if reply.body.get("metadata"):
         body["metadata"] = reply.body["metadata"]
     if response.extras and (found := openai_moderation.for_chat(response.extras.get("moderation"), reply)):
@@ -76,11 +79,11 @@ def _restored(body: dict[str, Json], choice: dict[str, Json], response: Response
     return {**body, **extras}
 
 
-def answer_id(upstream_id: str, reply: Reply) -> str:
+def response_id(upstream_id: str, reply: Reply) -> str:
     """Return the upstream's own id in its own protocol, else one that is derived from it."""
     if reply.source is PROTOCOL and upstream_id:
         return upstream_id
-    return mint("chatcmpl-", upstream_id or reply.seed)
+    return derive_id("chatcmpl-", upstream_id or reply.seed)
 
 
 def encode_tier(tier: Tier, reply: Reply) -> dict[str, Json]:
@@ -107,6 +110,7 @@ def annotation_of(citation: Citation, path: str, offset: int, length: int, reply
         return None
     if citation.cited_text and reply.source is not PROTOCOL:
         reply.ledger.add("citation.source_span", path)
+    # Some upstreams count in other units, so keep positions inside the text.
     start = min(citation.start if citation.start is not None else 0, length)
     end = min(max(start, citation.end if citation.end is not None else length), length)
     link = {

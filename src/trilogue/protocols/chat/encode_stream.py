@@ -36,11 +36,11 @@ from trilogue.protocols.chat.audio import audio_of
 from trilogue.protocols.chat.calls import call_id_of, takes_custom
 from trilogue.protocols.chat.encode_response import (
     annotation_of,
-    answer_id,
     declare_dropped,
     declare_order,
     encode_tier,
     refusal_text,
+    response_id,
 )
 from trilogue.protocols.chat.errors import encode_failure
 from trilogue.protocols.chat.reasoning import ReasoningWriter
@@ -94,7 +94,7 @@ class ChatStreamEncoder(StreamEncoder):
 
     def on_start(self, event: ResponseStart) -> None:
         common: dict[str, Json] = {
-            "id": answer_id(event.id, self.reply),
+            "id": response_id(event.id, self.reply),
             "object": "chat.completion.chunk",
             "created": event.created if event.created is not None else self.reply.created,
             "model": self.reply.model or event.model,

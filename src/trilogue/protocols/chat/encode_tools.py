@@ -23,6 +23,7 @@ def encode_tools(request: Request, out: EncodingContext) -> dict[str, Json]:
     if tools:
         body["tools"] = tools
     if searches:
+        # Chat has one search, as an option of the request.
         body.update(_encode_search(searches[0], bool(tools), out))
         for other in searches[1:]:
             out.ledger.add("tool.hosted_dropped", other.path, other.type)
@@ -79,6 +80,7 @@ def _encode_function(tool: FunctionTool, out: EncodingContext) -> dict[str, Json
     if tool.description is not None:
         function["description"] = tool.description
     if tool.parameters is not None:
+        # MCP tools without parameters must become an object with `properties`.
         function["parameters"] = tool.parameters if out.native else parameters_of(tool.parameters)
     strict = tool.strict if out.native else _strict(tool, out)
     if strict is not None:

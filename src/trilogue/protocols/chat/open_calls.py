@@ -13,10 +13,10 @@ from collections.abc import Callable
 from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
 from trilogue.jsontext.pieces import JsonProgress, is_cut
 from trilogue.model import CUT_SHORT, CallKind, Delta, Json, StopReason, ToolCall
-from trilogue.protocols.chat.calls import ARGUMENTS, CALL, SAID, arguments_text, dotted, kind_of
+from trilogue.protocols.chat.calls import ARGUMENTS, CALL, CALL_BODY, arguments_text, dotted, kind_of
 from trilogue.protocols.chat.reasoning import signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import CallDelta
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Kinds, sort_fields
 from trilogue.protocols.stream.decoder import StreamDecoder
 
@@ -116,7 +116,7 @@ class OpenToolCall:
 class CallAssembler:
     """The calls of one streamed answer. `before`: called when a call's block is about to start."""
 
-    def __init__(self, decoder: StreamDecoder, before: Callable[[], None], answer_id: str) -> None:
+    def __init__(self, decoder: StreamDecoder, before: Callable[[], None], response_id: str) -> None:
         self._decoder = decoder
         self._before = before
         self._open: list[OpenToolCall] = []
@@ -126,7 +126,7 @@ class CallAssembler:
         self._shared: set[str] = set()
         """ids that more than one call has"""
         self._started = 0
-        self._answer_id = answer_id
+        self._answer_id = response_id
 
     @property
     def any(self) -> bool:
@@ -157,7 +157,7 @@ class CallAssembler:
         """One entry of `tool_calls`."""
         fields, rest = sort_fields(entry, _FRAGMENT)
         kind = kind_of(fields["custom"], fields["function"])
-        said, unsaid = sort_fields(fields[kind], SAID)
+        said, unsaid = sort_fields(fields[kind], CALL_BODY)
         name, piece = said["name"] or "", arguments_text(said[ARGUMENTS[kind]])
         index, call_id = fields["index"], fields["id"] or ""
         if not (name or piece or call_id):
@@ -222,7 +222,7 @@ class CallAssembler:
     def _start(self, call: OpenToolCall) -> None:
         self._before()
         self.settle()
-        call.id = call.id or mint("call_", self._answer_id, self._started)
+        call.id = call.id or derive_id("call_", self._answer_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = call.extras or None
         path = f"{_PLACE}[{self._started - 1}]"

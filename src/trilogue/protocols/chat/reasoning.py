@@ -47,9 +47,11 @@ def read_reasoning(message: dict[str, Json], path: str, keep: str | None = None)
 
 
 def _reasoning_blocks(found: dict[str, Json], path: str, may_be_ours: bool) -> list[Reasoning]:
+    # The first one that is not empty is used: a server may send the same text under two names.
     text = next((value for name in REASONING_TEXTS if isinstance(value := found.get(name), str) and value), "")
     details = entries(found.get("reasoning_details"))
     sealed = [entry for entry in details if _is_sealed(entry.get("data"))]
+    # In a response, sealed values come from another gateway, and only it can open them.
     if sealed and may_be_ours:
         return list(_sealed_blocks(text, sealed, path))
     thinking = list(_thinking_blocks(entries(found.get("thinking_blocks")), path))
@@ -73,6 +75,7 @@ def _sealed_blocks(text: str, sealed: list[dict[str, Json]], path: str) -> Itera
     position = 0
     for entry in sealed:
         start, end = _span(entry.get("span"), len(text)) or (position, position if len(sealed) > 1 else len(text))
+        # Text outside of all spans has no sealed value.
         if text[position:start].strip():
             yield Reasoning(raw=(text[position:start],), path=path)
         part = (text[start:end],) if start < end else ()
@@ -123,6 +126,7 @@ def reasoning_of(text: str, details: list[dict[str, Json]], path: str) -> Reason
 
 def details_opaque(details: list[dict[str, Json]]) -> Opaque | None:
     """Return the details as one opaque value if any of them has something that only its provider can read."""
+    # OpenRouter sends Anthropic's signatures in these entries.
     if any(entry.get("signature") for entry in details):
         return Opaque(kind=OpaqueKind.SIGNATURE, value=dump_text(details))
     if any(entry.get("data") for entry in details):

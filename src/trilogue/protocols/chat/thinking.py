@@ -32,6 +32,7 @@ def decode_thinking(fields: Fields, paths: Paths) -> Thinking | None:
             paths |= {"thinking": name, "effort": name, "visibility": name}
             fields.keep(name, rest)
             return thinking
+        # An unknown level may be known to the upstream.
         fields.put_back(name, value)
     return None
 
@@ -52,6 +53,7 @@ def _read_reasoning(value: Json) -> _Read:
     budget, enabled, exclude = fields.integer("max_tokens"), fields.flag("enabled"), fields.flag("exclude")
     if effort is None and value.get("effort") is not None:
         fields.put_back("effort", value["effort"])
+    # False is the default; it is kept so that the request goes out unchanged.
     if exclude is False:
         fields.put_back("exclude", False)
     mode = ThinkingMode.BUDGET if budget is not None else _MODES.get(enabled)

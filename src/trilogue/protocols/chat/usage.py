@@ -39,6 +39,7 @@ STOPS: dict[str, StopReason] = {
     "stop_sequence": StopReason.STOP_SEQUENCE,
     "length": StopReason.LENGTH,
     "max_tokens": StopReason.LENGTH,
+    # Compatible servers invent their own names.
     "repetition": StopReason.LENGTH,
     "model_length": StopReason.CONTEXT_WINDOW,
     "model_context_window_exceeded": StopReason.CONTEXT_WINDOW,
@@ -102,6 +103,7 @@ def _detailed(known: Figures, rest: dict[str, Json], prompt: int, completion: in
     read = _first(details["cached_tokens"], known, _CACHE_READ)
     write = _first(details["cache_write_tokens"], known, _CACHE_WRITE)
     reasoning = _first(details["reasoning_tokens"], known, _REASONING)
+    # Recorded: 291 prompt + 26 completion + 196 reasoning = 513 total.
     if reasoning and known["total_tokens"] == prompt + completion + reasoning:
         # xAI does not include reasoning in completion_tokens.
         completion += reasoning
@@ -189,10 +191,12 @@ def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None 
     if name in BROKEN:
         message = f"the upstream ended the answer with finish_reason {name}"
         raise UpstreamFailure(Failure(kind=BROKEN[name], message=message, status=502, code=name, protocol=PROTOCOL))
+    # Some servers write the names in capitals.
     known = STOPS.get(name) or STOPS.get(name.lower(), StopReason.END)
     # Gemini, Ollama and SGLang report `stop` for responses with tool calls.
     if calls and known in (StopReason.END, StopReason.STOP_SEQUENCE):
         known = StopReason.TOOL_CALLS
+    # Never report tool_calls without a call: agents would have nothing to run.
     elif known is StopReason.TOOL_CALLS and not calls:
         known = StopReason.END
     detail = None if name in _OFFICIAL else name

@@ -70,10 +70,11 @@ REASONING_FIELDS = "reasoning_fields"
 REASONING_PART = "reasoning_part"
 """extra of a reasoning block: the content part that it was read from"""
 
-FATES = {
+FIELD_POLICIES = {
     # Top level.
     "audio": refuse("only Chat Completions answers with sound"),
     "modalities": refuse("only Chat Completions answers with sound", ["text"]),
+    # It only speeds the response up.
     "prediction": DROP,
     "chat_template_kwargs": DROP,
     "stream_options": SILENT,
@@ -91,7 +92,7 @@ FATES = {
     "prefix": refuse("the target does not continue an assistant message", False),
 }
 
-RESPONSE_FATES = {
+RESPONSE_POLICIES = {
     "choices": FieldPolicy(loss="choices.dropped"),
     "message": FieldPolicy(loss="resp.meta", place="choices[0].message"),
     # Encoders write it, or declare it.
@@ -143,11 +144,13 @@ CALL_KINDS = {"function": CallKind.FUNCTION, "custom": CallKind.CUSTOM}
 EFFORTS = {effort.value: effort for effort in Effort}
 
 TIERS = {tier.value: tier for tier in (Tier.AUTO, Tier.DEFAULT, Tier.FLEX, Tier.SCALE, Tier.PRIORITY, Tier.FAST)}
+# Only Responses has ultrafast, and only Messages reports batch.
 NEAREST_TIER = {Tier.ULTRAFAST: Tier.FAST, Tier.BATCH: Tier.DEFAULT}
 
 CACHE_CONTROL_TTLS = {"5m": 300, "1h": 3600}
 """the lifetimes of `cache_control`, which compatible servers adopted from Messages"""
 
+# Limits of OpenAI's API.
 MAX_USER_LENGTH = 128
 MAX_CALL_ID = 64
 MAX_NAME = 64

@@ -8,19 +8,19 @@ from hashlib import blake2b
 from trilogue.model import Ledger
 
 _SIZE = 12
-_MINTED = re.compile(r"_[0-9a-f]{24}\Z")
+_DERIVED = re.compile(r"_[0-9a-f]{24}\Z")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def mint(prefix: str, response_id: str, position: int | str = "") -> str:
+def derive_id(prefix: str, response_id: str, position: int | str = "") -> str:
     """Return a new id that is always the same for the same response and position."""
     # No randomness: the same upstream bytes must give the same output, and prompt caches depend on stable ids.
     return prefix + digest(f"{response_id}/{position}")
 
 
-def is_minted(given: str) -> bool:
+def is_derived_id(given: str) -> bool:
     """Return whether an id has the form of the ids made here; servers' own ids are longer or shorter."""
-    return _MINTED.search(given) is not None
+    return _DERIVED.search(given) is not None
 
 
 def digest(text: str, size: int = _SIZE) -> str:

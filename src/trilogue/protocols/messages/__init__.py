@@ -11,7 +11,7 @@ from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.errors import decode_error, encode_error
 from trilogue.protocols.messages.summary import summarize
-from trilogue.protocols.messages.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
+from trilogue.protocols.messages.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
 CODEC = Codec(
     protocol=PROTOCOL,
@@ -25,10 +25,10 @@ CODEC = Codec(
     decode_error=decode_error,
     encode_error=encode_error,
     request_fields=REQUEST_FIELDS,
-    fates=FATES,
+    field_policies=FIELD_POLICIES,
     history_tools=HISTORY,
     hosted_tools=OFFERED,
     custom_tools=False,
     name_limit=MAX_NAME,
-    response_fates=RESPONSE_FATES,
+    response_policies=RESPONSE_POLICIES,
 )

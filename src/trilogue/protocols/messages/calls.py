@@ -13,6 +13,7 @@ def arguments_of(value: Json, fields: Fields) -> str:
 
     Raises `BadRequest` for a request, or `UpstreamProtocolError` for a response, if it cannot be written as JSON.
     """
+    # Some servers send the input as a string, as Chat does.
     if value is None or type(value) is str:
         return value or ""
     try:

@@ -59,7 +59,9 @@ def encode_choice(request: Request, tools: list[Json], out: EncodingContext) -> 
             out.ledger.add("tool_choice.dropped", choice.path or "tool_choice")
         return None
     if request.parallel_tools is False or (native and request.parallel_tools is not None):
+        # The flag has no place of its own: without a choice it needs one of type auto.
         wire = wire or {"type": "auto"}
+        # The flag is not allowed on `none`.
         if wire["type"] != "none" or native:
             wire["disable_parallel_tool_use"] = not request.parallel_tools
     if native and wire is not None and choice is not None and choice.extras:

@@ -42,6 +42,7 @@ def take_cache(fields: Fields) -> CacheMark | None:
     if control is None:
         return None
     kind = control.text("type")
+    # The only type today; another one must go back unchanged.
     if kind != "ephemeral":
         control.put_back("type", kind)
         fields.put_back("cache_control", control.rest())
@@ -83,6 +84,7 @@ SAMPLING_FIELDS = tuple(_SAMPLING)
 
 def decode_format(fields: Fields, config: Fields | None) -> OutputFormat | None:
     """Return the output format of `output_config.format`, or of its older name `output_format`."""
+    # The format moved to output_config in January 2026; older clients still send output_format.
     for owner, name in ((config, "format"), (fields, "output_format")):
         given = owner.fields(name) if owner else None
         if owner is None or given is None:
@@ -98,6 +100,7 @@ def decode_format(fields: Fields, config: Fields | None) -> OutputFormat | None:
 def decode_tier(fields: Fields) -> Tier | None:
     """Return the tier of `speed` or `service_tier`. There is one neutral field: the other stays an extra."""
     speed = fields.text("speed")
+    # Fast mode is a separate field in Messages and a service tier at OpenAI.
     if speed == "fast":
         return Tier.FAST
     fields.put_back("speed", speed)
@@ -121,7 +124,7 @@ class Marks(Struct):
         if extras:
             restore_extras(wire, extras)
 
-    def lost(self, cache: CacheMark | None, path: str) -> None:
+    def declare(self, cache: CacheMark | None, path: str) -> None:
         """Declare the cache mark of a block that is not written."""
         if cache is not None:
             self.out.ledger.add("cache.mark", path)
@@ -130,6 +133,7 @@ class Marks(Struct):
         """Return a mark as a wire object, with the nearer of the two lifetimes."""
         if cache.ttl is None:
             return {"type": "ephemeral"}
+        # OpenAI's lifetimes are 30 minutes and 12 hours.
         name = "5m" if cache.ttl <= 1800 else "1h"
         if CACHE_TTLS[name] != cache.ttl:
             self.out.ledger.add("cache.ttl", path, name)
@@ -137,6 +141,7 @@ class Marks(Struct):
 
     def trim(self) -> None:
         """Remove the marks above the limit: the first ones, which have the shortest prefixes."""
+        # Anthropic refuses more than four marks.
         for wire, path in self.written[:-MAX_CACHE_MARKS]:
             del wire["cache_control"]
             self.out.ledger.add("cache.mark", path, f"at most {MAX_CACHE_MARKS} are allowed")
@@ -171,6 +176,7 @@ def _declare_sampling(request: Request, out: EncodingContext) -> None:
     refused: tuple[tuple[str, Json, str], ...] = (
         ("logprobs", given.logprobs, "the target gives no token probabilities"),
         ("top_logprobs", given.top_logprobs, "the target gives no token probabilities"),
+        # Clients read all choices, so dropping some would change the result silently.
         ("choices", given.choices != 1 and given.choices, "the target gives one answer per request"),
     )
     dropped: tuple[tuple[str, Json], ...] = (
@@ -178,6 +184,7 @@ def _declare_sampling(request: Request, out: EncodingContext) -> None:
         ("presence_penalty", given.presence_penalty),
         ("logit_bias", given.logit_bias),
         ("max_tool_calls", given.max_tool_calls),
+        # 0 is a seed like any other, unlike a penalty of 0.
         ("seed", given.seed is not None),
     )
     for name, value, reason in refused:
@@ -195,6 +202,7 @@ def _randomness(sampling: Sampling) -> Wire:
 
 _TIERS: dict[Tier, Wire] = {
     Tier.DEFAULT: {"service_tier": "standard_only"},
+    # Messages has no cheaper tier.
     Tier.FLEX: {"service_tier": "standard_only"},
     Tier.FAST: {"speed": "fast"},
     Tier.ULTRAFAST: {"speed": "fast"},

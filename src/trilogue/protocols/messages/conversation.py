@@ -33,6 +33,7 @@ HISTORY = frozenset({HostedKind.WEB_SEARCH, HostedKind.MCP})
 _OPENING = "[The conversation begins with the assistant.]"
 """the text of the user turn that is added if the conversation begins with the assistant"""
 _CALL = "tool_use"
+# The API refuses an assistant turn that ends with thinking.
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -110,6 +111,7 @@ class MessagesConversation:
                 raise Unsupported(block.path or turn.path, "the target's prompts are text only")
         content = self._writer.write_all(turn.blocks)
         started = bool(self._messages or self._results or self._since_assistant)
+        # System messages before the first turn belong to `system`; only Opus 4.8 and later accept them inside messages.
         if turn.leading or not started:
             self._system += content
         elif not self._mid_system:
@@ -144,6 +146,7 @@ class MessagesConversation:
         if not content:
             return
         self._close_user()
+        # Responses has one item per call; all calls of a turn must be in one message.
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._messages[-1]["content"] = self._calls_last(self._messages[-1]["content"] + content, turn)
         else:
@@ -202,6 +205,7 @@ class MessagesConversation:
             if len(pending) == 1:
                 self._system += pending[0][1]
             pending = pending[1:2] + pending[:1] + pending[2:] if len(pending) > 1 else []
+        # Results must be first in the user message that follows their calls.
         if self._results and (not pending or pending[0][0] != "user"):
             pending = [("user", [], ""), *pending]
         for index, (role, content, _) in enumerate(pending):
@@ -215,12 +219,14 @@ class MessagesConversation:
                 self._remove_trailing_thinking()
                 break
         if self._messages and self._messages[0]["role"] != "user":
+            # Messages requires a user turn first.
             self._ledger.add("turn.inserted", self._turn_paths()[0])
             self._messages.insert(0, {"role": "user", "content": [{"type": "text", "text": _OPENING}]})
         if not self._messages:
             paths = self._turn_paths()
             path = paths[0] if paths else self._request.where("turns")
             raise Unsupported(path, "the conversation must begin with a user turn that says something")
+        # Claude would continue the turn, and models from 4.6 on refuse it. Chat and Responses clients expect neither.
         if self._messages[-1]["role"] == "assistant":
             path = self._turn_paths()[-1]
             raise Unsupported(path, "the target would continue an assistant turn at the end", code="prefill")

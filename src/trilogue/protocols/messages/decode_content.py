@@ -28,7 +28,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Fields, Kinds, LooseFields, sort_fields
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.calls import arguments_of
@@ -103,7 +103,7 @@ def begin_block(kind: str, value: dict[str, Json], path: str) -> tuple[Block, di
         return Reasoning(**shared), known
     if not known["name"]:
         raise UpstreamProtocolError("a tool call has no name")
-    return ToolCall(id=known["id"] or mint("toolu_", path), name=known["name"], arguments="", **shared), known
+    return ToolCall(id=known["id"] or derive_id("toolu_", path), name=known["name"], arguments="", **shared), known
 
 
 FLOWING: dict[str, Kinds] = {
@@ -141,6 +141,7 @@ def _native(fields: Fields, value: Json) -> Block:
 def _text(fields: Fields, _: Json) -> Block:
     text = fields.required("text")
     found = fields.items("citations")
+    # Null and an empty list differ in the client's own request, which must go out unchanged.
     if found == []:
         fields.put_back("citations", found)
     citations = [decode_citation(item, fields.at("citations"), type(fields)) for item in found or ()]
@@ -164,6 +165,7 @@ def decode_citation(value: Json, path: str, read: Read) -> Citation:
     return Citation(
         kind=kind,
         native=value if isinstance(value, dict) else {},
+        # Web citations have url, search results source.
         url=fields.text("url") or fields.text("source"),
         title=fields.text("title") or fields.text("document_title"),
         cited_text=fields.text("cited_text"),
@@ -233,6 +235,7 @@ def _search_result(fields: Fields, value: Json) -> Block:
 def _thinking(fields: Fields, _: Json) -> Block:
     text = fields.required("thinking")
     signature = fields.text("signature")
+    # vLLM and LiteLLM send thinking without a real signature; it must never reach Anthropic.
     if signature == "":
         fields.put_back("signature", "")
     opaque = Opaque(kind=OpaqueKind.SIGNATURE, value=signature) if signature else None
@@ -246,11 +249,13 @@ def _redacted(fields: Fields, _: Json) -> Block:
 
 def _tool_use(fields: Fields, _: Json) -> Block:
     name = fields.required("name")
+    # A call without a name cannot be run by any client.
     if not name and isinstance(fields, LooseFields):
         raise UpstreamProtocolError("a tool call has no name")
+    # Upstreams send strings and lists, too; a request must follow the protocol.
     given = fields.any("input") if isinstance(fields, LooseFields) else fields.mapping("input")
     return ToolCall(
-        id=fields.text("id") or mint("toolu_", fields.path),
+        id=fields.text("id") or derive_id("toolu_", fields.path),
         name=name,
         arguments=arguments_of(given, fields),
         **_common(fields),

@@ -24,6 +24,7 @@ from trilogue.protocols.messages.thinking import decode_thinking
 from trilogue.protocols.messages.wire import PATHS, PROTOCOL
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
+# Losses name the field that the client used for the tier.
 _FAST_PATHS = {**PATHS, "tier": "speed"}
 
 
@@ -53,7 +54,9 @@ def _tools(fields: Fields, turns: tuple[Turn, ...]) -> tuple[Tool, ...]:
     servers = fields.items("mcp_servers") if "mcp_servers" in fields.left else None
     tools = decode_tools(fields.items("tools"), servers) if servers or "tools" in fields.left else ()
     if servers is not None:
+        # They were read together with the tools, and must also go back unchanged.
         fields.put_back("mcp_servers", servers)
+    # Beta: a system message may define tools.
     return tools + _added_tools(turns)
 
 

@@ -17,6 +17,7 @@ def decode_response(body: dict[str, Json]) -> Response:
     Raises `UpstreamFailure` if the body is an error that came with a success status.
     """
     known, rest = sort_fields(body, _RESPONSE)
+    # Some servers and resellers send errors with status 200.
     may_be_error = known["type"] != "message" or not _ERRORS.isdisjoint(body)
     if may_be_error and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)

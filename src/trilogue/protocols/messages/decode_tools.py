@@ -41,8 +41,10 @@ def decode_tool(value: Json, path: str, servers: dict[str, Json] | None = None) 
             return FunctionTool(name=name, description=description, parameters=schema, path=path)
     fields = Fields(value, path)
     kind = fields.text("type")
+    # The type of a function is optional.
     if kind is None or kind == "custom":
         return _function(fields)
+    # The type ends with a date, which does not change the kind of tool.
     hosted, on_client = TOOL_TYPES.get(TOOL_VERSION.sub("", kind), (HostedKind.OTHER, False))
     if hosted is HostedKind.MCP:
         return _mcp_toolset(fields, value, servers or {})
@@ -104,6 +106,7 @@ def _mcp_toolset(fields: Fields, value: Json, servers: dict[str, Json]) -> Tool:
         server_url=server.text("url"),
         authorization=server.text("authorization_token"),
         allowed_tools=own if own is not None else allowed,
+        # Messages has no approvals: its MCP tools run without asking.
         approval="never",
         path=fields.path,
         cache=take_cache(fields),
@@ -136,6 +139,7 @@ def _allowed_by_server(server: Fields) -> tuple[str, ...] | None:
     names = _names(config, "allowed_tools")
     enabled = config.flag("enabled")
     server.keep("tool_configuration", config)
+    # A disabled server offers no tools at all.
     return () if enabled is False else names
 
 

@@ -75,7 +75,7 @@ class BlockWriter(Struct):
         wire = _WRITERS[type(block)](self, block)
         if block.cache is not None:
             if wire is None:
-                self.marks.lost(block.cache, block.path)
+                self.marks.declare(block.cache, block.path)
             else:
                 self.marks.put(wire, block.cache, block.path)
         return wire
@@ -109,8 +109,10 @@ class BlockWriter(Struct):
         """Write an image. Raises `Unsupported` unless it has one of the four formats that the API accepts."""
         source = block.source
         if not self.native:
+            # File ids belong to the provider that issued them.
             self._portable(source, block.path)
             if source.kind is SourceKind.DATA:
+                # Anthropic compares the type with the data; clients often write image/jpg.
                 source = replace(source, media_type=image_type(source))
                 if source.media_type not in IMAGE_TYPES:
                     raise Unsupported(block.path, "only JPEG, PNG, GIF and WebP images are taken")
@@ -158,10 +160,12 @@ class BlockWriter(Struct):
         wire: Wire = {"type": "tool_result", "tool_use_id": call_id}
         if block.plain:
             wire["content"] = "".join(part.text for part in block.content if isinstance(part, Text))
+        # Content is optional on results.
         elif content := self.write_all(block.content):
             wire["content"] = content
         if block.is_error is not None:
             wire["is_error"] = block.is_error
+        # Responses has no error flag; a failed tool has this status.
         elif block.status == "incomplete":
             wire["is_error"] = True
         return wire
@@ -186,6 +190,7 @@ class BlockWriter(Struct):
 
     def _input(self, block: ToolCall) -> Wire:
         if block.kind is CallKind.CUSTOM:
+            # Messages has no free-text tools.
             self.ledger.add("tool.custom_emulated", block.path)
             return {"input": block.arguments}
         if not block.arguments.strip():
@@ -193,6 +198,7 @@ class BlockWriter(Struct):
         parsed = parse_object(block.arguments)
         if parsed is None:
             self.ledger.add("arguments.invalid_json", block.path)
+            # `input` must be an object, so any other text goes inside one.
             return {"_raw": block.arguments}
         return parsed
 

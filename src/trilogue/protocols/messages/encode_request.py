@@ -45,6 +45,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
         body["cache_control"] = marks.control(request.caching.automatic, request.where("caching"))
     if request.stream:
         body["stream"] = True
+    # A client of this protocol gets the API's own error for too many marks.
     if marks.written and not out.native:
         marks.trim()
     if out.native and request.extras:
@@ -59,6 +60,7 @@ def _limit(request: Request, out: EncodingContext) -> Wire:
         return {"max_tokens": limit}
     if out.native:
         return {}
+    # Messages requires max_tokens; the other protocols do not.
     default = out.profile.max_output
     out.ledger.add("max_tokens.defaulted", request.where("max_tokens"), str(default))
     return {"max_tokens": default}
@@ -90,6 +92,7 @@ def _thinking_and_format(request: Request, body: Wire, out: EncodingContext) -> 
     if output is not None:
         config = {**config, "format": output}
     if instruction is not None:
+        # At the end of the prompt, so that the cached prefix stays the same.
         wire["system"] = [*body.get("system", ()), {"type": "text", "text": instruction}]
     if config:
         wire["output_config"] = config
@@ -122,6 +125,7 @@ def extra_headers(body: dict[str, Json]) -> dict[str, str]:
     """Return the additional headers that this body needs: the betas of its fields and tools."""
     if _WITH_BETAS.isdisjoint(body):
         return {}
+    # Anthropic refuses beta fields without their header.
     betas = [beta for field, beta in FIELD_BETAS.items() if body.get(field)]
     tools = body.get("tools") or ()
     betas += [beta for tool in tools if (beta := TOOL_BETAS.get(tool.get("type") or ""))]

@@ -30,7 +30,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.content.ids import derive_id, safe_call_id
 from trilogue.protocols.fields.extras import add_extras
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages import hosted
@@ -42,7 +42,7 @@ from trilogue.protocols.stream.reply import Reply, declare_doubts
 
 def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     """Return the body of a response."""
-    writer = AnswerWriter(reply)
+    writer = MessageWriter(reply)
     writer.truncated = response.stop.reason in (StopReason.LENGTH, StopReason.CONTEXT_WINDOW)
     content = [wire for block in response.blocks for wire in writer.write_next(block)]
     if (result := writer.missing_result(None)) is not None:
@@ -64,6 +64,7 @@ def encode_response(response: Response, reply: Reply) -> dict[str, Json]:
     if writer.native and response.extras:
         add_extras(body, response.extras)
     elif response.extras:
+        # Messages has no moderation results.
         openai_moderation.declare(response.extras.get("moderation"), reply.ledger)
     return body
 
@@ -75,7 +76,7 @@ def _serving_model(response: Response) -> str:
     return served or response.model
 
 
-class AnswerWriter:
+class MessageWriter:
     """A writer for the blocks of one response. It records what the end of the response depends on."""
 
     def __init__(self, reply: Reply) -> None:
@@ -95,7 +96,7 @@ class AnswerWriter:
         """Return the id of the response: the upstream's own, or one derived from it."""
         if self.native and upstream_id:
             return upstream_id
-        return mint("msg_", upstream_id or self.reply.seed)
+        return derive_id("msg_", upstream_id or self.reply.seed)
 
     def write_next(self, block: Block) -> Iterator[Wire]:
         """Yield the result that the previous block still needs, and then the block, unless it is left out."""
@@ -141,6 +142,7 @@ class AnswerWriter:
         if citation.token is None:
             self.ledger.add("citation.dropped", path)
             return None
+        # A citation of Messages always covers its whole text block.
         if citation.start is not None or citation.end is not None:
             self.ledger.add("citation.span", path)
         return {
@@ -166,6 +168,7 @@ class AnswerWriter:
         text, opaque = PART_BREAK.join(block.summary + block.raw), block.opaque
         if not (self.shows_thinking if text else self._shows_redacted):
             return self.left_out(block, "reasoning.visibility", "the client did not ask for thinking")
+        # Never invent a signature: the client would send it to Anthropic, which refuses it.
         if opaque is None and not self.native:
             return self.left_out(block, "reasoning.foreign_dropped") if text else None
         if opaque is None:
@@ -179,6 +182,7 @@ class AnswerWriter:
         self.called = True
         if block.kind is CallKind.CUSTOM:
             self.ledger.add("tool.custom_emulated", block.path)
+        # Anthropic's ids have only letters, digits, _ and -; agents send them back.
         wire: Wire = {"type": "tool_use", "id": safe_call_id(block.id), "name": block.name, "input": {}}
         if self.native and block.extras:
             add_extras(wire, block.extras)
@@ -195,6 +199,7 @@ class AnswerWriter:
             return {}
         parsed = parse_object(block.arguments)
         if parsed is None and self.truncated:
+            # The response was cut short: use the members that are complete.
             parsed = complete_object(block.arguments)
         if parsed is None:
             self.ledger.add("arguments.invalid_json", block.path)
@@ -235,15 +240,15 @@ class AnswerWriter:
         return block.data if self.native else self.left_out(block, detail=block.type)
 
 
-_WRITERS: dict[type[Block], Callable[[AnswerWriter, Any], Wire | None]] = {
-    Text: AnswerWriter.text,
-    Refusal: AnswerWriter.refusal,
-    Audio: AnswerWriter.audio,
-    Reasoning: AnswerWriter.reasoning,
-    ToolCall: AnswerWriter.tool_call,
-    HostedCall: AnswerWriter.hosted_call,
-    HostedResult: AnswerWriter.hosted_result,
-    Native: AnswerWriter.other,
+_WRITERS: dict[type[Block], Callable[[MessageWriter, Any], Wire | None]] = {
+    Text: MessageWriter.text,
+    Refusal: MessageWriter.refusal,
+    Audio: MessageWriter.audio,
+    Reasoning: MessageWriter.reasoning,
+    ToolCall: MessageWriter.tool_call,
+    HostedCall: MessageWriter.hosted_call,
+    HostedResult: MessageWriter.hosted_result,
+    Native: MessageWriter.other,
 }
 _WITH_EXTRAS = (Text, Reasoning)
 """the blocks whose extras are added after the block is written"""

@@ -39,7 +39,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.fields.extras import add_extras
-from trilogue.protocols.messages.encode_response import AnswerWriter
+from trilogue.protocols.messages.encode_response import MessageWriter
 from trilogue.protocols.messages.errors import encode_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, encode_final_usage, encode_stop, encode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, Wire
@@ -68,7 +68,7 @@ class MessagesStreamEncoder(StreamEncoder):
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply)
-        self._answer = AnswerWriter(reply)
+        self._answer = MessageWriter(reply)
         self._next = 0
         """index of the next block"""
         self._block: Block | None = None

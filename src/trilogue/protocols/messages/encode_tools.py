@@ -39,6 +39,7 @@ def _write_tools(request: Request, marks: Marks, out: EncodingContext) -> list[J
         wire = _write(tool, request, out)
         if wire is None:
             continue
+        # Anthropic refuses two tools with one name; the client's own tool is kept.
         if type(tool) is HostedTool and _is_taken(wire.get("name"), offered, written):
             out.ledger.add("tool.hosted_dropped", tool.path, tool.type)
             continue
@@ -109,6 +110,7 @@ def _offered(request: Request, out: EncodingContext) -> Sequence[Tool]:
 
 
 def _schema(parameters: dict[str, Json] | None) -> dict[str, Json]:
+    # Anthropic requires a schema of type object.
     if parameters is None:
         return {"type": "object", "properties": {}}
     return parameters if "type" in parameters else {"type": "object", **parameters}
@@ -139,10 +141,12 @@ def _write_hosted(tool: HostedTool, request: Request, out: EncodingContext) -> d
 
 
 def _write_web_search(tool: HostedTool, request: Request, out: EncodingContext) -> dict[str, Json]:
+    # The first version of the tool.
     wire: dict[str, Json] = {"type": "web_search_20250305", "name": "web_search"}
     limit = tool.max_uses if tool.max_uses is not None else request.sampling.max_tool_calls
     if limit is not None:
         wire["max_uses"] = limit
+    # The API accepts allowed_domains or blocked_domains, not both.
     if tool.allowed_domains:
         wire["allowed_domains"] = list(tool.allowed_domains)
     if tool.blocked_domains:
@@ -169,6 +173,7 @@ def _write_search(tool: HostedTool, _: Request, out: EncodingContext) -> dict[st
 
 def _write_mcp(tool: HostedTool, request: Request, out: EncodingContext) -> dict[str, Json] | None:
     reason = None
+    # Approvals of Responses ask the client before each call; Messages cannot do that.
     if tool.approval != "never":
         reason = "the target calls MCP tools without asking; require_approval must be never"
     elif not tool.server_url or not tool.server_label:
@@ -180,6 +185,7 @@ def _write_mcp(tool: HostedTool, request: Request, out: EncodingContext) -> dict
         return None
     wire: dict[str, Json] = {"type": "mcp_toolset", "mcp_server_name": tool.server_label}
     if tool.allowed_tools is not None:
+        # A toolset enables everything by default.
         wire["default_config"] = {"enabled": False}
         wire["configs"] = {name: {"enabled": True} for name in tool.allowed_tools}
     return wire

@@ -19,7 +19,7 @@ from trilogue.model import (
     OpaqueKind,
     SearchHit,
 )
-from trilogue.protocols.content.ids import digest, mint, safe_call_id
+from trilogue.protocols.content.ids import derive_id, digest, safe_call_id
 from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
@@ -34,7 +34,7 @@ def decode_call(fields: Fields, value: Json) -> HostedCall:
     name = fields.text("name") or ""
     given = fields.any("input")
     return HostedCall(
-        id=fields.text("id") or mint("srvtoolu_", fields.path),
+        id=fields.text("id") or derive_id("srvtoolu_", fields.path),
         tool=SERVER_TOOLS.get(name, HostedKind.OTHER),
         name=name,
         input=_neutral_input(name, given, fields),
@@ -48,7 +48,7 @@ def decode_call(fields: Fields, value: Json) -> HostedCall:
 def decode_mcp_call(fields: Fields, value: Json) -> HostedCall:
     """Return the hosted call of an mcp_tool_use block."""
     return HostedCall(
-        id=fields.text("id") or mint("mcptoolu_", fields.path),
+        id=fields.text("id") or derive_id("mcptoolu_", fields.path),
         tool=HostedKind.MCP,
         name=fields.text("name") or "",
         server=fields.text("server_name"),
@@ -164,6 +164,7 @@ def _text_of(content: Json, depth: int = 0) -> str | None:
         return content or None
     if isinstance(content, list):
         parts = [_text_of(item, depth + 1) for item in content] if depth < _DEPTH else []
+    # Base64 data is not text for a model.
     elif isinstance(content, dict) and content.get("type") != "base64" and depth < _DEPTH:
         parts = [_text_of(content.get(name), depth + 1) for name in _TEXT_FIELDS if name in content]
     else:
@@ -178,6 +179,7 @@ OWN_CALL = "srvtoolu_trl"
 def call_id_for(kind: HostedKind, call_id: str) -> str:
     """Return the id of a hosted call in the form that this protocol requires; the same for a call and its result."""
     prefix = "mcptoolu_" if kind is HostedKind.MCP else "srvtoolu_"
+    # Ids of Messages itself come back unchanged; others get a mark that `unseal` recognises.
     return safe_call_id(call_id) if call_id.startswith(prefix) else f"{prefix}trl{digest(call_id)}"
 
 
@@ -191,6 +193,7 @@ _CALL_NAMES = {
 def encode_call(block: HostedCall) -> dict[str, Json] | None:
     """Return a hosted call of another protocol as a wire object; None if this one has no form for it."""
     given = parse_object(block.input) if block.input else {}
+    # `input` must be an object, as for tool_use.
     common = {"id": call_id_for(block.tool, block.id), "input": {"_raw": block.input} if given is None else given}
     if block.tool is HostedKind.MCP:
         return {"type": "mcp_tool_use", "name": block.name, "server_name": block.server or "", **common}
@@ -226,9 +229,11 @@ def unknown_result(call: HostedCall) -> HostedResult:
 def _web_search(block: HostedResult, ledger: Ledger) -> tuple[str, Json]:
     kind = "web_search_tool_result"
     if block.error is not None:
+        # The API has a fixed list of error codes, and other protocols do not report one.
         return kind, {"type": "web_search_tool_result_error", "error_code": "unavailable"}
     hits: list[Json] = []
     for hit in block.hits:
+        # encrypted_content is a required field, and an invented one would be refused later.
         if hit.content is None:
             ledger.add("web_search.replay", block.path, "a result without the token that this protocol demands")
             continue

@@ -44,6 +44,7 @@ def encode_thinking(wanted: Thinking | None, request: Request, out: EncodingCont
     if wanted.budget is not None:
         thinking["budget_tokens"] = wanted.budget
     if wanted.visibility is not None:
+        # Messages has one kind of summary.
         if wanted.visibility in ("concise", "detailed"):
             out.ledger.add("reasoning.visibility", request.where("visibility"))
         thinking["display"] = _DISPLAY_NAMES.get(wanted.visibility, "summarized")

@@ -84,6 +84,7 @@ def _server_tools(given: Json, rest: Wire) -> tuple[int | None, int | None]:
 
 def _take_tier(rest: Wire) -> Tier | None:
     """Return the tier of the response and remove it from the rest; an unknown name stays there."""
+    # A fast response has a service tier as well, which stays in the rest.
     if rest.get("speed") == "fast":
         del rest["speed"]
         return Tier.FAST
@@ -124,6 +125,7 @@ def encode_final_usage(usage: Usage | None, start: Usage | None, native: bool, l
 
     Unknown figures are left out: clients replace the figures of message_start, and a zero would replace a real one.
     """
+    # message_delta must have usage: Anthropic's SDK crashes without it.
     if usage is None:
         return {"output_tokens": start.output if start else 0}
     wire: Wire = {"input_tokens": usage.fresh, **_cache_counts(usage, native), "output_tokens": usage.output}
@@ -176,6 +178,7 @@ def decode_stop(reason: Json, sequence: Json, details: Json, has_calls: bool) ->
     """Return why a response ended. An unknown name is a normal end with that name as its detail."""
     known = STOPS.get(reason) or _CHAT_NAMES.get(reason) if type(reason) is str else None
     result = known or StopReason.END
+    # Some servers report end_turn for responses with calls.
     if has_calls and result is StopReason.END:
         result = StopReason.TOOL_CALLS
     stop = Stop(
@@ -204,12 +207,14 @@ def encode_stop(stop: Stop, *, called: bool, refused: bool, reply: Reply) -> Wir
     """
     native = reply.source is PROTOCOL
     reason = stop.reason
+    # vLLM and SGLang report the sequence but finish with `stop`.
     if reason is StopReason.END and stop.sequence is not None and stop.sequence in _client_stops(reply.body):
         reason = StopReason.STOP_SEQUENCE
     if reason is StopReason.STOP_SEQUENCE and stop.sequence is None and not native:
         reply.ledger.add("stop.which", reply.stop_path(stop))
         reason = StopReason.END
     if reason in (StopReason.END, StopReason.TOOL_CALLS) and not native:
+        # tool_use must mean that there is a call, and a call must be reported as tool_use.
         reason = StopReason.TOOL_CALLS if called else StopReason.REFUSAL if refused else StopReason.END
     name = _STOP_NAMES[reason]
     if stop.detail is not None and native:

@@ -72,6 +72,7 @@ _STATE = "it names state that is kept at the provider"
 _TOP_LEVEL: dict[str, FieldPolicy] = {
     "container": refuse(_STATE),
     "thread": refuse(_STATE),
+    # A compaction replaces the history by an encrypted summary.
     "compaction": refuse("no other protocol compacts a conversation this way, and its history would be lost"),
     "context_management": DROP,
     "diagnostics": DROP,
@@ -108,7 +109,7 @@ _BLOCKS: dict[str, FieldPolicy] = {
     "content": FieldPolicy(loss="hosted.result_dropped"),
 }
 
-RESPONSE_FATES: FieldPolicies = {
+RESPONSE_POLICIES: FieldPolicies = {
     **_BLOCKS,
     # Figures of usage: the cost of each step, some of it not in the totals.
     "iterations": FieldPolicy(loss="usage.detail", harmless=([],)),
@@ -133,7 +134,7 @@ _PARTS: dict[str, FieldPolicy] = {
     "user_location": FieldPolicy(loss="web_search.params"),
 }
 
-FATES: FieldPolicies = {**_TOP_LEVEL, **_NESTED, **_PARTS}
+FIELD_POLICIES: FieldPolicies = {**_TOP_LEVEL, **_NESTED, **_PARTS}
 
 EFFORTS = {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}
 THINKING = {
@@ -144,10 +145,12 @@ THINKING = {
 }
 DISPLAY = {"summarized": "auto", "omitted": "omitted"}
 
+# Requests and responses have different names for tiers.
 REQUEST_TIERS = {"auto": Tier.AUTO, "standard_only": Tier.DEFAULT}
 USAGE_TIERS = {"standard": Tier.DEFAULT, "priority": Tier.PRIORITY, "batch": Tier.BATCH}
 
 CACHE_TTLS = {"5m": 300, "1h": 3600}
+# Limits of Anthropic's API.
 MAX_CACHE_MARKS = 4
 MAX_USER_LENGTH = 256
 MAX_NAME = 128
@@ -170,6 +173,7 @@ SOURCES = {
     "file": (SourceKind.FILE_ID, "file_id"),
 }
 """source type → kind, and the field with the value"""
+# All other formats are a 400.
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 SERVER_TOOLS = {
@@ -227,6 +231,7 @@ TOOL_BETAS = {
     "mcp_toolset": "mcp-client-2025-11-20",
     "text_editor_20241022": "computer-use-2024-10-22",
 }
+# The header value that each beta field needs, as of SDK 2.8.
 FIELD_BETAS = {
     "compaction": "compact-2026-09-04",
     "context_management": "context-management-2025-06-27",

@@ -11,7 +11,7 @@ from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.encode_tools import OFFERED
 from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
 from trilogue.protocols.responses.summary import summarize
-from trilogue.protocols.responses.wire import FATES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_FATES
+from trilogue.protocols.responses.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
 CODEC = Codec(
     protocol=PROTOCOL,
@@ -25,12 +25,12 @@ CODEC = Codec(
     decode_error=decode_error,
     encode_error=encode_error,
     request_fields=REQUEST_FIELDS,
-    fates=FATES,
+    field_policies=FIELD_POLICIES,
     history_tools=HISTORY,
     hosted_tools=OFFERED,
     custom_tools=True,
     name_limit=MAX_NAME,
     stop_sequences=False,
     streamed_failures=STREAMED_FAILURES,
-    response_fates=RESPONSE_FATES,
+    response_policies=RESPONSE_POLICIES,
 )

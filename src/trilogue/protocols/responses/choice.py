@@ -1,4 +1,4 @@
-"""`tool_choice` in both directions."""
+"""The tool choice of a request, `tool_choice`, in both directions."""
 
 from __future__ import annotations
 
@@ -71,10 +71,12 @@ def encode_choice(choice: ToolChoice, out: EncodingContext) -> Json:
 
 
 def _write_ref(ref: ToolRef, out: EncodingContext) -> dict[str, Json] | None:
+    # MCP and hosted choices have further fields.
     if out.native and ref.native is not None:
         return dict(ref.native)
     if ref.hosted is not None:
         kind = _CHOICE_OF_KIND.get(ref.hosted)
         return None if kind is None else {"type": kind}
+    # Flat, unlike Chat, which nests the name.
     entry = {"type": ref.kind.value, "name": ref.name}
     return entry if ref.namespace is None else {**entry, "namespace": ref.namespace}

@@ -88,6 +88,7 @@ def decode_caching(fields: Fields) -> Caching | None:
 def decode_tier(fields: Fields) -> Tier | None:
     """Return the service tier; an unknown one stays an extra."""
     value = fields.text("service_tier")
+    # OpenAI adds tiers from time to time.
     if value is not None and value not in TIERS:
         fields.put_back("service_tier", value)
     return TIERS.get(value or "")
@@ -126,6 +127,7 @@ def encode_sampling(request: Request, out: EncodingContext) -> dict[str, Json]:
 def _limit(request: Request) -> int | None:
     """Return the output limit; None for a Messages request with a limit of 0, which only warms the cache."""
     limit = request.sampling.max_tokens
+    # Responses refuses a limit below 16.
     return None if limit == 0 and request.protocol is Protocol.MESSAGES else limit
 
 
@@ -166,6 +168,7 @@ def _encode_format(form: OutputFormat, out: EncodingContext) -> dict[str, Json]:
         "description": form.description,
     }
     if form.kind is FormatKind.SCHEMA and out.source is Protocol.MESSAGES:
+        # OpenAI requires a name; Messages has none.
         entry["name"] = form.name or FORMAT_NAME
         entry["strict"] = can_be_strict(form, out.ledger)
     return given(entry)
@@ -198,6 +201,7 @@ def encode_user(user: str, request: Request, out: EncodingContext) -> dict[str, 
     """Return the end user's id, hashed if it is longer than the protocol allows."""
     if out.native:
         return {request.where("user"): user}
+    # `user` is deprecated at OpenAI.
     return {"safety_identifier": short_user(user, MAX_USER_LENGTH, request.where("user"), out.ledger)}
 
 

@@ -30,7 +30,7 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import EncodingContext
-from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.content.ids import derive_id, safe_call_id
 from trilogue.protocols.content.parts import TOOL_ERROR, tool_error
 from trilogue.protocols.responses.encode_content import PartWriter
 from trilogue.protocols.responses.encode_tools import ToolWriter
@@ -120,13 +120,16 @@ class ResponsesConversation:
         turn = self._turn
         role = Role.DEVELOPER if turn.leading else Role.USER if turn.role is Role.TOOL else turn.role
         item: dict[str, Json] = {"type": "message", "role": _ROLES[role]}
+        # Assistant messages are output items, unlike those of other roles.
         if role is Role.ASSISTANT and not self._native:
             # Output messages need an id and a status; OpenAI refuses an empty one.
             blocks = [block for block in blocks if type(block) is not Text or block.text]
             if not blocks:
                 return None
-            item |= {"id": mint("msg_", blocks[0].path or turn.path), "status": "completed"}
+            # OpenAI checks the prefix of ids.
+            item |= {"id": derive_id("msg_", blocks[0].path or turn.path), "status": "completed"}
             item["content"] = self._parts.write_output(blocks)
+            # Everything in it was dropped and declared.
             if not item["content"]:
                 return None
         else:
@@ -158,11 +161,12 @@ class ResponsesConversation:
             return _with_marks(item, block.item_id, block.status, block)
         arguments = block.arguments
         if not arguments and block.kind is CallKind.FUNCTION:
+            # OpenAI requires JSON.
             arguments = "{}"
         return encode_call(block, safe_call_id(block.id), arguments)
 
     def result(self, block: ToolResult) -> dict[str, Json]:
-        """Write a tool result."""
+        """Write a tool result as an output item of its kind."""
         custom = block.kind is CallKind.CUSTOM or (not self._native and block.call_id in self._custom)
         item: dict[str, Json] = {
             "type": "custom_tool_call_output" if custom else "function_call_output",
@@ -178,6 +182,7 @@ class ResponsesConversation:
         if block.is_error:
             self._ledger.add("tool_result.is_error", block.path)
             item["output"] = _as_error(item["output"])
+            # Only function outputs have a status.
             if not custom:
                 item["status"] = "incomplete"
         return item
@@ -204,8 +209,9 @@ class ResponsesConversation:
             item = encode_reasoning(block.summary, block.raw, opaque.value)
             # OpenAI checks the encrypted content against the item's id, so the id may be left out but not invented.
             return _with_marks(item, opaque.item_id or block.id, None)
+        # OpenAI refuses reasoning items with raw content.
         if block.raw and self._accepts_raw:
-            return {**encode_reasoning((), block.raw, None), "id": mint("rs_", block.path)}
+            return {**encode_reasoning((), block.raw, None), "id": derive_id("rs_", block.path)}
         self._ledger.add("reasoning.foreign_dropped", block.path)
         return None
 
@@ -216,7 +222,7 @@ class ResponsesConversation:
         result = results_by_call(self._turn.blocks).get(block.id)
         self._declare_mark(block)
         kind = "mcp_call" if block.tool is HostedKind.MCP else "web_search_call"
-        item = encode_hosted(block, mint(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
+        item = encode_hosted(block, derive_id(ID_PREFIXES[kind], block.id), result) if block.tool in HISTORY else None
         if item is None:
             self._ledger.add("native.dropped", block.path, block.name or block.tool.value)
         else:
@@ -292,11 +298,12 @@ def _as_error(output: Json) -> Json:
 
 
 def encode_turns(request: Request, out: EncodingContext) -> dict[str, Json]:
-    """Return `instructions` and `input`."""
+    """Return the turns of a request as `instructions` and `input`."""
     conversation = ResponsesConversation(request, out)
     turns = request.turns
     body: dict[str, Json] = {}
     offset = 0
+    # Cache marks need parts, and instructions is a string.
     if turns and turns[0].leading and conversation.is_plain_prompt(turns[0]):
         texts = conversation.texts(turns[0])
         if len(texts) > 1 and not out.native:

@@ -37,6 +37,7 @@ _PLAIN_TEXT = {"type", "text", "annotations", "logprobs"}
 
 def decode_parts(value: Json, path: str, reader: type[Fields], text_type: str) -> tuple[Block, ...]:
     """Return the blocks of a list of parts. `text_type`: the type of text parts here, input_text or output_text."""
+    # Upstreams may send null; a request must have an array.
     if type(value) is not list:
         if reader is LooseFields:
             return ()
@@ -57,6 +58,7 @@ def decode_part(part: Json, path: str, reader: type[Fields], text_type: str) -> 
     decode = _PARTS.get(kind) if type(kind) is str else None
     if decode is None:
         return Native(type=kind if type(kind) is str else "", data=part if isinstance(part, dict) else {}, path=path)
+    # Some clients use the part name of the other direction; remember it for the way back.
     if decode is _text and kind != text_type:
         fields.put_back("type", kind)
     return decode(fields, part)
@@ -116,6 +118,7 @@ _PARTS: dict[str, Callable[[Fields, dict[str, Json]], Block]] = {
 
 def _source(fields: Fields, data_name: str, url_name: str) -> Source | None:
     """Return the first of data, URL and file id that is present; the others stay extras."""
+    # Images have one field for data and links, files have two.
     data = fields.text(data_name)
     if data and (data.startswith("data:") or data_name != url_name):
         return _file_source(data)

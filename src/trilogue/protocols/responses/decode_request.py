@@ -48,9 +48,11 @@ def decode_request(body: dict[str, Json]) -> Request:
         include = tuple([name for name in fields.items("include") or () if isinstance(name, str)])
     if "tools" in body:
         tools.read(fields.items("tools") or (), "tools")
+    # Before the input, as the model sees them.
     turns = _instructions(fields) if "instructions" in body else []
     _input(fields, turns, tools)
     settings = {"model": "", "paths": _PATHS, **_SETTINGS.read(fields)}
+    # Responses has no flag: including them switches them on.
     if LOGPROBS in include:
         settings["sampling"] = replace(settings.get("sampling", NO_SAMPLING), logprobs=True)
     return Request(
@@ -136,6 +138,7 @@ def _item(item: Json, path: str, turns: list[Turn], tools: ToolReader) -> None:
     if not isinstance(item, dict):
         raise BadRequest(f"{path} must be an object", path=path)
     kind = item.get("type")
+    # The type of a message is optional.
     if kind == "message" or (kind is None and "role" in item):
         turns.append(_message(item, path))
     elif (short := short_item(item, path)) is not None:
@@ -157,6 +160,7 @@ def _additional_tools(fields: Fields, turn: int, tools: ToolReader) -> None:
 
 def _turn(item: dict[str, Json], kind: str, path: str) -> Turn:
     """Return an item that is not a message. Its type decides the role: outputs come from the client's tools."""
+    # Also for outputs of tools that this version does not know.
     role = Role.TOOL if kind.endswith(_RESULTS) else Role.ASSISTANT
     return Turn(role=role, blocks=decode_item(item, kind, path, Fields), path=path)
 

@@ -57,6 +57,7 @@ _ENVELOPE: Kinds = {
     "error": object,
     "incomplete_details": object,
     "usage": object,
+    # The SDK's type is a float.
     "created_at": float,
     "service_tier": TIERS,
     "tool_usage": Kept,
@@ -70,6 +71,7 @@ _ENVELOPE: Kinds = {
 def decode_response(body: dict[str, Json]) -> Response:
     """Return the neutral response. Raises `UpstreamFailure` for a failed one."""
     envelope = read_envelope(body)
+    # Some servers report errors with status 200.
     if envelope.failed or (envelope.output is None and body.get("error")):
         raise UpstreamFailure(failure_of_response(body))
     if envelope.output is None:
@@ -100,6 +102,7 @@ def _blocks(output: list[Json]) -> tuple[Block, ...]:
 def decode_output_item(item: dict[str, Json], path: str) -> tuple[Block, ...]:
     """Return the blocks of one output item."""
     kind = item.get("type")
+    # Hand-made servers leave out the type.
     if kind == "message" or (kind is None and "content" in item):
         return decode_message(item, path)
     if kind in _RESULTS:
@@ -115,10 +118,12 @@ def decode_message(item: dict[str, Json], path: str) -> tuple[Block, ...]:
     """Return the blocks of a message, each with the id of its item. A message without parts becomes a `Native`."""
     known, rest = sort_fields(item, _MESSAGE)
     content, status = known["content"], known["status"]
+    # Some servers send a string, as requests may.
     if type(content) is str:
         content = [{"type": "output_text", "text": content}]
     parts = decode_parts(content, f"{path}.content", LooseFields, "output_text")
     if not parts:
+        # Without parts there is no block that could keep the id of the item.
         return (Native(type="message", data=item, path=path),)
     marks = _marks(known, rest)
     if type(status) is str and status != "completed":

@@ -40,6 +40,7 @@ class ToolReader(Struct):
 
     def _tool(self, fields: Fields, value: dict[str, Json], added_at: int | None) -> None:
         kind = fields.text("type") or "function"
+        # A namespace with hosted tools has no form elsewhere and stays whole.
         if kind == "namespace" and _only_client_tools(value.get("tools")):
             self._namespace(fields, added_at)
         elif kind in _CLIENT_TOOLS:
@@ -143,6 +144,7 @@ def _hosted(fields: Fields, kind: str, native: dict[str, Json], added_at: int | 
 
 
 def _runs_on_client(tool: HostedKind, kind: str, native: dict[str, Json]) -> bool:
+    # The shell runs in a container of OpenAI unless the environment is local.
     if tool is HostedKind.SHELL:
         return kind == "local_shell" or LooseFields(native.get("environment")).text("type") in (None, "local")
     if tool is HostedKind.TOOL_SEARCH:
@@ -169,6 +171,7 @@ def _mcp(fields: Fields) -> dict[str, Json]:
     """Return the fields of an MCP tool. Without `require_approval`, every call needs approval in this protocol."""
     approval = fields.any("require_approval")
     if isinstance(approval, dict):
+        # An object sets approvals per tool, which no other protocol has.
         fields.put_back("require_approval", approval)
     allowed = fields.any("allowed_tools")
     if isinstance(allowed, dict):

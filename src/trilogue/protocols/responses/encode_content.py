@@ -43,6 +43,7 @@ def encode_annotation(citation: Citation, text: str, native: bool) -> dict[str, 
     if citation.kind is not CitationKind.WEB:
         return given if native else None
     size = len(text)
+    # Positions must lie inside the text.
     start = min(max(citation.start or 0, 0), size)
     end = size if citation.end is None else min(max(citation.end, start), size)
     base = given if native and "url_citation" not in given else {"type": "url_citation"}
@@ -92,6 +93,7 @@ class PartWriter(Struct):
         if isinstance(block, Text):
             annotations = [citation.native for citation in block.citations] if self.native else []
             self.declare_citations(block)
+            # `annotations` is a required field.
             part = {"type": "output_text", "text": block.text, "annotations": annotations}
             if block.logprobs and self.native:
                 part["logprobs"] = block.logprobs
@@ -141,6 +143,7 @@ def _write_image(writer: PartWriter, block: Image) -> list[dict[str, Json]]:
     part: dict[str, Json] = {"type": "input_image"}
     part |= _write_source(writer, block.source, block.path, "image_url", "image_url")
     if block.detail is not None or not writer.native:
+        # The official types require the field.
         part["detail"] = block.detail or "auto"
     return [part]
 
@@ -173,6 +176,7 @@ def _write_source(writer: PartWriter, source: Source, path: str, data_name: str,
     if source.kind is SourceKind.URL:
         return {data_name if source.value.startswith("data:") else url_name: source.value}
     if source.kind is SourceKind.FILE_ID:
+        # Anthropic's file ids mean nothing to OpenAI.
         if not writer.knows_files:
             raise Unsupported(path, "a file that another provider keeps")
         return {"file_id": source.value}

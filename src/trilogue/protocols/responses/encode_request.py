@@ -34,6 +34,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
         body |= encode_thinking(request.thinking, out)
     if request.format is not None or request.verbosity is not None:
         body |= encode_text(request, out)
+    # A Messages request may be one that only warms the cache.
     if request.caching is not None or request.protocol is Protocol.MESSAGES:
         body |= encode_caching(request, out)
     if request.tier is not None:
@@ -63,6 +64,7 @@ def _state(request: Request, out: EncodingContext) -> dict[str, Json]:
     if request.moderation is not None:
         body["moderation"] = request.moderation
     if not out.native:
+        # Responses stores every response for at least 30 days unless told not to.
         body["store"] = request.store is True
     elif request.store is not None:
         body["store"] = request.store
@@ -79,6 +81,7 @@ def _include(request: Request, out: EncodingContext) -> dict[str, Json]:
         wanted = {
             ENCRYPTED_REASONING: encrypted,
             LOGPROBS: request.sampling.logprobs,
+            # Messages clients show the links; Chat has no place for them.
             SEARCH_SOURCES: request.protocol is Protocol.MESSAGES and _searches(request),
         }
         include = [name for name, is_wanted in wanted.items() if is_wanted]

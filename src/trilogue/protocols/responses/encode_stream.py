@@ -39,7 +39,7 @@ from trilogue.model import (
     Text,
     ToolCall,
 )
-from trilogue.protocols.content.ids import mint, safe_call_id
+from trilogue.protocols.content.ids import derive_id, safe_call_id
 from trilogue.protocols.failure.codes import in_stream, responses_code
 from trilogue.protocols.openai import moderation as openai_moderation
 from trilogue.protocols.responses.errors import encode_failure
@@ -106,7 +106,7 @@ class ResponsesStreamEncoder(StreamEncoder):
     def _begin(self, start: ResponseStart | Response) -> None:
         """What is known of an answer before its first block."""
         reply = self.reply
-        self._id = start.id if self.native and start.id else mint("resp_", start.id or reply.seed)
+        self._id = start.id if self.native and start.id else derive_id("resp_", start.id or reply.seed)
         self._created = start.created if start.created is not None else reply.created
         self._base = {
             "id": self._id,
@@ -282,13 +282,13 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._indices = index + 1
         if self.native and given:
             return index, given
-        return index, mint(ID_PREFIXES.get(kind, "item_"), self._id, index)
+        return index, derive_id(ID_PREFIXES.get(kind, "item_"), self._id, index)
 
     def call_id(self, given: str) -> str:
         """A call id that no other call of this answer has."""
         call_id = given if self.native else safe_call_id(given)
         if call_id in self._call_ids:
-            call_id = mint("call_", self._id, self._indices)
+            call_id = derive_id("call_", self._id, self._indices)
         self._call_ids.add(call_id)
         return call_id
 

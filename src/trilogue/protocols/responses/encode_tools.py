@@ -56,6 +56,7 @@ class ToolWriter:
 
     def _tool(self, tool: Tool) -> dict[str, Json] | None:
         if tool.cache is not None:
+            # OpenAI has cache marks on content parts only.
             self._ledger.add("cache.tool_mark", tool.path)
         if isinstance(tool, HostedTool):
             return dict(tool.native) if self._native else self._hosted(tool)
@@ -67,6 +68,7 @@ class ToolWriter:
         if tool.deferred and found and not self._native:
             self._ledger.add("tool.defer_loading", f"{tool.path}.defer_loading")
         elif tool.deferred is not None:
+            # Deferred tools need a tool search that finds them.
             entry["defer_loading"] = tool.deferred
         if self._native and tool.extras:
             entry |= {name: value for name, value in tool.extras.items() if name not in _OWN_MARKS}
@@ -87,6 +89,7 @@ class ToolWriter:
         return {**entry, "parameters": _parameters(tool.parameters), "strict": strict}
 
     def _hosted(self, tool: HostedTool) -> dict[str, Json] | None:
+        # Responses has no separate fetch.
         if tool.kind is HostedKind.WEB_FETCH:
             # OpenAI's web search also opens pages by their URL.
             self._ledger.add("tool.hosted_replaced", tool.path, tool.type)
@@ -138,6 +141,7 @@ def _write_mcp(tool: HostedTool, _: Ledger) -> dict[str, Json]:
         "server_url": tool.server_url,
         "authorization": tool.authorization,
         "allowed_tools": None if tool.allowed_tools is None else list(tool.allowed_tools),
+        # OpenAI's default is to ask, and clients of other protocols cannot approve.
         "require_approval": tool.approval or "never",
     }
     return {name: value for name, value in entry.items() if value is not None}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from trilogue.jsontext.text import dump_text, parse_object
 from trilogue.model import Block, HostedCall, HostedKind, HostedResult, Json, Ledger, Native, SearchHit
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import LooseFields
 
 _ALWAYS_FOR_CLIENT = frozenset({"computer_call", "local_shell_call", "apply_patch_call", "mcp_approval_request"})
@@ -22,7 +22,7 @@ def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, .
     fields = LooseFields(item, path)
     fields.any("type")
     tool, name, read = HOSTED_ITEMS[kind]
-    call_id = fields.text("id") or mint("hosted_", path)
+    call_id = fields.text("id") or derive_id("hosted_", path)
     status = fields.text("status")
     tool, given, result = read(fields, tool)
     call = HostedCall(
@@ -40,6 +40,7 @@ def decode_hosted(item: dict[str, Json], kind: str, path: str) -> tuple[Block, .
     if result is None and status not in _FAILED_STATUSES:
         return (call,)
     hits, text, error = result or ((), None, None)
+    # A failed search has no error text.
     if error is None and not hits and status in _FAILED_STATUSES:
         error = status
     return call, HostedResult(call_id=call_id, tool=tool, hits=hits, text=text, error=error, path=path)
@@ -56,6 +57,7 @@ _Read = tuple[HostedKind, str, _Result]
 def _web_search(fields: LooseFields, tool: HostedKind) -> _Read:
     """Read a search. Opening a page is a fetch. Without an action (xAI) the arguments have the query."""
     fields.any("call_id")
+    # Some servers repeat the name of the tool.
     if fields.left.get("name") == tool.value:
         fields.any("name")
     action = LooseFields(fields.mapping("action"))
@@ -72,6 +74,7 @@ def _searched(fields: LooseFields, action: LooseFields, tool: HostedKind) -> tup
         pattern = action.text("pattern")
         return HostedKind.WEB_FETCH, dump_text({"url": url} | ({"pattern": pattern} if pattern else {}))
     queries = [query for query in action.items("queries") or () if isinstance(query, str)]
+    # A search may have several queries.
     query = action.text("query") or (queries[0] if queries else None)
     if query is None:
         return tool, fields.text("arguments") or "{}"
@@ -239,7 +242,7 @@ def _write_code(call: HostedCall, item: dict[str, Json], result: HostedResult | 
         "type": "code_interpreter_call",
         "status": _status(result),
         "code": code if isinstance(code, str) else call.input,
-        "container_id": mint("cntr_", item["id"]),
+        "container_id": derive_id("cntr_", item["id"]),
         "outputs": None if logs is None else [{"type": "logs", "logs": logs}],
     }
 

@@ -23,7 +23,7 @@ from trilogue.model import (
     ToolCall,
     ToolResult,
 )
-from trilogue.protocols.content.ids import mint
+from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS, decode_hosted, decode_native
@@ -70,7 +70,8 @@ def _call(fields: Fields, kind: CallKind, input_name: str) -> Block:
                 fields.text(name)  # raises BadRequest: in a request a wrong type is the client's mistake
     given, namespace = known[input_name], known["namespace"]
     return ToolCall(
-        id=known["call_id"] or known["id"] or mint("call_", fields.path),
+        # Some servers send only the item id.
+        id=known["call_id"] or known["id"] or derive_id("call_", fields.path),
         name=known["name"] or "",
         arguments=given if type(given) is str else "" if given is None else dump_text(given),
         kind=kind,
@@ -109,6 +110,7 @@ def _output(fields: Fields, kind: CallKind) -> Block:
         content=(Text(text=value or "", path=path),)
         if plain
         else decode_parts(value, path, type(fields), "input_text"),
+        # The nearest that Responses has to an error flag.
         is_error=True if status == "incomplete" else None,
         plain=plain,
         kind=kind,
@@ -126,6 +128,7 @@ def _reasoning(fields: Fields) -> Block:
     return Reasoning(
         summary=_texts(fields, "summary", "summary_text"),
         raw=_texts(fields, "content", "reasoning_text"),
+        # The id must go back with the encrypted content, which OpenAI checks against it.
         opaque=Opaque(kind=OpaqueKind.ENCRYPTED, value=encrypted, item_id=item_id) if encrypted else None,
         id=item_id,
         status=fields.text("status"),

@@ -46,11 +46,13 @@ def decode_stop(status: str, incomplete: Json, calls: bool) -> Stop:
 
     A status that is not final (background responses) is a pause with its name as detail.
     """
+    # Background responses.
     if status in _UNFINISHED:
         return Stop(reason=StopReason.PAUSE, detail=status)
     if status == "incomplete":
         fields = LooseFields(incomplete, "incomplete_details")
         reason = fields.text("reason")
+        # Without a known reason, assume the output limit.
         known = _INCOMPLETE.get(reason or "", StopReason.LENGTH)
         detail = None if reason in _EXACT else reason
         return Stop(reason=known, detail=detail, path=fields.path, extras=fields.rest())
@@ -138,6 +140,7 @@ def encode_usage(usage: Usage | None, native: bool, ledger: Ledger) -> dict[str,
         return None
     total_in = usage.input
     details: dict[str, Json] = {
+        # The SDK's types require both details, and Codex fails without cached_tokens.
         "cached_tokens": usage.cache_read or 0,
         "cache_write_tokens": usage.cache_write or 0,
     }

@@ -75,6 +75,7 @@ _TOP_LEVEL: dict[str, FieldPolicy] = {
     "previous_response_id": refuse(_STATE),
     "conversation": refuse(_STATE),
     "prompt": refuse("prompt templates are stored at the provider"),
+    # False is the default and harmless.
     "background": refuse("no other protocol answers later", False),
     # It only matters if the context overflows, and then the client gets an error.
     "truncation": FieldPolicy(harmless=("disabled",)),
@@ -141,6 +142,7 @@ _OF_NATIVES: dict[str, FieldPolicy] = {
         ),
         FieldPolicy(loss="hosted.history_as_text"),
     ),
+    # The gateway expands the references that it knows before this point.
     "item_reference": refuse(_STATE),
     "compaction": refuse(_BOUND),
     "compaction_summary": refuse(_BOUND),
@@ -151,7 +153,7 @@ _OF_NATIVES: dict[str, FieldPolicy] = {
     "multi_agent_call_output": refuse("no other protocol runs several agents"),
 }
 
-FATES: FieldPolicies = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
+FIELD_POLICIES: FieldPolicies = {**_TOP_LEVEL, **_OF_BLOCKS_AND_TOOLS, **_OF_NATIVES}
 
 _ECHOES = (
     "instructions metadata parallel_tool_calls temperature top_p tool_choice tools background max_output_tokens "
@@ -160,7 +162,7 @@ _ECHOES = (
     "access_programs completed_at billing output_text item_id item_status type summary content"
 )
 
-RESPONSE_FATES: FieldPolicies = {
+RESPONSE_POLICIES: FieldPolicies = {
     **dict.fromkeys(_ECHOES.split(), SILENT),
     # Blocks have the fields of their message.
     "phase": FieldPolicy(loss="phase", place="../phase"),
@@ -202,6 +204,7 @@ HOSTED_TOOLS: dict[str, HostedKind] = {
 EFFORTS = {effort.value: effort for effort in Effort}
 TIERS = {tier.value: tier for tier in Tier if tier is not Tier.BATCH}
 
+# Limits of OpenAI's API.
 MAX_USER_LENGTH = 128
 MAX_NAME = 64
 
@@ -210,6 +213,7 @@ LOGPROBS = "message.output_text.logprobs"
 SEARCH_SOURCES = "web_search_call.action.sources"
 """Values of `include`."""
 
+# OpenAI refuses items whose id does not begin with the prefix of their type.
 ID_PREFIXES = {
     "message": "msg_",
     "reasoning": "rs_",

@@ -189,7 +189,7 @@ class StreamDecoder:
     def end(self, event: Event) -> None:
         """Give out the last event."""
         if self._beside and isinstance(event, Finish):
-            event = replace(event, beside=self._beside)
+            event = replace(event, unknown_fields=self._beside)
         self._out.append(event)
         self.done = True
 

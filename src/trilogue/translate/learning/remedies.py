@@ -122,21 +122,21 @@ def _object(holder: _Wire, steps: Sequence[_Step], change: _Change) -> _Wire:
         return holder
     (name, kind), rest = steps[0], steps[1:]
     value = holder[name]
-    kept: Json
+    changed: Json
     if isinstance(value, list) and kind is not None:
-        kept = _elements(value, kind, rest, change)
+        changed = _elements(value, kind, rest, change)
     elif kind is not None and not _is_kind(value, kind):
         return holder
     elif not rest:
         return _ACTIONS[change.remedy.action](holder, name, change)
     elif isinstance(value, dict):
-        kept = _object(value, rest, change)
+        changed = _object(value, rest, change)
     else:
         return holder
-    if kept is value:
+    if changed is value:
         return holder
     # An object that is empty only because of a remedy has no meaning, and some upstreams refuse it.
-    return {**holder, name: kept} if kept or name in _REQUIRED else _without(holder, name)
+    return {**holder, name: changed} if changed or name in _REQUIRED else _without(holder, name)
 
 
 def _elements(values: list[Json], kind: str, rest: Sequence[_Step], change: _Change) -> list[Json]:
@@ -144,8 +144,10 @@ def _elements(values: list[Json], kind: str, rest: Sequence[_Step], change: _Cha
     if not rest:
         return _without_text(values, kind, change)
     meant = [isinstance(value, dict) and (not kind or _is_kind(value, kind)) for value in values]
-    kept = [_object(value, rest, change) if is_meant else value for value, is_meant in zip(values, meant, strict=True)]
-    return kept if any(new is not old for new, old in zip(kept, values, strict=True)) else values
+    changed = [
+        _object(value, rest, change) if is_meant else value for value, is_meant in zip(values, meant, strict=True)
+    ]
+    return changed if any(new is not old for new, old in zip(changed, values, strict=True)) else values
 
 
 def _without_text(values: list[Json], text: str, change: _Change) -> list[Json]:
@@ -187,8 +189,8 @@ def _rename(holder: _Wire, name: str, change: _Change) -> _Wire:
         return holder
     change.details.append(f"as {change.remedy.name}")
     moved: Json = {rest: holder[name], **inside} if rest else holder[name]
-    kept = _without(holder, name)
-    return {**kept, first: moved} if rest or first not in kept else kept
+    changed = _without(holder, name)
+    return {**changed, first: moved} if rest or first not in changed else changed
 
 
 def _clamp(holder: _Wire, name: str, change: _Change) -> _Wire:
@@ -205,7 +207,7 @@ def _clamp(holder: _Wire, name: str, change: _Change) -> _Wire:
         return _drop(holder, name, change)
     if near is value:
         return holder
-    change.details.append(f"{_shown(value)} as {_shown(near)}")
+    change.details.append(f"{_short_text(value)} as {_short_text(near)}")
     return {**holder, name: near}
 
 
@@ -244,7 +246,7 @@ def _nearest_level(value: str, allowed: tuple[str, ...]) -> str | None:
     return "default" if "default" in allowed else next(iter(levels), None)
 
 
-def _shown(value: Json) -> str:
+def _short_text(value: Json) -> str:
     if isinstance(value, str):
         return value[:_MAX_SHOWN]
     if isinstance(value, dict):

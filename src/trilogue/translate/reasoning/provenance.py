@@ -274,7 +274,7 @@ class SealStage:
             declare_extras(event.extras, self._policies, "", self._ledger, META)
         if type(event) is Finish:
             declare_end(event, self._policies, self._ledger)
-            for place, fields in (event.beside or {}).items():
+            for place, fields in (event.unknown_fields or {}).items():
                 declare_extras(fields, self._policies, place, self._ledger, META)
         return event
 

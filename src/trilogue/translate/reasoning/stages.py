@@ -24,7 +24,7 @@ class SummaryStage:
 
     def __init__(self, sealer: ResponseSealer) -> None:
         self._sealer = sealer
-        self._shown: set[int] = set()
+        self._as_summary: set[int] = set()
         """the indices of blocks whose raw text became a summary"""
 
     def __call__(self, events: list[Event]) -> list[Event]:
@@ -34,9 +34,9 @@ class SummaryStage:
         if isinstance(event, ReasoningDelta):
             return self._delta(event)
         if isinstance(event, BlockStart) and isinstance(event.block, Reasoning) and event.block.raw:
-            self._shown.add(event.index)
+            self._as_summary.add(event.index)
             return BlockStart(event.index, _raw_as_summary(event.block))
-        if isinstance(event, BlockStop) and event.index in self._shown:
+        if isinstance(event, BlockStop) and event.index in self._as_summary:
             block = None if event.block is None else _raw_as_summary(event.block)
             return BlockStop(event.index, event.opaque or self._sealer.seal(RAW), block)
         return event
@@ -44,7 +44,7 @@ class SummaryStage:
     def _delta(self, event: ReasoningDelta) -> Event:
         if not event.raw:
             return event
-        self._shown.add(event.index)
+        self._as_summary.add(event.index)
         return ReasoningDelta(event.index, event.text, _AFTER + event.part)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from trilogue.model import SEAL_PREFIXES, Json, Ledger, Protocol
-from trilogue.protocols.content.ids import is_minted
+from trilogue.protocols.content.ids import is_derived_id
 from trilogue.protocols.fields.reader import LooseFields
 from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
 from trilogue.protocols.messages.wire import SERVER_RESULTS
@@ -56,7 +56,7 @@ OWN_REASONING = re.compile(rb'"rs_[0-9a-f]{24}"')
 def _is_only_text(item: _Wire) -> bool:
     """Return whether a reasoning item comes from an upstream of another protocol and has nothing but text."""
     item_id = item.get("id")
-    ours = item_id is None or (isinstance(item_id, str) and is_minted(item_id))
+    ours = item_id is None or (isinstance(item_id, str) and is_derived_id(item_id))
     return ours and not item.get("encrypted_content")
 
 

@@ -20,7 +20,7 @@ class HostedStage:
         """the id of the call that was passed on and has no result yet"""
         self._held: dict[str, list[Event]] = {}
         """the calls that are held back, by id, each with its events and those of its result"""
-        self._answered: set[str] = set()
+        self._with_result: set[str] = set()
         """the ids of the calls whose result has arrived"""
         self._blocks: dict[int, str] = {}
         """open blocks of calls that are held back, and of the first call's result: index → id of the call"""
@@ -45,7 +45,7 @@ class HostedStage:
             self._held[block.id] = []
             self._blocks[event.index] = block.id
         elif type(block) is HostedResult and (block.call_id == self._first or block.call_id in self._held):
-            self._answered.add(block.call_id)
+            self._with_result.add(block.call_id)
             self._blocks[event.index] = block.call_id
         else:
             self._release_all(out)
@@ -62,8 +62,8 @@ class HostedStage:
 
     def _release_next(self, out: list[Event]) -> None:
         """Pass on the next call while the first one has its result."""
-        while self._first in self._answered:
-            self._answered.discard(self._first)
+        while self._first in self._with_result:
+            self._with_result.discard(self._first)
             self._first = next(iter(self._held), None)
             if self._first is not None:
                 out += self._held.pop(self._first)
