@@ -58,7 +58,7 @@ ROOMS = {
     ),
     "pool": ("settings", "changes", "choice", "health", "decision", "pool", "plan", "pools"),
     "state": ("clock store", "file memory", "records handover", "counters", "writer", "sync", "offline"),
-    "gateway": ("log", "setup", "request", "response", "endpoints", "process"),
+    "gateway": ("log", "observe", "setup", "request", "response", "endpoints", "process"),
 }
 # The package's own __init__ shows the library, which ends with layer 3. Only higher layers may import it.
 ROOT_LAYER = 3.5

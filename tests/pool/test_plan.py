@@ -340,6 +340,7 @@ def test_the_record_tells_the_whole_story_and_no_secret() -> None:
     book = pools(provider("a", "b", "c"))
     walk(begin(book, number=0), RATE_LIMITED)
     journey = book.begin(START + 0.5, "req_1", [("p", "m")], sticky="key")
+    book.recent.add(journey.decision)
     journey.next(START + 0.5)
     canary = Failure(
         kind=FailureKind.SERVER, message="sk-canary", code="sk-canary", status=500, native={"k": "sk-canary"}
@@ -366,7 +367,7 @@ def test_recent_decisions_are_bounded() -> None:
     """The newest are kept."""
     book = pools(provider("a"), keep_decisions=3)
     for number in range(10):
-        begin(book, number=number)
+        book.recent.add(begin(book, number=number).decision)
     assert [decision.request_id for decision in book.recent.latest()] == ["req_9", "req_8", "req_7"]
     assert book.recent.find("req_1") is None
 

@@ -38,12 +38,14 @@ class Pools:
     def begin(
         self, now: float, request_id: str, targets: Sequence[tuple[str, str]], *, sticky: str = "", tokens: int = 0
     ) -> AttemptPlan:
-        """Return the plan for a client's request. `targets`: providers and upstream models, in order of preference."""
+        """Return the plan for a client's request. `targets`: providers and upstream models, in order of preference.
+
+        Its decision is not added to `recent`: the gateway does that with an observer.
+        """
         self.budget.request(now)
         decision = Decision(
             request_id=request_id, at=now, model=targets[0][1], sticky=bool(sticky), considered=[], attempts=[]
         )
-        self.recent.add(decision)
         planned = [
             PlannedTarget(pool=self.pools[name], model=model, sticky=sticky, tokens=tokens) for name, model in targets
         ]

@@ -85,6 +85,8 @@ class Responder:
         "common",
         "ended",
         "last_write_at",
+        "on_body",
+        "on_head",
         "since",
         "started",
         "status",
@@ -101,6 +103,10 @@ class Responder:
         self.started = False
         self.ended = False
         self.status = 0
+        self.on_head: Callable[[int, Headers], None] | None = None
+        """is called with the status and headers of the response, if somebody observes it"""
+        self.on_body: Callable[[bytes, float], None] | None = None
+        """is called with each piece of the body and the time, if somebody observes it"""
         self.since = self.last_write_at = time.monotonic()
         """when the request came"""
 
@@ -128,7 +134,9 @@ class Responder:
         """The piece as it is sent, after the head if that is still due."""
         if self._bodiless:
             data = b""
-        elif self.chunked and data:
+        if self.on_body is not None and data:
+            self.on_body(data, time.monotonic())
+        if self.chunked and data:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         head, self._head = self._head, b""
         return head + data
@@ -136,6 +144,8 @@ class Responder:
     def piece(self, data: bytes, now: float) -> None:
         """As `send`, for a stream that has begun: one of many small pieces. `now`: the time."""
         self.last_write_at = now
+        if self.on_body is not None:
+            self.on_body(data, now)
         self._line.put(b"%x\r\n%b\r\n" % (len(data), data) if self.chunked else data)
 
     async def write(self, data: bytes) -> None:
@@ -163,12 +173,16 @@ class Responder:
         self.chunked = False
         self._begin(status, [*headers, (b"content-length", b"%d" % len(body))])
         self.ended = True
+        if self.on_body is not None and body and not self._bodiless:
+            self.on_body(body, time.monotonic())
         self._line.put(self._head if self._bodiless else self._head + body)
         self._line.answered()
 
     def _begin(self, status: int, headers: Headers) -> None:
         self.started = True
         self.status = status
+        if self.on_head is not None:
+            self.on_head(status, headers)
         self._head = response_head(status, headers, self.common, keep_alive=self._line.keep_alive)
         if self._head.find(_CLOSE) >= 0:
             self._line.keep_alive = False

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from itertools import count
 
 import structlog
 
 from trilogue.errors import TrilogueError
 from trilogue.gateway.endpoints import count_tokens, generate, models
-from trilogue.gateway.endpoints.generate import DRAINING, ActiveRequests
-from trilogue.gateway.log.record import Record
+from trilogue.gateway.endpoints.generate import ActiveRequests
+from trilogue.gateway.observe.observer import Observers
+from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, admit
+from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import client_failure, error_reply, raw_headers
+from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure, error_reply, raw_headers
 from trilogue.gateway.setup.access import preflight_headers
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump
@@ -77,8 +80,6 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
     ),
 }
 
-DRAINS = own_failure(503, "the gateway is shutting down", "unavailable")
-
 _KNOWN = {
     (method, prefix + path): (handler, client, path)
     for (method, path), (handler, client) in ROUTES.items()
@@ -113,17 +114,28 @@ class Gateway:
         request_id = f"{self._id_prefix}{next(self._numbers):08x}"
         raw_id = request_id.encode()
         responder.common = b"x-request-id: %b\r\nrequest-id: %b\r\n%b" % (raw_id, raw_id, entry.common)
-        record = Record(
+        record = RequestRecord(
             request_id=request_id,
+            began_at=responder.since,
             client=entry.client.short,
             path=entry.shown,
             key=entry.key.name if entry.key else "",
         )
-        visit = RequestContext(request=request, responder=responder, entry=entry, record=record, request_id=request_id)
-        tasks, task = self.running.tasks, request.task
-        tasks[task] = entry.services
+        visit = RequestContext(
+            request=request,
+            responder=responder,
+            entry=entry,
+            record=record,
+            cancellation=Cancellation(request.task),
+            request_id=request_id,
+        )
+        observers = entry.services.observers
+        if observers.request_began is not None or observers.observe_bytes is not None:
+            _begin(visit, observers)
+        running = self.running.requests
+        running[visit] = None
         try:
-            refusal = DRAINS if self.running.draining else entry.refusal
+            refusal = SHUTTING_DOWN if self.running.draining else entry.refusal
             if refusal is None:
                 await entry.handler(visit)
             else:
@@ -132,9 +144,11 @@ class Gateway:
             if not _told(visit, error):
                 raise
         finally:
-            del tasks[task]
+            del running[visit]
             record.status = responder.status or CLIENT_CLOSED
-            record.write(responder.since)
+            record.ended_at = time.monotonic()
+            if observers.request_ended is not None:
+                observers.request_ended(record)
 
     def _look(self, request: HttpRequest, responder: Responder) -> Admission | None:
         """A head that was not seen before, or not with this configuration. None: it is answered already."""
@@ -175,6 +189,15 @@ class Gateway:
         return handler or _unknown, client or client_of(request, path)
 
 
+def _begin(visit: RequestContext, observers: Observers) -> None:
+    """Notify observers of a request, and show its bytes to those that want them."""
+    if observers.request_began is not None:
+        observers.request_began(visit.record)
+    wanted = observers.observe_bytes(visit.record, visit.request.headers) if observers.observe_bytes else None
+    if wanted is not None:
+        visit.observe_bytes(wanted)
+
+
 def _told(visit: RequestContext, error: BaseException) -> bool:
     """Answer with what has ended the handling of a request; False if it is none of ours to end.
 
@@ -185,9 +208,9 @@ def _told(visit: RequestContext, error: BaseException) -> bool:
             visit.record.error = "client_gone"
         case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
             visit.refuse(own_failure(*_REFUSED[type(error)]))
-        case asyncio.CancelledError() if str(error) == DRAINING:
-            visit.request.task.uncancel()
-            visit.refuse(DRAINS)
+        case asyncio.CancelledError() if visit.cancellation.reason is CancelReason.DRAINING:
+            visit.cancellation.clear()
+            visit.refuse(SHUTTING_DOWN)
         case TrilogueError():
             visit.refuse(client_failure(error, visit.entry.client))
         case Exception():

@@ -6,10 +6,15 @@ configuration takes over from this one is in `worker_state`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from trilogue.config import Config
 from trilogue.config import ProviderSettings as ProviderConfig
+from trilogue.gateway.observe.access_log import AccessLog
+from trilogue.gateway.observe.decisions import DecisionLog
+from trilogue.gateway.observe.observer import Observer, Observers
 from trilogue.gateway.setup.access import ClientKey, KeyRing
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
@@ -29,9 +34,16 @@ class GatewayLimits(Struct, frozen=True):
 
 
 class Services:
-    """Everything that a request needs."""
+    """Everything that a request needs. `observers`: further observers, besides the access log and the decisions."""
 
-    def __init__(self, config: Config, transport_for: TransportFor, sealer: Sealer, state: WorkerState) -> None:
+    def __init__(
+        self,
+        config: Config,
+        transport_for: TransportFor,
+        sealer: Sealer,
+        state: WorkerState,
+        observers: Sequence[Observer] = (),
+    ) -> None:
         server = config.server
         self.config = config
         self.router: Router = config.router()
@@ -47,6 +59,7 @@ class Services:
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
         self.pools, self.items, self.rejected, self.catalog = state.take(config)
         self.sync = state.sync
+        self.observers = Observers([AccessLog(), DecisionLog(self.pools.recent), *observers])
         self._transports: list[Transport] = []
 
         def transport(provider: ProviderConfig, proxy: str | None) -> Transport:
