@@ -1,4 +1,4 @@
-"""The pools of all providers, and what they share: rules, the retry budget, the recent decisions."""
+"""The pools of all providers, and what they share: rules and the retry budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.pool.choice.account import Account, AccountRequest
-from trilogue.pool.decision.record import Decision, Recent
+from trilogue.pool.decision.record import Decision
 from trilogue.pool.decision.retry_budget import Budget
 from trilogue.pool.plan import AttemptPlan, PlannedTarget
 from trilogue.pool.pool import MAX_CHANGES, Pool
@@ -27,7 +27,6 @@ class Pools:
         self.pools = {spec.name: Pool(spec, share=share, changes=self.changes) for spec in specs}
         self.settings = settings
         self.budget = Budget(settings.retry_budget)
-        self.recent = Recent(settings.keep_decisions)
         self.rng = rng
 
     @property
@@ -38,10 +37,7 @@ class Pools:
     def begin(
         self, now: float, request_id: str, targets: Sequence[tuple[str, str]], *, sticky: str = "", tokens: int = 0
     ) -> AttemptPlan:
-        """Return the plan for a client's request. `targets`: providers and upstream models, in order of preference.
-
-        Its decision is not added to `recent`: the gateway does that with an observer.
-        """
+        """Return the plan for a client's request. `targets`: providers and upstream models, in order of preference."""
         self.budget.request(now)
         decision = Decision(
             request_id=request_id, at=now, model=targets[0][1], sticky=bool(sticky), considered=[], attempts=[]

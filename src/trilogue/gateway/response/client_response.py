@@ -164,9 +164,9 @@ class ClientResponse(Struct, eq=False):
 
     def fail_in_band(self, error: UpstreamError) -> None:
         """End the stream with an error."""
+        self._advance(ResponseStep.FAIL)
         failure = for_client(failure_of(error, self.call.client))
         self.record.mark_failed(failure)
-        self._advance(ResponseStep.FAIL)
         self._start([])
         path = self._path
         if path is None:

@@ -6,15 +6,13 @@ configuration takes over from this one is in `worker_state`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from trilogue.config import Config
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.gateway.observe.access_log import AccessLog
 from trilogue.gateway.observe.decisions import DecisionLog
-from trilogue.gateway.observe.observer import Observer, Observers
+from trilogue.gateway.observe.observer import Observers
 from trilogue.gateway.setup.access import ClientKey, KeyRing
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
@@ -34,16 +32,9 @@ class GatewayLimits(Struct, frozen=True):
 
 
 class Services:
-    """Everything that a request needs. `observers`: further observers, besides the access log and the decisions."""
+    """Everything that a request needs."""
 
-    def __init__(
-        self,
-        config: Config,
-        transport_for: TransportFor,
-        sealer: Sealer,
-        state: WorkerState,
-        observers: Sequence[Observer] = (),
-    ) -> None:
+    def __init__(self, config: Config, transport_for: TransportFor, sealer: Sealer, state: WorkerState) -> None:
         server = config.server
         self.config = config
         self.router: Router = config.router()
@@ -57,9 +48,14 @@ class Services:
         admin = config.admin.key
         self.admin = KeyRing([(ClientKey("admin"), admin.reveal())] if admin else [])
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
-        self.pools, self.items, self.rejected, self.catalog = state.take(config)
+        carried = state.take(config)
+        self.pools = carried.pools
+        self.items = carried.items
+        self.rejected = carried.refused_reasoning
+        self.catalog = carried.catalog
+        self.decisions = carried.decisions
         self.sync = state.sync
-        self.observers = Observers([AccessLog(), DecisionLog(self.pools.recent), *observers])
+        self.observers = Observers([AccessLog(), DecisionLog(self.decisions), *state.observers])
         self._transports: list[Transport] = []
 
         def transport(provider: ProviderConfig, proxy: str | None) -> Transport:
