@@ -1,10 +1,10 @@
-"""Rules C: Messages. Grouped by what goes wrong when they are broken."""
+"""Rules C and those rules Q that only Messages has, grouped by what breaks if they are violated."""
 
 from __future__ import annotations
 
-from trilogue.lint.rules.rule import Group
+from trilogue.lint.rules import NEEDS_HEADERS, NEEDS_UPSTREAM, ONLY_REFERS, Group
 
-MESSAGES = (
+RULES = (
     Group(
         breaks="The anthropic SDK raises on any event before message_start, and has no message to add to.",
         rules={"C01": "the first event (pings aside) is message_start, and there is one"},
@@ -179,3 +179,35 @@ MESSAGES = (
         rules={"C60": "with output_config.format and stop_reason end_turn the text parses as JSON"},
     ),
 )
+
+REQUEST_RULES = (
+    Group(
+        breaks="The Anthropic API responds with 400.",
+        rules={
+            "Q20": "`max_tokens` is an integer",
+            "Q21": "the first turn is a user turn (or system)",
+            "Q22": "tool results come first in their turn",
+            "Q23": "an assistant turn does not end in a thinking block",
+            "Q25": "the thinking budget is at least 1024 and less than max_tokens",
+            "Q26": "text blocks are not empty",
+            "Q27": "tool_choice does not force a tool while thinking is enabled",
+        },
+    ),
+    Group(
+        breaks="API version 2026-10-21 and newer models respond with 400; version 2023-06-01 still accepts it.",
+        severity="note",
+        rules={
+            "Q24": "no temperature, top_p or top_k",
+            "Q28": "no document in an assistant turn and no citations in a user turn",
+        },
+    ),
+)
+
+NOT_VISIBLE: dict[str, str] = {
+    "C40": NEEDS_UPSTREAM,
+    "C42": NEEDS_UPSTREAM,
+    "C44": NEEDS_UPSTREAM,
+    "C58": ONLY_REFERS,
+    "C63": NEEDS_HEADERS,
+}
+"""invariants that neither a body nor a stream shows, with the reason"""

@@ -1,26 +1,26 @@
 """Rules B for a Chat Completions stream.
 
-In: the JSON object of each event. Out: findings in the report. What holds at the end of an answer is in `chat_body`.
+In: the JSON object of each event. Out: findings in the report. What holds at the end of a choice is in `body.py`.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct, field
 
-from trilogue.lint.chat_body import ChatChoice, ChatToolCall, check_answer, check_envelope, check_usage, error_problems
-from trilogue.lint.expected import ExpectedResponse
+from trilogue.lint.chat.body import ChatChoice, ChatToolCall, check_choice, check_envelope, check_usage
+from trilogue.lint.definition import ExpectedResponse
 from trilogue.lint.findings import Report
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
+from trilogue.lint.openai import CLIENT_TOOLS, error_problems
 from trilogue.model import Json
 
-_CALL_TYPES = frozenset({"function", "custom"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 # id -> the field that all chunks share
 _SHARED = {"B01": "id", "B02": "created", "B03": "model"}
 
 
 class _OpenChoice(Struct):
-    """What has come of one choice."""
+    """What a stream has sent of one choice so far."""
 
     path: str
     has_delta: bool = False
@@ -36,7 +36,8 @@ class _OpenChoice(Struct):
     is_legacy: bool = False
     is_refused: bool = False
 
-    def answer(self) -> ChatChoice:
+    def whole(self) -> ChatChoice:
+        """Return the choice, put together from its deltas."""
         for index, call in self.calls.items():
             call.arguments = "".join(self.pieces[index])
         calls = list(self.calls.values())
@@ -44,11 +45,11 @@ class _OpenChoice(Struct):
 
 
 class ChatStream:
-    """One per stream."""
+    """Checks the chunks of one Chat Completions stream."""
 
-    def __init__(self, report: Report, asked: ExpectedResponse) -> None:
+    def __init__(self, report: Report, expected: ExpectedResponse) -> None:
         self._report = report
-        self._asked = asked
+        self._expected = expected
         self._choices: dict[int, _OpenChoice] = {}
         self._shared: dict[str, Json] = {}
         self._reasoning_field = ""
@@ -57,7 +58,7 @@ class ChatStream:
         self._has_failed = False
 
     def event(self, name: str, chunk: dict[str, Json]) -> None:
-        """One chunk."""
+        """Check one chunk."""
         report = self._report
         report.check(not name, "B38", "an event: line")
         if self._has_done:
@@ -70,12 +71,12 @@ class ChatStream:
             self._on_chunk(chunk)
 
     def done_marker(self) -> None:
-        """`[DONE]`."""
+        """Check that `[DONE]` comes once."""
         self._report.check(not self._has_done, "B37", "[DONE] comes twice")
         self._has_done = True
 
     def close(self) -> None:
-        """The end of the stream."""
+        """Check that the stream is complete, and what must hold for its choices then."""
         if self._has_failed:
             return
         is_finished = bool(self._choices) and all(choice.finish is not None for choice in self._choices.values())
@@ -89,13 +90,13 @@ class ChatStream:
         report = self._report
         indices = sorted(self._choices)
         report.check(indices == list(range(len(indices))), "B07", "choice indices have gaps")
-        if self._asked.include_usage:
+        if self._expected.include_usage:
             report.check(self._has_usage, "B29", "there is no usage chunk though include_usage asks for one")
         for choice in self._choices.values():
             if report.check(choice.finish is not None, "B13", f"{choice.path} has no finish_reason"):
-                answer = choice.answer()
-                check_answer(answer, report, self._asked)
-                is_same = choice.tokens is None or b"".join(choice.tokens) == answer.content.encode("utf-8", "replace")
+                whole = choice.whole()
+                check_choice(whole, report, self._expected)
+                is_same = choice.tokens is None or b"".join(choice.tokens) == whole.content.encode("utf-8", "replace")
                 report.check(is_same, "B47", f"{choice.path} logprobs tokens are not its content")
 
     def _on_error(self, chunk: dict[str, Json]) -> None:
@@ -106,16 +107,16 @@ class ChatStream:
 
     def _on_chunk(self, chunk: dict[str, Json]) -> None:
         report = self._report
-        # OpenAI sends the results of moderation after the usage, which the SDK's usage does not survive.
+        # OpenAI itself sends moderation results after the usage. The SDK loses the usage then, so a gateway must not.
         is_moderation = "moderation" in chunk and not report.own
         report.check(not self._has_usage or is_moderation, "B31", "a chunk after the usage chunk")
         report.check(chunk.get("object") == "chat.completion.chunk", "B04", "object is not chat.completion.chunk")
         self._check_shared(chunk)
-        check_envelope(chunk, report, self._asked)
-        if self._asked.no_padding:
+        check_envelope(chunk, report, self._expected)
+        if self._expected.no_padding:
             report.check("obfuscation" not in chunk, "B41", "obfuscation though the request switched it off")
         choices = chunk.get("choices")
-        if not report.check(isinstance(choices, list), "B05", "choices is missing or no array"):
+        if not report.check(isinstance(choices, list), "B05", "choices is missing or not an array"):
             return
         for entry in objects(choices):
             self._on_entry(entry, is_first=not self._choices, among=objects(choices))
@@ -134,14 +135,14 @@ class ChatStream:
         if not isinstance(usage, dict):
             is_allowed = bool(choices) or bool(chunk.get("moderation"))
             report.check(is_allowed, "B06", "choices is empty on a chunk without usage")
-            if self._asked.include_usage:
+            if self._expected.include_usage:
                 report.check("usage" in chunk, "B32", "a chunk without usage: null")
             return
         self._has_usage = True
-        if self._asked.known and not self._asked.include_usage:
+        if self._expected.known and not self._expected.include_usage:
             report.add("B33", "a usage object that the request did not ask for")
         is_over = all(choice.finish is not None for choice in self._choices.values())
-        report.check(not choices and is_over, "B30", "usage beside choices or before a finish_reason")
+        report.check(not choices and is_over, "B30", "usage together with choices or before a finish_reason")
         check_usage(usage, report)
 
     def _on_entry(self, entry: dict[str, Json], *, is_first: bool, among: list[dict[str, Json]]) -> None:
@@ -151,7 +152,7 @@ class ChatStream:
             return
         if is_first:
             report.check(any(other.get("index") == 0 for other in among), "B07", "the first choices lack index 0")
-        if self._asked.known and self._asked.choices == 1:
+        if self._expected.known and self._expected.choices == 1:
             report.check(index == 0, "B42", f"choice {index} though n is 1")
         choice = self._choices.setdefault(index, _OpenChoice(f"choices[{index}]"))
         finish, path = entry.get("finish_reason"), choice.path
@@ -173,10 +174,10 @@ class ChatStream:
             report.check(role is None or not choice.has_role, "B09", f"{path}.role occurs again")
         choice.has_delta = True
         choice.has_role = choice.has_role or role is not None
-        report.check(content is None or isinstance(content, str), "B10", f"{path}.content is no string")
+        report.check(content is None or isinstance(content, str), "B10", f"{path}.content is not a string")
         report.check(not (content and delta.get("refusal")), "B11", f"{path} has content and refusal")
         if finish is not None:
-            report.check(not delta, "B15", f"{path} is not empty beside finish_reason")
+            report.check(not delta, "B15", f"{path} is not empty although it has finish_reason")
         self._on_reasoning(choice, delta)
         choice.content.append(text(content))
         choice.has_content = choice.has_content or bool(content)
@@ -212,7 +213,7 @@ class ChatStream:
         known = choice.calls.get(index)
         if known is None:
             report.check(index == len(choice.calls), "B18", f"{path}: the indices are not 0, 1, 2")
-            is_whole = bool(text(entry.get("id"))) and one_of(kind, _CALL_TYPES) and bool(text(inner.get("name")))
+            is_whole = bool(text(entry.get("id"))) and one_of(kind, CLIENT_TOOLS) and bool(text(inner.get("name")))
             report.check(is_whole, "B19", f"{path}: the first entry of an index lacks id, type or name")
             known = ChatToolCall(f"{path}[{index}]", text(entry.get("id")), text(inner.get("name")), key == "custom")
             choice.calls[index] = known
@@ -221,12 +222,12 @@ class ChatStream:
             repeats = bool(entry.get("id")) or bool(inner.get("name"))
             report.check(not repeats, "B20", f"{path}: a later entry repeats id or name")
         piece = inner.get("input" if known.is_custom else "arguments")
-        is_text = report.check(piece is None or isinstance(piece, str), "B21", f"{path}: arguments are no string")
+        is_text = report.check(piece is None or isinstance(piece, str), "B21", f"{path}: arguments are not a string")
         choice.pieces[index].append(text(piece) if is_text else "{}")
 
 
 def _token(token: dict[str, Json]) -> bytes:
-    """A token's bytes: its text shows parts of characters as escapes."""
+    """Return a token's bytes. Its text would show parts of characters as escapes."""
     raw = token.get("bytes")
     if isinstance(raw, list) and all(is_int(value) and 0 <= value < 256 for value in raw):
         return bytes(raw)

@@ -1,4 +1,4 @@
-"""Rules D for whole Response objects, and what a stream shares with them: items, usage, the end of an answer.
+"""Rules D for whole Response objects, and what a stream shares with them: items, usage, the end of a response.
 
 In: parsed JSON. Out: findings in the report.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trilogue.lint.expected import ExpectedResponse
+from trilogue.lint.definition import ExpectedResponse
 from trilogue.lint.findings import Report
 from trilogue.lint.json_values import (
     arr,
@@ -67,14 +67,14 @@ _CALLS = frozenset({"function_call", "custom_tool_call"})
 
 
 def check_usage(usage: dict[str, Json], report: Report) -> None:
-    """The arithmetic of a usage object."""
+    """Check that the figures of a usage object add up."""
     for name in _COUNTS:
-        report.check(is_count(usage.get(name)), "A25", f"usage.{name} is no non-negative integer")
+        report.check(is_count(usage.get(name)), "A25", f"usage.{name} is not a non-negative integer")
     for outer, name in _DETAILS:
-        # Answers from before cache writes were counted lack the figure; a gateway writes 0.
+        # Responses from before cache writes were counted lack the figure; a gateway writes 0.
         is_old = name == "cache_write_tokens" and name not in obj(usage.get(outer)) and not report.own
         is_right = is_old or is_int(obj(usage.get(outer)).get(name))
-        report.check(is_right, "D45", f"usage.{outer}.{name} is no integer")
+        report.check(is_right, "D45", f"usage.{outer}.{name} is not an integer")
     inner, outer_figures = obj(usage.get("input_tokens_details")), obj(usage.get("output_tokens_details"))
     given, made, total = (count(usage.get(name)) for name in _COUNTS)
     report.check(total == given + made, "D42", "usage.total_tokens is not the sum of the other two")
@@ -84,7 +84,7 @@ def check_usage(usage: dict[str, Json], report: Report) -> None:
 
 
 def check_item(item: dict[str, Json], path: str, report: Report) -> None:
-    """A finished item by itself."""
+    """Check a finished item by itself."""
     kind = item.get("type")
     has_id = bool(text(item.get("id")))
     report.check(has_id and bool(text(kind)), "D72", f"{path} lacks id or type")
@@ -99,7 +99,7 @@ def _check_message(item: dict[str, Json], path: str, report: Report) -> None:
     parts = objects(item.get("content"))
     refusals = [part for part in parts if part.get("type") == "refusal"]
     is_right = item.get("role", "assistant") == "assistant" and isinstance(item.get("content", []), list)
-    report.check(is_right and len(refusals) < 2, "D53", f"{path} is no message of the assistant")
+    report.check(is_right and len(refusals) < 2, "D53", f"{path} is not a message of the assistant")
     for number, part in enumerate(parts):
         check_part(part, f"{path}.content[{number}]", report)
 
@@ -108,7 +108,7 @@ def _check_function_call(item: dict[str, Json], path: str, report: Report) -> No
     is_named = bool(text(item.get("call_id"))) and bool(text(item.get("name")))
     report.check(is_named, "D32", f"{path} lacks call_id or name")
     is_whole = is_json(text(item.get("arguments"))) or item.get("status") == "incomplete"
-    report.check(is_whole, "D31", f"{path}.arguments is no JSON")
+    report.check(is_whole, "D31", f"{path}.arguments is not JSON")
 
 
 _ITEM_CHECKS: dict[str, Callable[[dict[str, Json], str, Report], None]] = {
@@ -118,10 +118,10 @@ _ITEM_CHECKS: dict[str, Callable[[dict[str, Json], str, Report], None]] = {
 
 
 def check_part(part: dict[str, Json], path: str, report: Report) -> None:
-    """A finished content part."""
+    """Check a finished content part."""
     if part.get("type") != "output_text":
         return
-    # logprobs came later than annotations: old answers lack it.
+    # OpenAI added logprobs later than annotations: old responses lack it.
     names = ("annotations", "logprobs") if report.own else ("annotations",)
     missing = [name for name in names if not isinstance(part.get(name), list)]
     report.check(not missing, "D73", f"{path} has no array {', '.join(missing)}")
@@ -130,24 +130,26 @@ def check_part(part: dict[str, Json], path: str, report: Report) -> None:
         if annotation.get("type") == "url_citation":
             start, end = index(annotation.get("start_index")), index(annotation.get("end_index"))
             is_inside = 0 <= start <= end <= length
-            report.check(is_inside, "D37", f"{path}.annotations[{number}] lies outside the text")
+            report.check(is_inside, "D37", f"{path}.annotations[{number}] is outside the text")
 
 
-def check_end(response: dict[str, Json], items: list[dict[str, Json]], report: Report, asked: ExpectedResponse) -> None:
-    """What must hold between the parts of a finished response. `items` are its finished items."""
+def check_end(
+    response: dict[str, Json], items: list[dict[str, Json]], report: Report, expected: ExpectedResponse
+) -> None:
+    """Check what must hold between the parts of a finished response. `items` are its finished items."""
     status = response.get("status")
     _check_outcome(response, report)
     usage = response.get("usage")
     if isinstance(usage, dict):
         check_usage(usage, report)
     elif status == "completed":
-        # Official clients take a response without it.
+        # Official clients accept a response without it.
         report.add("D41", "a completed response without usage", note=usage is None)
     if response.get("completed_at") is not None:
         is_later = _number(response.get("completed_at")) >= _number(response.get("created_at"))
         report.check(status == "completed" and is_later, "D57", "completed_at before created_at or not completed")
     _check_items(items, status, report)
-    _check_asked(items, status, report, asked)
+    _check_expected(items, status, report, expected)
 
 
 def _number(value: Json) -> float:
@@ -160,8 +162,8 @@ def _check_outcome(response: dict[str, Json], report: Report) -> None:
     if status == "incomplete":
         report.check(bool(text(reason)) and error is None, "D07", "incomplete without a reason, or with an error")
     elif status == "failed":
-        is_told = bool(text(obj(error).get("code"))) and isinstance(obj(error).get("message"), str)
-        report.check(is_told, "D08", "failed without error.code and error.message")
+        is_named = bool(text(obj(error).get("code"))) and isinstance(obj(error).get("message"), str)
+        report.check(is_named, "D08", "failed without error.code and error.message")
     elif status == "completed":
         is_clean = error is None and response.get("incomplete_details") is None
         report.check(is_clean, "D74", "completed with an error or incomplete_details")
@@ -177,32 +179,32 @@ def _check_items(items: list[dict[str, Json]], status: Json, report: Report) -> 
     report.check(not ends_thinking, "D58", "the last item is reasoning")
 
 
-def _check_asked(items: list[dict[str, Json]], status: Json, report: Report, asked: ExpectedResponse) -> None:
+def _check_expected(items: list[dict[str, Json]], status: Json, report: Report, expected: ExpectedResponse) -> None:
     calls = [item for item in items if item.get("type") == "function_call"]
-    if asked.no_tools:
+    if expected.no_tools:
         report.check(not calls, "D60", "a function_call though tool_choice is none")
-    if asked.one_call:
+    if expected.one_call:
         report.check(len(calls) < 2, "D60", "several function_call items though parallel calls are off")
     for number, item in enumerate(items):
         name, path = text(item.get("name")), f"output[{number}]"
-        if one_of(item.get("type"), _CALLS) and name in asked.namespaced:
-            report.check(item.get("namespace") == asked.namespaced[name], "D61", f"{path} lacks its namespace")
+        if one_of(item.get("type"), _CALLS) and name in expected.namespaced:
+            report.check(item.get("namespace") == expected.namespaced[name], "D61", f"{path} lacks its namespace")
         if item.get("type") == "function_call":
-            report.check(name not in asked.custom, "D62", f"{path} is a function_call of a custom tool")
+            report.check(name not in expected.custom, "D62", f"{path} is a function_call of a custom tool")
     parts = [part for item in items if item.get("type") == "message" for part in objects(item.get("content"))]
     texts = [text(part.get("text")) for part in parts if part.get("type") == "output_text"]
     is_refused = len(texts) < len(parts)
-    if asked.json and status == "completed" and texts and not is_refused:
-        report.check(any(map(is_json, texts)), "D78", "the text is no JSON though text.format asks for it")
+    if expected.json and status == "completed" and texts and not is_refused:
+        report.check(any(map(is_json, texts)), "D78", "the text is not JSON though text.format asks for it")
 
 
-def check_echo(response: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
-    """What a snapshot repeats of the request."""
-    if not asked.known:
+def check_echo(response: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+    """Check what a snapshot repeats of the request."""
+    if not expected.known:
         return
-    body = asked.body
-    if asked.model:
-        report.check(response.get("model") == asked.model, "A14", "model is not the one of the request")
+    body = expected.body
+    if expected.model:
+        report.check(response.get("model") == expected.model, "A14", "model is not the one of the request")
     same_tools = _outlines(response.get("tools")) == _outlines(body.get("tools"))
     report.check(same_tools, "D56", "tools are not those of the request")
     choice = body.get("tool_choice")
@@ -217,43 +219,43 @@ def check_echo(response: dict[str, Json], report: Report, asked: ExpectedRespons
 
 
 def _outlines(tools: Json) -> list[tuple[str, str]]:
-    """Type and name: a server fills in defaults of the rest."""
+    """Return type and name of each tool: a server fills in defaults for the rest."""
     return [(text(tool.get("type")), text(tool.get("name"))) for tool in objects(tools)]
 
 
-def check_keys(response: dict[str, Json], report: Report, *, is_snapshot: bool, says_text: bool = False) -> None:
-    """Fields that every response has. In a stream D55 takes care of those that echo the request.
+def check_keys(response: dict[str, Json], report: Report, *, is_snapshot: bool, has_text: bool = False) -> None:
+    """Check that the fields are there which every response has. In a stream, D55 covers those that echo the request.
 
-    `says_text`: the request has a `text` object, which is optional otherwise.
+    `has_text`: the request has a `text` object, which is optional otherwise.
     """
     missing = [name for name in (_NOT_ECHOED if is_snapshot else _REQUIRED) if name not in response]
     report.check(not missing, "D71", f"{', '.join(missing)} missing")
     if is_snapshot:
-        echoed = (*ECHOED, "text") if says_text else ECHOED
+        echoed = (*ECHOED, "text") if has_text else ECHOED
         missing = [name for name in echoed if name not in response]
         report.check(not missing, "D55", f"a snapshot lacks {', '.join(missing)}")
 
 
 def check_identity(response: dict[str, Json], report: Report) -> None:
-    """The fields that say what this is."""
+    """Check the fields that identify a response."""
     report.check(response.get("object", "response") == "response", "D70", "object is not response")
     report.check(text(response.get("id")).startswith("resp_"), "D70", "id does not start with resp_")
-    report.check(is_number(response.get("created_at", 0)), "D70", "created_at is no number")
+    report.check(is_number(response.get("created_at", 0)), "D70", "created_at is not a number")
 
 
-def check_body(body: dict[str, Json], report: Report, asked: ExpectedResponse) -> None:
-    """A whole response, or the answer of input_tokens."""
+def check_body(body: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
+    """Check a whole response, or the result of input_tokens."""
     if body.get("object") == "response.input_tokens":
         is_right = is_count(body.get("input_tokens")) and len(body) == 2
-        report.check(is_right, "D80", "the answer of input_tokens is not {object, input_tokens}")
+        report.check(is_right, "D80", "the result of input_tokens is not {object, input_tokens}")
         return
     check_identity(body, report)
     is_over = one_of(body.get("status"), TERMINAL_STATUSES)
     is_running = body.get("background") is True and one_of(body.get("status"), _RUNNING)
     report.check(is_over or is_running, "D70", "status is not a terminal one")
     check_keys(body, report, is_snapshot=False)
-    check_echo(body, report, asked)
+    check_echo(body, report, expected)
     items = [obj(item) for item in arr(body.get("output"))]
     for number, item in enumerate(items):
         check_item(item, f"output[{number}]", report)
-    check_end(body, items, report, asked)
+    check_end(body, items, report, expected)

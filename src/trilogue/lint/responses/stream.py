@@ -1,15 +1,15 @@
-"""Rules D for a Responses stream: numbering, lifecycle and the terminal event. Items are in `responses_items`.
+"""Rules D for a Responses stream: numbering, lifecycle and the terminal event. Items are in `items.py`.
 
 In: the JSON object of each event. Out: findings in the report.
 """
 
 from __future__ import annotations
 
-from trilogue.lint.expected import ExpectedResponse
+from trilogue.lint.definition import ExpectedResponse
 from trilogue.lint.findings import Report
 from trilogue.lint.json_values import arr, is_int, obj, text
-from trilogue.lint.responses_body import check_echo, check_end, check_identity, check_keys
-from trilogue.lint.responses_items import Items
+from trilogue.lint.responses.body import check_echo, check_end, check_identity, check_keys
+from trilogue.lint.responses.items import Items
 from trilogue.model import Json
 
 TERMINALS = {
@@ -26,13 +26,13 @@ _REENCRYPTED = ("encrypted_content", "fingerprint")
 
 
 class ResponsesStream:
-    """One per stream."""
+    """Checks the events of one Responses stream."""
 
-    def __init__(self, report: Report, asked: ExpectedResponse) -> None:
+    def __init__(self, report: Report, expected: ExpectedResponse) -> None:
         self._report = report
-        self._asked = asked
+        self._expected = expected
         self._items = Items(report)
-        self._expected = 0
+        self._next_number = 0
         self._seen = 0
         self._id: Json = None
         self._created_at: Json = None
@@ -40,14 +40,14 @@ class ResponsesStream:
         self._terminal = ""
 
     def event(self, name: str, data: dict[str, Json]) -> None:
-        """One event."""
+        """Check one event."""
         kind = text(data.get("type"))
         self._report.check(
             bool(kind) and name == kind, "D10", "data.type and the event: line are not both there and equal"
         )
         kind = kind or name
         self._check_number(data)
-        if self._asked.no_padding:
+        if self._expected.no_padding:
             self._report.check("obfuscation" not in data, "D54", "obfuscation though the request switched it off")
         if self._terminal:
             self._after_terminal(kind)
@@ -58,22 +58,22 @@ class ResponsesStream:
             self._dispatch(kind, data)
 
     def done_marker(self) -> None:
-        """`[DONE]`, which only Chat has."""
+        """Report `[DONE]`, which only Chat has."""
         self._report.add("D09", "[DONE]")
 
     def close(self) -> None:
-        """The end of the stream."""
+        """Check that the stream had a terminal event."""
         if not self._terminal and self._error is None:
             self._report.add("A15", "the stream ends without a terminal event")
 
     def _check_number(self, data: dict[str, Json]) -> None:
         number = data.get("sequence_number")
         if is_int(number):
-            self._report.check(number == self._expected, "D03", "sequence_number does not count on")
-            self._expected = number
+            self._report.check(number == self._next_number, "D03", "sequence_number does not count on")
+            self._next_number = number
         else:
             self._report.add("D03", "sequence_number is missing")
-        self._expected += 1
+        self._next_number += 1
 
     def _after_terminal(self, kind: str) -> None:
         if kind in TERMINALS:
@@ -89,7 +89,7 @@ class ResponsesStream:
             self._error = nested if isinstance(nested, dict) else data
 
     def _check_order(self, kind: str) -> None:
-        """created, in_progress (or queued), then the rest; after an error only response.failed."""
+        """Check the order: created, in_progress (or queued), then the rest; after an error only response.failed."""
         report = self._report
         if self._seen == 0:
             report.check(kind == "response.created", "D01", "the first event is not response.created")
@@ -117,8 +117,8 @@ class ResponsesStream:
             check_identity(response, report)
         report.check(response.get("id") == self._id, "D06", "response.id changes")
         report.check(response.get("created_at") == self._created_at, "D57", "response.created_at changes")
-        check_keys(response, report, is_snapshot=True, says_text=self._asked.body.get("text") is not None)
-        check_echo(response, report, self._asked)
+        check_keys(response, report, is_snapshot=True, has_text=self._expected.body.get("text") is not None)
+        check_echo(response, report, self._expected)
         if kind in TERMINALS:
             self._on_terminal(kind, response)
         else:
@@ -135,12 +135,12 @@ class ResponsesStream:
         else:
             self._items.check_all_done()
             self._check_output(response)
-        check_end(response, self._items.finished(), report, self._asked)
+        check_end(response, self._items.finished(), report, self._expected)
 
     def _check_error(self, response: dict[str, Json]) -> None:
         if self._error is not None:
-            told = obj(response.get("error"))
-            is_same = all(told.get(name) == self._error.get(name) for name in ("code", "message"))
+            reported = obj(response.get("error"))
+            is_same = all(reported.get(name) == self._error.get(name) for name in ("code", "message"))
             self._report.check(is_same, "D49", "response.failed and the error event differ")
 
     def _check_output(self, response: dict[str, Json]) -> None:
@@ -152,7 +152,7 @@ class ResponsesStream:
 
 
 def _plain(item: Json) -> Json:
-    """Without the values that change with every serialisation."""
+    """Return the item without the values that change with every serialisation."""
     if isinstance(item, dict):
         return {name: _plain(value) for name, value in item.items() if name not in _REENCRYPTED}
     return [_plain(value) for value in item] if isinstance(item, list) else item

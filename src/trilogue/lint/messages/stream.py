@@ -1,7 +1,7 @@
 """Rules C for a Messages stream.
 
 In: the JSON object of each event. Out: findings in the report. The legal orders are a table; what a block may receive
-is another. What holds at the end of an answer is in `messages_body`.
+is another. What holds at the end of a response is in `body.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from enum import Enum, auto
 from msgspec import Struct, field
 
 from trilogue.jsontext.text import parse_object
-from trilogue.lint.expected import ExpectedResponse
+from trilogue.lint.definition import ExpectedResponse
 from trilogue.lint.findings import Report
 from trilogue.lint.json_values import count, is_int, obj, one_of, text
-from trilogue.lint.messages_body import (
+from trilogue.lint.messages.body import (
     CACHE_COUNTS,
     ERROR_TYPES,
     check_block,
@@ -29,7 +29,7 @@ from trilogue.model import Json
 
 
 class StreamState(Enum):
-    """Where in a stream we are."""
+    """How far a stream has come."""
 
     NEW = auto()
     OPEN = auto()
@@ -65,7 +65,7 @@ ILLEGAL: dict[StreamState, dict[str, str]] = {
 _EVENTS = frozenset({"message_start", *_BLOCK_EVENTS, "message_delta", "message_stop", "ping", "error"})
 
 _JSON_DELTAS = frozenset({"input_json_delta"})
-ALLOWED: dict[str, tuple[str, frozenset[str]]] = {
+_ALLOWED: dict[str, tuple[str, frozenset[str]]] = {
     "text": ("C13", frozenset({"text_delta", "citations_delta"})),
     "thinking": ("C14", frozenset({"thinking_delta", "signature_delta"})),
     "redacted_thinking": ("C15", frozenset()),
@@ -83,6 +83,8 @@ _EMPTY: dict[str, dict[str, Json]] = {
 
 
 class _Block(Struct):
+    """What a stream has sent of one block so far."""
+
     path: str
     kind: str
     start: dict[str, Json]
@@ -93,11 +95,11 @@ class _Block(Struct):
 
 
 class MessagesStream:
-    """One per stream."""
+    """Checks the events of one Messages stream."""
 
-    def __init__(self, report: Report, asked: ExpectedResponse) -> None:
+    def __init__(self, report: Report, expected: ExpectedResponse) -> None:
         self._report = report
-        self._asked = asked
+        self._expected = expected
         self._state = StreamState.NEW
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, Json] = {}
@@ -116,7 +118,7 @@ class MessagesStream:
         }
 
     def event(self, name: str, data: dict[str, Json]) -> None:
-        """One event."""
+        """Check one event."""
         kind = text(data.get("type"))
         self._report.check(bool(kind) and name == kind, "C04", "the event: line is missing or is not data.type")
         kind = kind or name
@@ -130,11 +132,11 @@ class MessagesStream:
         self._handlers[kind](data)
 
     def done_marker(self) -> None:
-        """`[DONE]`, which only Chat has."""
+        """Report `[DONE]`, which only Chat has."""
         self._report.add("C35", "[DONE]")
 
     def close(self) -> None:
-        """The end of the stream."""
+        """Check that the stream was complete."""
         if self._state is StreamState.ENDING:
             self._report.add("C02", "message_stop is missing")
         elif self._state in (StreamState.NEW, StreamState.OPEN):
@@ -143,7 +145,10 @@ class MessagesStream:
             self._report.add("C32", "no ping in the stream", note=True)
 
     def _is_continuation(self, kind: str) -> bool:
-        """The API's answer to results of calls from code: a filled message_start, then message_stop."""
+        """Return whether this ends a message that came whole in its message_start.
+
+        The API responds so to results of calls that were made from code.
+        """
         return self._is_prefilled and kind == "message_stop" and self._state is StreamState.OPEN
 
     def _illegal(self, kind: str) -> None:
@@ -167,8 +172,8 @@ class MessagesStream:
         missing = [name for name in CACHE_COUNTS if name not in self._usage]
         report.check(not missing or not report.own, "C57", f"message.usage lacks {', '.join(missing)}")
         check_counts(self._usage, "message.usage", report)
-        if self._asked.model:
-            report.check(message.get("model") == self._asked.model, "C43", "model is not the one of the request")
+        if self._expected.model:
+            report.check(message.get("model") == self._expected.model, "C43", "model is not the one of the request")
 
     def _on_block_start(self, data: dict[str, Json]) -> None:
         report, block = self._report, obj(data.get("content_block"))
@@ -178,8 +183,8 @@ class MessagesStream:
         report.check(not any(other.is_open for other in self._blocks.values()), "C09", f"{path} starts inside another")
         self._check_empty(block, kind, path)
         check_block(block, path, report)
-        if kind in ("thinking", "redacted_thinking") and self._asked.known:
-            report.check(self._asked.thinking, "C39", f"{path} is thinking that the request did not enable")
+        if kind in ("thinking", "redacted_thinking") and self._expected.known:
+            report.check(self._expected.thinking, "C39", f"{path} is thinking that the request did not enable")
         self._blocks[index if is_int(index) else len(self._blocks)] = _Block(path, kind, block)
 
     def _check_empty(self, block: dict[str, Json], kind: str, path: str) -> None:
@@ -202,9 +207,9 @@ class MessagesStream:
 
     def _is_allowed(self, block: _Block, kind: str) -> bool:
         if kind == "citations_delta" and block.kind != "text":
-            return self._report.check(False, "C37", f"{block.path} gets a citations_delta and is no text block")
+            return self._report.check(False, "C37", f"{block.path} gets a citations_delta and is not a text block")
         none: tuple[str, frozenset[str]] = ("C15", frozenset())
-        rule, allowed = none if is_result(block.kind) else ALLOWED.get(block.kind, ("", frozenset()))
+        rule, allowed = none if is_result(block.kind) else _ALLOWED.get(block.kind, ("", frozenset()))
         return not rule or self._report.check(kind in allowed, rule, f"{block.path} gets a delta of another kind")
 
     def _add_delta(self, block: _Block, delta: dict[str, Json]) -> None:
@@ -239,18 +244,18 @@ class MessagesStream:
         if report.check(self._reason is not None, "C23", "message_delta has no stop_reason"):
             check_stop(delta, [block.start for block in self._blocks.values()], report)
         self._check_usage(data.get("usage"))
-        self._check_answer()
+        self._check_blocks()
 
-    def _check_answer(self) -> None:
-        """All blocks are there."""
+    def _check_blocks(self) -> None:
+        """Check what must hold when all blocks are there."""
         report = self._report
         for block in self._blocks.values():
             joined = "".join(block.json)
             is_whole = not joined or parse_object(joined) is not None
-            report.check(is_whole or self._reason == "max_tokens", "C20", f"{block.path} input is no JSON object")
-        check_calls([(block.path, block.start) for block in self._blocks.values()], report, self._asked)
+            report.check(is_whole or self._reason == "max_tokens", "C20", f"{block.path} input is not a JSON object")
+        check_calls([(block.path, block.start) for block in self._blocks.values()], report, self._expected)
         texts = "".join(piece for block in self._blocks.values() for piece in block.texts)
-        check_json(texts, self._reason, report, self._asked)
+        check_json(texts, self._reason, report, self._expected)
 
     def _check_usage(self, value: Json) -> None:
         report, usage = self._report, obj(value)
@@ -262,11 +267,13 @@ class MessagesStream:
         falls = count(usage["output_tokens"]) < count(self._usage.get("output_tokens"))
         report.check(not falls or usage["output_tokens"] < 0, "C30", "output_tokens falls")
         for name in CACHE_COUNTS:
-            report.check(name not in usage or is_int(usage[name]), "C31", f"message_delta.usage.{name} is no integer")
+            report.check(
+                name not in usage or is_int(usage[name]), "C31", f"message_delta.usage.{name} is not an integer"
+            )
         check_counts(usage, "message_delta.usage", report)
 
     def _on_stop(self, _data: dict[str, Json]) -> None:
-        """Nothing to read."""
+        """Accept message_stop, which has nothing to check."""
 
     def _on_ping(self, data: dict[str, Json]) -> None:
         self._has_ping = True

@@ -1,4 +1,4 @@
-"""Rules D for the items of a Responses stream: what lies between output_item.added and output_item.done.
+"""Rules D for the items of a Responses stream: the events between output_item.added and output_item.done.
 
 In: the JSON object of each event about an item. Out: findings in the report. Which pieces of text an item is made of,
 and which rule says that they agree, are tables.
@@ -12,12 +12,12 @@ from msgspec import Struct, field
 
 from trilogue.lint.findings import Report
 from trilogue.lint.json_values import arr, index, is_int, obj, text
-from trilogue.lint.responses_body import check_item, check_part
+from trilogue.lint.responses.body import check_item, check_part
 from trilogue.model import Json
 
 
 class DeltaText(Struct, frozen=True):
-    """A text that comes in deltas and once more whole."""
+    """A text that is sent in deltas and then once more in full, and the rules that both must agree."""
 
     rule: str
     """deltas == done"""
@@ -73,7 +73,7 @@ class _OpenPart(Struct):
 
 
 class Item(Struct):
-    """What has come of one item."""
+    """What a stream has sent of one item so far."""
 
     path: str
     added: dict[str, Json]
@@ -84,7 +84,7 @@ class Item(Struct):
 
 
 class Items:
-    """All items of one stream."""
+    """Checks all items of one stream."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -98,11 +98,11 @@ class Items:
         }
 
     def finished(self) -> list[dict[str, Json]]:
-        """The done items in order of their index."""
+        """Return the done items in order of their index."""
         return [item.done for _, item in sorted(self.by_index.items()) if item.done is not None]
 
     def event(self, kind: str, data: dict[str, Json]) -> None:
-        """One event about an item."""
+        """Check one event about an item."""
         if kind == "response.output_item.added":
             self._on_added(data)
         elif kind == "response.output_item.done":
@@ -111,7 +111,7 @@ class Items:
             self._inner(kind, item, data)
 
     def check_all_done(self) -> None:
-        """At the terminal event."""
+        """Check at the terminal event that every item is done."""
         for item in self.by_index.values():
             self._report.check(item.done is not None, "D15", f"{item.path} is never done")
 
@@ -128,7 +128,7 @@ class Items:
         if isinstance(kind, str) and kind in _EMPTY:
             is_empty = not any(added.get(name) for name in _EMPTY[kind])
             is_running = added.get("status") == "in_progress" or (kind in _WITHOUT_STATUS and "status" not in added)
-            # Some models of OpenAI say completed from the start.
+            # Some models of OpenAI send completed from the start.
             is_right = is_empty and (is_running or not report.own)
             report.check(is_right, "D19", f"{path} is not empty and in_progress when added")
         self.by_index[number] = Item(path, added)
@@ -152,7 +152,7 @@ class Items:
             self._check_whole(item, name, position, part)
 
     def _check_whole(self, item: Item, name: str, position: int, part: _OpenPart) -> None:
-        """The done item holds the text that its events said."""
+        """Check that the done item holds the text that its events sent."""
         stream = _stream_of(name, part)
         done = obj(item.done)
         if stream is None:
@@ -164,7 +164,7 @@ class Items:
             self._report.check(value == part.whole, stream.whole_rule, f"{item.path}.{name} is not what was streamed")
 
     def _item(self, kind: str, data: dict[str, Json]) -> Item | None:
-        """The open item that an inner event refers to; None for events that are not about items."""
+        """Return the open item that an event is about; None if the event is about no item, or about one not open."""
         is_progress = _phase(kind) is not None
         if kind not in DELTAS and kind not in DONES and kind not in self._handlers and not is_progress:
             return None
@@ -215,7 +215,7 @@ class Items:
         part.whole = text(data.get(stream.value))
         # Some servers send the text only once, whole.
         is_same = not part.pieces or "".join(part.pieces) == part.whole
-        report.check(is_same, stream.rule, f"{item.path}: the deltas are not what {kind} says")
+        report.check(is_same, stream.rule, f"{item.path}: the deltas are not what {kind} has")
         if kind == "response.function_call_arguments.done":
             report.check(bool(text(data.get("name"))), "D34", f"{kind} has no name")
         if stream is _TEXT:
@@ -278,7 +278,7 @@ class Items:
 
 
 def _phase(kind: str) -> int | None:
-    """The rank of a progress event of a hosted call; None if it is none."""
+    """Return the rank of a progress event of a hosted call; None for any other event."""
     family, _, phase = kind.removeprefix("response.").partition(".")
     return PHASES.get(phase) if family.endswith(("_call", "_list_tools")) else None
 

@@ -1,10 +1,10 @@
-"""Rules B: Chat Completions. Grouped by what goes wrong when they are broken."""
+"""Rules B and those rules Q that only Chat Completions has, grouped by what breaks if they are violated."""
 
 from __future__ import annotations
 
-from trilogue.lint.rules.rule import Group
+from trilogue.lint.rules import NEEDS_HEADERS, Group
 
-CHAT = (
+RULES = (
     Group(
         breaks="Clients that group chunks by these fields see several responses instead of one.",
         rules={
@@ -213,3 +213,13 @@ CHAT = (
         rules={"B62": "an error body is {error: {message, type, param, code}} with code a string or null"},
     ),
 )
+
+REQUEST_RULES = (
+    Group(
+        breaks="The OpenAI API responds with 400.",
+        rules={"Q16": "there are at most 4 stop sequences"},
+    ),
+)
+
+NOT_VISIBLE: dict[str, str] = {"B61": NEEDS_HEADERS}
+"""invariants that neither a body nor a stream shows, with the reason"""

@@ -1,10 +1,10 @@
-"""Rules D: Responses. Grouped by what goes wrong when they are broken."""
+"""Rules D and those rules Q that only Responses has, grouped by what breaks if they are violated."""
 
 from __future__ import annotations
 
-from trilogue.lint.rules.rule import Group
+from trilogue.lint.rules import NEEDS_UPSTREAM, ONLY_REFERS, Group
 
-RESPONSES = (
+RULES = (
     Group(
         breaks="The openai SDK's `.stream()` helper raises when the first event is not response.created.",
         rules={"D01": "the first event is response.created with status in_progress or queued"},
@@ -234,3 +234,22 @@ RESPONSES = (
         rules={"D78": "with text.format json_schema the text of a completed response parses as JSON"},
     ),
 )
+
+REQUEST_RULES = (
+    Group(
+        breaks="The OpenAI API responds with 400.",
+        rules={
+            "Q30": "previous_response_id and conversation exclude each other",
+            "Q31": "max_output_tokens is at least 16",
+            "Q32": "background requires store",
+            "Q33": "compaction_trigger is the last item",
+        },
+    ),
+)
+
+NOT_VISIBLE: dict[str, str] = {
+    "D59": NEEDS_UPSTREAM,
+    "D75": ONLY_REFERS,
+    "D76": "needs to know what the gateway can retrieve",
+}
+"""invariants that neither a body nor a stream shows, with the reason"""
