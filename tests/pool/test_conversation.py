@@ -9,7 +9,7 @@ import pytest
 
 from trilogue.model import Protocol
 from trilogue.pool import response_key, sticky_key
-from trilogue.pool.choice.sticky import Stickiness
+from trilogue.pool.choice.conversation import Stickiness
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 

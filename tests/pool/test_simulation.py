@@ -18,7 +18,7 @@ from tests.pool.making import INSUFFICIENT, START
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import AccountSpec, Attempt, AttemptPlan, Pools, PoolsSettings, ProviderSpec
-from trilogue.pool.choice.bucket import Bucket
+from trilogue.pool.choice.account import Bucket
 
 REQUESTS = 100_000
 PER_SECOND = 100

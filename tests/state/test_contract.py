@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import trilogue
-from trilogue.state import FileStore, MemoryStore, Record, Retention, Session, Store, StoreBusy, StoreUnavailable
+from trilogue.state import FileStore, MemoryStore, Retention, Session, Store, StoreBusy, StoredRecord, StoreUnavailable
 
 NOW = 1_800_000_000.0
 
@@ -49,8 +49,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-def record(key: str, value: str = "1", kind: str = "Thing", at: float = NOW) -> Record:
-    return Record(kind, key, value.encode(), at)
+def record(key: str, value: str = "1", kind: str = "Thing", at: float = NOW) -> StoredRecord:
+    return StoredRecord(kind, key, value.encode(), at)
 
 
 def keys(session: Session, kind: str = "Thing") -> list[str]:
@@ -301,7 +301,7 @@ def test_a_file_of_an_earlier_version(tmp_path: Path) -> None:
     with place.sessions:
         assert not place.store.replace_damaged()
         session = place.open()
-        assert session.read_since(0) == (7, [Record("Bound", "p\nkey", rows[0][2], 1.0)])
+        assert session.read_since(0) == (7, [StoredRecord("Bound", "p\nkey", rows[0][2], 1.0)])
         session.write("2-b", [record("a")])
         assert session.read_since(7) == (8, [record("a")])
 

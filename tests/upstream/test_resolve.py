@@ -11,7 +11,7 @@ import pytest
 from aiohappyeyeballs import AddrInfoType
 
 from tests.upstream.raw import LOOPS, run
-from trilogue.upstream.resolve import resolve
+from trilogue.upstream.dial import resolve
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 

@@ -91,7 +91,7 @@ def check_tools(offers: Iterable[ToolOffer], legal_name: re.Pattern[str], report
     return names
 
 
-class ToolChoice(Struct, frozen=True, kw_only=True):
+class ChoiceForm(Struct, frozen=True, kw_only=True):
     """The choice among the tools, in common form."""
 
     is_known: bool
@@ -102,7 +102,7 @@ class ToolChoice(Struct, frozen=True, kw_only=True):
     """the model must call some tool"""
 
 
-def check_choice(choice: ToolChoice, names: set[str] | None, report: Report) -> None:
+def check_choice(choice: ChoiceForm, names: set[str] | None, report: Report) -> None:
     """Check the choice against the names of the offered tools; None if the request offers no tools at all."""
     report.check(choice.is_known, "Q12", "tool_choice has no known form")
     if choice.named is not None and names is not None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trilogue.model import Tier
-from trilogue.profiles.profile import FIRST_VERSION, levels
-from trilogue.profiles.row import ANY_VENDOR, ProfileRow
+from trilogue.profiles.profile import ANY_VENDOR, FIRST_VERSION, ProfileRow, levels
 
 _ALL = ""
 _OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"

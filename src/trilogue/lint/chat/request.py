@@ -19,9 +19,9 @@ from trilogue.lint.openai import (
 )
 from trilogue.lint.requests import (
     CallMark,
+    ChoiceForm,
     MessageRules,
     Range,
-    ToolChoice,
     ToolOffer,
     check_calls,
     check_choice,
@@ -102,9 +102,9 @@ def _offers(tools: list[Json]) -> Iterator[ToolOffer]:
         yield ToolOffer(f"tools[{number}]", text(inner.get("name")), is_whole)
 
 
-def _choice(choice: Json) -> ToolChoice:
+def _choice(choice: Json) -> ChoiceForm:
     kind = obj(choice).get("type")
-    return ToolChoice(
+    return ChoiceForm(
         is_known=one_of(choice, CHOICE_MODES) or isinstance(kind, str),
         named=text(obj(obj(choice).get(kind)).get("name")) if one_of(kind, CLIENT_TOOLS) else None,
         is_forcing=choice == "required" or kind == "any",

@@ -11,9 +11,9 @@ from trilogue.lint.findings import Report
 from trilogue.lint.json_values import arr, is_int, obj, objects, one_of, text
 from trilogue.lint.requests import (
     CallMark,
+    ChoiceForm,
     MessageRules,
     Range,
-    ToolChoice,
     ToolOffer,
     check_calls,
     check_choice,
@@ -122,9 +122,9 @@ def _offers(tools: list[Json]) -> Iterator[ToolOffer]:
             yield ToolOffer(f"tools[{number}]", tool["name"], True)
 
 
-def _choice(choice: Json) -> ToolChoice:
+def _choice(choice: Json) -> ChoiceForm:
     kind = obj(choice).get("type")
-    return ToolChoice(
+    return ChoiceForm(
         is_known=one_of(kind, _CHOICE_TYPES),
         named=text(obj(choice).get("name")) if kind == "tool" else None,
         is_forcing=kind == "any" or choice == "required",
