@@ -28,7 +28,7 @@ def test_only_the_registry_names_protocols() -> None:
 
 @each("package", PACKAGES)
 def test_packages_have_the_same_files(package: str) -> None:
-    """Who knows one package knows the others; only the items of Responses need a file of their own."""
+    """A reader who knows one package knows all; only the items of Responses need a file of their own."""
     further = {"responses": {"items.py"}}.get(package, set())
     assert {path.name for path in (ROOT / package).glob("*.py")} == FILES | further
 

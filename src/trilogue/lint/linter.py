@@ -77,7 +77,7 @@ class StreamLinter:
 
     @property
     def findings(self) -> list[Finding]:
-        """All findings so far."""
+        """All findings so far, in the order of their events."""
         return list(self._report.findings)
 
     def feed(self, data: bytes) -> list[Finding]:

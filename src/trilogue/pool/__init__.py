@@ -1,5 +1,8 @@
 """The account pool: pure decisions, with the clock and randomness injected. No I/O, no async.
 
+`choice` finds the next account, `health` applies failures, `plan` makes the attempts of one request, `pool` and `pools`
+hold the accounts. What happens is reported as `changes`, which `trilogue.state` stores.
+
 How a gateway uses it, for every protocol, streamed or not:
 
     pools = config.pools(SystemRandom())        # one per process

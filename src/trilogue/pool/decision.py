@@ -80,7 +80,7 @@ class Decision(Struct, kw_only=True, gc=False):
 
 
 class Recent:
-    """The latest decisions."""
+    """The latest decisions, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self._decisions: deque[Decision] = deque(maxlen=limit)

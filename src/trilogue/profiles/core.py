@@ -14,7 +14,7 @@ _NO_REASONING = r"llama|meta-llama|codellama|gemma|mi[sx]tral|ministral|codestra
 
 CORE: dict[str, Any] = {
     "developer_role": False,
-    # Most compatible servers do not have max_completion_tokens; Mistral answers 422 to it.
+    # Most compatible servers do not have max_completion_tokens; Mistral responds with 422.
     "max_tokens_field": "max_tokens",
     "custom_tools": False,
     "cache_marks": False,

@@ -287,7 +287,7 @@ class FileSession(Session):
         self.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; any later call raises StoreUnavailable."""
         self.connection.close()
 
     def newest(self) -> int:

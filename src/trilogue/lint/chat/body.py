@@ -105,7 +105,7 @@ def _check_call(call: ChatToolCall, finish: Json, report: Report) -> None:
 
 
 def check_body(body: dict[str, Json], report: Report, expected: ExpectedResponse) -> None:
-    """Check a whole response."""
+    """Check a response that was not streamed."""
     report.check(body.get("object") == "chat.completion", "B50", "object is not chat.completion")
     for name in ("id", "model"):
         report.check(bool(text(body.get(name))), "B50", f"{name} is missing")

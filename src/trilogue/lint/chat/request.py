@@ -75,7 +75,7 @@ def expect(body: dict[str, Json]) -> ExpectedResponse:
 
 
 def check_request(body: dict[str, Json], report: Report) -> None:
-    """Check a request body."""
+    """Check the body of a request against the rules Q."""
     check_model(body, report)
     check_fields(body, report, foreign=_FOREIGN, ranges=_RANGES)
     check_shared_fields(body, report)

@@ -58,7 +58,7 @@ class ChatStream:
         self._has_failed = False
 
     def event(self, name: str, chunk: dict[str, Json]) -> None:
-        """Check one chunk."""
+        """Check one chunk; `name` is its `event:` line, which Chat does not have."""
         report = self._report
         report.check(not name, "B38", "an event: line")
         if self._has_done:

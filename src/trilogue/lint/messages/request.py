@@ -64,7 +64,7 @@ def expect(body: dict[str, Json]) -> ExpectedResponse:
 
 
 def check_request(body: dict[str, Json], report: Report) -> None:
-    """Check a request body."""
+    """Check the body of a request against the rules Q."""
     check_model(body, report)
     check_fields(body, report, foreign=_FOREIGN, ranges=_RANGES)
     report.check(is_int(body.get("max_tokens")), "Q20", "max_tokens is missing or not an integer")

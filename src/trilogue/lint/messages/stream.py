@@ -118,7 +118,7 @@ class MessagesStream:
         }
 
     def event(self, name: str, data: dict[str, Json]) -> None:
-        """Check one event."""
+        """Check one event; `name` is its `event:` line."""
         kind = text(data.get("type"))
         self._report.check(bool(kind) and name == kind, "C04", "the event: line is missing or is not data.type")
         kind = kind or name

@@ -72,7 +72,7 @@ def expect(body: dict[str, Json]) -> ExpectedResponse:
 
 
 def check_request(body: dict[str, Json], report: Report) -> None:
-    """Check a request body."""
+    """Check the body of a request against the rules Q."""
     # A prompt template brings its own model.
     if "prompt" not in body:
         check_model(body, report)

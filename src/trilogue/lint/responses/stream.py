@@ -40,7 +40,7 @@ class ResponsesStream:
         self._terminal = ""
 
     def event(self, name: str, data: dict[str, Json]) -> None:
-        """Check one event."""
+        """Check one event; `name` is its `event:` line."""
         kind = text(data.get("type"))
         self._report.check(
             bool(kind) and name == kind, "D10", "data.type and the event: line are not both there and equal"
