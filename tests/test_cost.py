@@ -10,7 +10,7 @@ import asyncio
 import gc
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from types import FrameType
@@ -366,7 +366,7 @@ def test_calls_per_relayed_event(tmp_path: Path, client: Protocol) -> None:
     check(unobserved, RELAYED[client])
 
 
-def _relayed(tmp_path: Path, client: Protocol, observers: list[Observer]) -> float:
+def _relayed(tmp_path: Path, client: Protocol, observers: Sequence[Observer]) -> float:
     """Return the calls per event of a stream that goes through the whole gateway."""
     file = tmp_path / "trilogue.yaml"
     file.write_text(CONFIG.replace("PROTOCOL", C.value))

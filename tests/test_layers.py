@@ -384,8 +384,8 @@ def test_downward_import_is_allowed(name: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("name", "source", "found"),
     [
-        ("gateway.log.record", "from trilogue.gateway.setup.services import Services", True),
-        ("gateway.setup.services", "from trilogue.gateway.log.record import Record", False),
+        ("gateway.observe.record", "from trilogue.gateway.setup.services import Services", True),
+        ("gateway.setup.services", "from trilogue.gateway.observe.record import RequestRecord", False),
         ("pool.choice.account", "from trilogue.pool.health.health import Health", True),
         ("protocols.fields.reader", "from trilogue.protocols.chat import CODEC", True),
     ],
