@@ -68,12 +68,14 @@ def test_of_two_reasons_the_higher_counts(reasons: tuple[CancelReason, CancelRea
     assert asyncio.run(interrupted(cancel, gathered)) == (max(reasons), None)
 
 
-def test_somebody_else_has_no_reason() -> None:
+def test_other_cancellations_have_no_reason() -> None:
+    """Those are not the gateway's own, and must not be ended as if they were."""
+
     async def main() -> None:
         task = asyncio.create_task(asyncio.sleep(10))
-        cancellation = Cancellation(asyncio.ensure_future(asyncio.sleep(0)))
+        cancellation = Cancellation(task)
         await asyncio.sleep(0)
-        task.cancel()
+        task.cancel("client gone")
         with pytest.raises(asyncio.CancelledError):
             await task
         assert cancellation.reason is None

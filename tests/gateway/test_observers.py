@@ -236,7 +236,7 @@ def test_losses_have_paths(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_failed_request(tmp_path: Path, stream: bool) -> None:
-    """There is no response, and the record has what the client was told."""
+    """There is no response, and the record has the error that the client got."""
 
     async def main() -> None:
         async with observed(tmp_path) as run:
@@ -363,7 +363,7 @@ class Broken(Observer):
         raise OSError("the disk is full")
 
 
-def test_an_observer_that_raises_disturbs_nobody(tmp_path: Path) -> None:
+def test_an_observer_that_raises_changes_nothing(tmp_path: Path) -> None:
     """Neither the request nor the other observers."""
 
     async def main() -> None:
@@ -391,7 +391,7 @@ def test_moments_without_observers_cost_no_call() -> None:
 
 
 def test_every_moment_is_dispatched() -> None:
-    """A method that is added to the interface must be called by someone."""
+    """A method that is added to the interface must be called."""
     moments = {name for name, value in vars(Observer).items() if callable(value) and not name.startswith("_")}
     assert {name.replace("observe_bytes", "bytes_observer") for name in vars(Observers([]))} - {
         "_byte_factories"

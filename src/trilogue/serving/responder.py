@@ -104,9 +104,9 @@ class Responder:
         self.ended = False
         self.status = 0
         self.on_head: Callable[[int, Headers], None] | None = None
-        """is called with the status and headers of the response, if somebody observes it"""
+        """is called with the status and headers of the response, for an observer"""
         self.on_body: Callable[[bytes, float], None] | None = None
-        """is called with each piece of the body and the time, if somebody observes it"""
+        """is called with each piece of the body and the time, for an observer"""
         self.since = self.last_write_at = time.monotonic()
         """when the request came"""
 

@@ -5,16 +5,20 @@ Names, counts and times; never a prompt, a key or a header.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from trilogue.gateway.log.lines import LogLine, journal
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.pool import Decision
 
 
-class AccessLine(LogLine, kw_only=True, eq=False, gc=False):
-    """The line about one request. The names of the fields are those in the log."""
+class AccessLine(LogLine, kw_only=False, eq=False, gc=False):
+    """The line about one request. The names and the order of the fields are those in the log."""
 
-    event: str = "request"
+    event: str
+    level: str
+    timestamp: datetime | None
     request_id: str
     client: str
     path: str
@@ -30,12 +34,12 @@ class AccessLine(LogLine, kw_only=True, eq=False, gc=False):
     empty: bool
     """the response is complete and has nothing but reasoning"""
     losses: tuple[str, ...]
-    ttft_ms: float | None = None
+    ttft_ms: float | None
     """time to the first content of a stream"""
     duration_ms: float
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None
     decision: Decision | None
     """which accounts were considered and used, and why; None for requests that need no account"""
 
@@ -45,27 +49,31 @@ class AccessLog(Observer):
 
     def request_ended(self, record: RequestRecord) -> None:
         """Write the line about a request."""
-        usage, began = record.usage, record.began_at
+        usage, began, content = record.usage, record.began_at, record.content_at
+        # Positional arguments: with names, making the line takes three times as long, for every request.
         line = AccessLine(
-            request_id=record.request_id,
-            client=record.client,
-            path=record.path,
-            model=record.model,
-            key=record.key,
-            provider=record.provider,
-            upstream=record.upstream,
-            upstream_model=record.upstream_model,
-            account=record.account,
-            stream=record.stream,
-            status=record.status,
-            error=record.error,
-            empty=record.empty,
-            losses=record.loss_codes,
-            duration_ms=round((record.ended_at - began) * 1000, 1),
-            decision=record.decision,
+            "request",
+            "info",
+            None,
+            record.request_id,
+            record.client,
+            record.path,
+            record.model,
+            record.key,
+            record.provider,
+            record.upstream,
+            record.upstream_model,
+            record.account,
+            record.stream,
+            record.status,
+            record.error,
+            record.empty,
+            record.loss_codes,
+            None if content is None else round((content - began) * 1000, 1),
+            round((record.ended_at - began) * 1000, 1),
+            None if usage is None else usage.input,
+            None if usage is None else usage.cache_read,
+            None if usage is None else usage.output,
+            record.decision,
         )
-        if record.content_at is not None:
-            line.ttft_ms = round((record.content_at - began) * 1000, 1)
-        if usage is not None:
-            line.input_tokens, line.cached_tokens, line.output_tokens = usage.input, usage.cache_read, usage.output
         journal.write(line)

@@ -43,7 +43,7 @@ class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
     empty: bool = False
     """the response is complete and has nothing but reasoning"""
     failure: Failure | None = None
-    """what the client was told instead of a complete response, without secrets"""
+    """the error that the client got instead of a complete response, without secrets"""
     error: str | None = None
     """the code or kind of that failure, or `client_gone`"""
     status: int = 0
@@ -54,7 +54,7 @@ class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
         self.losses, self.loss_codes = losses, loss_codes(losses)
 
     def mark_failed(self, failure: Failure) -> None:
-        """Record the failure that the client is told about."""
+        """Record the failure that the client gets."""
         self.failure = failure
         self.error = sane(failure.code or failure.kind.value)
 

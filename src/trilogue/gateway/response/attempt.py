@@ -65,8 +65,8 @@ def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbou
     losses: list[Loss] = []
     if strip:
         call, losses = stripped(call)
-    elif services.rejected.known and not call.strict:
-        rejected = services.rejected.within(place.provider.name, place.account.name, call.body)
+    elif services.refused_reasoning.known and not call.strict:
+        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.body)
         call, losses = stripped(call, rejected) if rejected else (call, losses)
     request = outbound(call, place, services)
     if not losses and not call.losses:

@@ -25,7 +25,7 @@ class FirstBytes:
     def __init__(self, response: UpstreamResponse) -> None:
         content_type = _content_type(response)
         if content_type.startswith("text/html"):
-            raise UpstreamProtocolError("the upstream answered with a web page")
+            raise UpstreamProtocolError("the upstream responded with a web page")
         self._json = content_type.startswith("application/json")
         self.known = False
         """whether enough has come to tell events from a whole body"""

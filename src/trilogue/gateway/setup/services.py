@@ -51,7 +51,7 @@ class Services:
         carried = state.take(config)
         self.pools = carried.pools
         self.items = carried.items
-        self.rejected = carried.refused_reasoning
+        self.refused_reasoning = carried.refused_reasoning
         self.catalog = carried.catalog
         self.decisions = carried.decisions
         self.sync = state.sync
