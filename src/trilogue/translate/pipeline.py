@@ -23,7 +23,6 @@ from trilogue.model import (
     Protocol,
     Provenance,
     Sequencer,
-    ToolCall,
 )
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.images import ImageStage
@@ -38,16 +37,7 @@ from trilogue.translate.tools.names import NO_NAMES, NameStage
 
 Stage = Callable[[list[Event]], list[Event]]
 
-_DEMANDS_TOKENS = frozenset({Protocol.MESSAGES})
-"""protocols whose clients need a value on reasoning, citations and search hits even if the upstream sent none"""
-
 _NO_KINDS: frozenset[type] = frozenset()
-_OWN_STEPS: dict[Protocol, frozenset[type]] = {
-    Protocol.CHAT: frozenset({ToolCall}),
-    Protocol.MESSAGES: frozenset({ToolCall}),
-    Protocol.RESPONSES: frozenset({ToolCall, HostedCall}),
-}
-"""the kinds of blocks that have extra steps, by the client's protocol"""
 
 
 class Pipeline:
@@ -55,10 +45,11 @@ class Pipeline:
 
     def __init__(self, source: Protocol, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> None:
         before: list[Stage] = []
-        self._without_steps = _OWN_STEPS[target] if source is not target else _NO_KINDS
+        client = CODECS[target]
+        self._without_steps = client.staged_blocks if source is not target else _NO_KINDS
         """the kinds of blocks whose steps are added when the first one arrives; many responses have none"""
         self._names = exchange.names if exchange else NO_NAMES
-        self._builtins = exchange.builtins if exchange and target is Protocol.RESPONSES else NO_BUILTINS
+        self._builtins = exchange.builtins if exchange and client.builtin_tools else NO_BUILTINS
         self._ledger = ledger
         self._taken = exchange.calls if exchange else NO_CALLS
         self._sequencer = Sequencer()
@@ -69,14 +60,14 @@ class Pipeline:
             closer = ResponseSealer(
                 exchange.sealer if exchange else default_sealer(),
                 _origin(source, exchange),
-                target in _DEMANDS_TOKENS,
+                client.needs_tokens,
             )
             profile = exchange.target.profile if exchange else None
             if profile and profile.think_tags:
                 before.append(ThinkStage())
             # Sealing needs the raw marks, so it comes before raw reasoning becomes a summary.
             before.append(SealStage(closer, CODECS[source].response_policies, ledger))
-            if profile and profile.raw_as_summary and target is Protocol.RESPONSES:
+            if profile and profile.raw_as_summary and client.reasoning_summaries:
                 self.sums_up = True
                 before.append(SummaryStage(closer))
         self._images = ImageStage() if source is not target else None

@@ -68,10 +68,6 @@ class StreamPath(Interface):
 
 _UNTOLD = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
 """failures that the upstream's bytes do not tell: it takes them for an answer"""
-_LAST = {
-    Protocol.CHAT: b"data: [DONE]\n\n",
-    Protocol.MESSAGES: b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
-}
 ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 """how an event may end, with any line ends"""
 LONGEST_END = max(map(len, ENDS))
@@ -87,7 +83,7 @@ class PassThrough:
         self._protocol = protocol
         self._decoder = CODECS[protocol].decoder()
         self._reply = reply
-        self._room = MOST_TEXT if protocol is Protocol.RESPONSES else inf
+        self._room = MOST_TEXT if CODECS[protocol].keeps_text else inf
         """for more of what the watching decoder keeps: that of Responses compares the end with what came"""
         self._start: ResponseStart | None = None
         self._tail: list[bytes] = []
@@ -188,7 +184,7 @@ class PassThrough:
 
     def _completed(self, tail: bytes) -> bytes:
         """The end of a complete answer, with what some servers leave out there and some clients wait for."""
-        last = _LAST.get(self._protocol, b"")
+        last = CODECS[self._protocol].endpoint.terminal
         missing = b"" if last.strip() in tail else last
         return (tail.rstrip(b"\r\n") + b"\n\n" if tail else b"") + missing
 

@@ -283,7 +283,7 @@ class Relay:
     def _keep(self, attempt: Outbound, body: dict[str, Json]) -> None:
         """Items of an answer that the client did not ask us to forget."""
         asked = attempt.exchange.body if attempt.exchange else {}
-        if self.call.client is Protocol.RESPONSES and asked.get("store") is not False:
+        if codec(self.call.client).endpoint.continues and asked.get("store") is not False:
             self._services.items.put(self.call.key_name, body.get("output") or [], time.monotonic())
 
     def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:

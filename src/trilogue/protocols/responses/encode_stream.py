@@ -40,9 +40,9 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.content.ids import derive_id, safe_call_id
-from trilogue.protocols.failure.codes import in_stream, responses_code
+from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.openai import moderation as openai_moderation
-from trilogue.protocols.responses.errors import encode_failure
+from trilogue.protocols.responses.errors import encode_failure, streamed_code
 from trilogue.protocols.responses.hosted import ITEM_TYPES
 from trilogue.protocols.responses.output_calls import CallItem, HostedItem, NativeItem, Unsaid
 from trilogue.protocols.responses.output_items import OutputItem
@@ -257,7 +257,7 @@ class ResponsesStreamEncoder(StreamEncoder):
             self._close(self._item, False)
         self._announce()
         error = encode_failure(in_stream(event.failure))
-        error["code"] = code = responses_code(event.failure, str(error["code"] or error["type"]))
+        error["code"] = code = streamed_code(event.failure, str(error["code"] or error["type"]))
         # Flat as in OpenAI's description of the event, nested as its SDKs want it before they raise.
         self.event("error", {"code": code, "message": error["message"], "param": error["param"], "error": error})
         failed = {**self._base, "status": "failed", "output": self._output}
