@@ -111,7 +111,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """returns whether request headers show a client of this protocol, where the path does not"""
     overload_status: bool = False
     """whether its clients know the status 529"""
-    state_fields: frozenset[str] = frozenset()
+    state_fields: tuple[str, ...] = ()
     """request fields that refer to what the upstream stored of earlier requests"""
     continues: bool = False
     """whether a client can continue a response by its id, at the account that it came from"""

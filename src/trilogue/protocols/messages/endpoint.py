@@ -121,7 +121,7 @@ ENDPOINT = Endpoint(
     extra_headers=extra_headers,
     is_client=_is_client,
     overload_status=True,
-    state_fields=frozenset({"thread"}),
+    state_fields=("thread",),
     terminal=b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
     is_event=_is_event,
 )

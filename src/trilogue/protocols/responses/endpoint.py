@@ -44,7 +44,7 @@ ENDPOINT = Endpoint(
     official_url="https://api.openai.com/v1",
     vendor="openai",
     only_vendor=True,
-    state_fields=frozenset({"previous_response_id", "conversation"}),
+    state_fields=("previous_response_id", "conversation"),
     continues=True,
     is_event=_is_event,
 )
