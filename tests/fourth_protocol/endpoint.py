@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from tests.fourth_protocol.wire import KEY_HEADER, PROTOCOL
 from trilogue.model import Json
-from trilogue.protocols.endpoint import Endpoint, ListedModel, Models, ModelInUrl, TokenCounting, UrlHead
+from trilogue.protocols.endpoint import Endpoint, ListedModel, ModelInUrl, Models, TokenCounting, UrlHead
 
 Wire = dict[str, Json]
 _PATH = re.compile(r"/models/(.+):(generate|stream|count)")

@@ -11,7 +11,7 @@ from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.failure.codes import STATUSES, reply_status
 from trilogue.protocols.failure.retry import retry_after, retry_headers
 
-_STATUS_OF = {kind: status for status, kind in reversed(STATUSES.items())}
+_STATUS_OF = {kind: status for status, kind in reversed(STATUSES.items())} | {FailureKind.MODEL_NOT_FOUND: 404}
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -90,7 +90,9 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> Wire:
     settings = {"limit": sampling.max_tokens, "heat": sampling.temperature, "stop": list(sampling.stop) or None}
     body |= {name: value for name, value in settings.items() if value is not None}
     tools = [tool for tool in request.tools if isinstance(tool, FunctionTool)]
-    body |= {"tools": [{"name": t.name, "about": t.description, "schema": t.parameters} for t in tools]} if tools else {}
+    body |= (
+        {"tools": [{"name": t.name, "about": t.description, "schema": t.parameters} for t in tools]} if tools else {}
+    )
     return body | (request.extras or {}) if out.native else body
 
 

@@ -89,7 +89,7 @@ class Gateway:
 def running(
     directory: Path, config: str, upstream: str, environ: dict[str, str] | None = None, module: str = "trilogue"
 ) -> Iterator[Gateway]:
-    """A gateway with this configuration, in which UPSTREAM stands for an address. `module`: what is run as a command."""
+    """A gateway with this configuration, in which UPSTREAM stands for an address. `module`: the command."""
     file, log_file = directory / "trilogue.yaml", directory / "gateway.log"
     file.write_text(config.replace("UPSTREAM", upstream))
     keys = {"TRILOGUE_KEY": CLIENT_KEY, "UP_KEY": UPSTREAM_KEY, "XDG_STATE_HOME": str(directory)}
