@@ -305,8 +305,10 @@ def documented_files(text: str) -> tuple[set[str], dict[str, set[str]]]:
 
 
 NAMED_PROTOCOLS = {"CHAT", "MESSAGES", "RESPONSES"}
-MAY_NAME_PROTOCOLS = re.compile(r"trilogue\.(model\.protocol|protocols\.(registry|chat|messages|responses)|lint)(\.|$)")
-"""the model, the packages, and the registry; the linter's rules are about one protocol each"""
+MAY_NAME_PROTOCOLS = re.compile(
+    r"trilogue\.(model\.protocol|(protocols|lint)\.(registry|chat|messages|responses))(\.|$)"
+)
+"""the model, the packages of each protocol, and the registries"""
 
 
 def named_protocols(modules: list[Module]) -> list[str]:

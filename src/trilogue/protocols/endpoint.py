@@ -79,7 +79,7 @@ class ModelInUrl(Struct, frozen=True, kw_only=True):
     """returns the path that counts tokens for a model"""
 
 
-def _no_headers(headers: Mapping[str, str]) -> bool:
+def _never(data: Mapping[str, Json]) -> bool:
     return False
 
 
@@ -107,7 +107,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """the header with the version of the API, which is part of a model's profile"""
     extra_headers: Callable[[Wire], dict[str, str]] | None = None
     """returns the headers that a translated body needs"""
-    is_client: Callable[[Mapping[str, str]], bool] = _no_headers
+    is_client: Callable[[Mapping[str, str]], bool] = _never
     """returns whether request headers show a client of this protocol, where the path does not"""
     overload_status: bool = False
     """whether its clients know the status 529"""
@@ -117,7 +117,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """whether a client can continue a response by its id, at the account that it came from"""
     terminal: bytes = b""
     """the last event of a stream, which clients wait for and some servers leave out"""
-    is_event: Callable[[Wire], bool] = _no_headers
+    is_event: Callable[[Wire], bool] = _never
     """returns whether the data of an event shows that a stream is in this protocol"""
 
     @property
