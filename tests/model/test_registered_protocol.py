@@ -20,7 +20,8 @@ added = Protocol.register("example_protocol", "example", Traits(logprobs=True))
 assert list(Protocol) == [*before, added] and len(Protocol) == 4 and added in Protocol
 assert type(added) is Protocol and isinstance(added, str)
 assert Protocol("example_protocol") is Protocol.parse("example") is added
-assert (added.value, added.short, added.name, str(added)) == ("example_protocol", "example", "EXAMPLE", "example_protocol")
+assert added.value == str(added) == "example_protocol"
+assert (added.short, added.name) == ("example", "EXAMPLE")
 assert repr(added) == "<Protocol.EXAMPLE: 'example_protocol'>"
 assert {added: 1}["example_protocol"] == 1
 assert pickle.loads(pickle.dumps(added)) is added and copy.deepcopy(added) is added
