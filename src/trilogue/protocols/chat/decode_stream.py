@@ -36,8 +36,9 @@ from trilogue.protocols.chat.open_calls import CallAssembler
 from trilogue.protocols.chat.open_text import Flow, TextFlow
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
-from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk
+from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk, WireChoice
 from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.stream.decoder import ignore_text
 from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"
@@ -70,6 +71,7 @@ class ChatStreamDecoder(TextFlow):
     """One per answer."""
 
     protocol = PROTOCOL
+    TEXT_EVENTS = frozenset({""})
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +80,7 @@ class ChatStreamDecoder(TextFlow):
         self._choice: int | None = None
         self._aside: list[dict[str, Json]] = []
         """what another choice has said while this one has not said anything"""
-        self._only_words = False
+        self._only_text = False
         """the last chunk said nothing but text or reasoning"""
         self._logprobs: list[Json] = []
         self._finish: str | None = None
@@ -90,12 +92,8 @@ class ChatStreamDecoder(TextFlow):
         self._extras: dict[str, Json] = {}
 
     def handle(self, event: SseEvent) -> None:
-        data = event.data
-        growing = self._flow is not Flow.NONE or self._calls is not None
-        self._only_words = growing and not event.event and data != _DONE and self._fast(data)
-        if self._only_words:
-            return
-        data = data.strip()
+        self._only_text = False
+        data = event.data.strip()
         if data == _DONE:
             self._conclude(done=True)
         elif event.event == "error" and not data.startswith(b"{"):
@@ -103,25 +101,32 @@ class ChatStreamDecoder(TextFlow):
         elif data:
             self._slow(parse_upstream(data), event.event)
 
-    def flows(self, event: Delta | ReasoningDelta) -> bool:
-        """Text and plain reasoning do; arguments and details are put together here."""
-        if self._block != event.index or not self._only_words:
-            return False
-        return self._flow is Flow.TEXT or (self._flow is Flow.RAW and not self._details)
+    def text_sink(self, event: Delta | ReasoningDelta) -> Callable[[str], object] | None:
+        # Arguments and details of reasoning are assembled here, so these events must be decoded.
+        if self._block != event.index or not self._only_text:
+            return None
+        if self._flow is Flow.TEXT:
+            return self._count_text
+        return ignore_text if self._flow is Flow.RAW and not self._details else None
+
+    def _count_text(self, text: str) -> None:
+        self._text_length += len(text)
 
     def handle_end(self) -> None:
         self._conclude(done=False)
 
-    def _fast(self, data: bytes) -> bool:
-        """A chunk that adds text, reasoning or arguments to a block that is open, and nothing else; False leaves any
-        other to `_slow`."""
+    def take_text(self, event: SseEvent) -> bool:
+        if self._flow is Flow.NONE and self._calls is None:
+            return False
         try:
-            chunk = _decode_chunk(data)
+            chunk = _decode_chunk(event.data)
         except DECODE_ERRORS:
             return False
-        if len(chunk.choices) != 1:
-            return False
-        choice = chunk.choices[0]
+        self._only_text = len(chunk.choices) == 1 and self._add(chunk, chunk.choices[0])
+        return self._only_text
+
+    def _add(self, chunk: Chunk, choice: WireChoice) -> bool:
+        """Add the text, reasoning or arguments of a chunk that has nothing else; return False for any other chunk."""
         if choice.index != self._choice or (chunk.service_tier is not None and chunk.service_tier != self._tier_name):
             return False
         delta = choice.delta
@@ -154,10 +159,10 @@ class ChatStreamDecoder(TextFlow):
         self._usage = usage or self._usage
         self._tier = tier or self._tier
         self._tier_name = body.get("service_tier") or self._tier_name
-        only_words = False
+        only_text = False
         for choice in choices:
-            only_words = self._on_choice(choice)
-        self._only_words = only_words and usage is None and len(choices) == 1
+            only_text = self._on_choice(choice)
+        self._only_text = only_text and usage is None and len(choices) == 1
         if rest:
             self._keep_extras(rest)
 
@@ -201,7 +206,7 @@ class ChatStreamDecoder(TextFlow):
         if type(delta) is not dict and choice["text"]:
             # A server that completes texts has neither.
             delta = {"content": choice["text"]}
-        only_words = type(delta) is dict and self._on_delta(delta)
+        only_text = type(delta) is dict and self._on_delta(delta)
         if choice["logprobs"] or self._logprobs:
             self._on_logprobs(choice["logprobs"])
         if reason and (self._finish is None or reason != "stop"):
@@ -209,7 +214,7 @@ class ChatStreamDecoder(TextFlow):
         if beside:
             self._choice_extras |= beside
         bare = reason is message is choice["error"] is choice["logprobs"] is choice["text"] is None
-        return only_words and bare
+        return only_text and bare
 
     def _on_other_choice(self, value: dict[str, Json]) -> bool:
         """A choice beside the one that is read. It is kept as long as that one may turn out to be empty."""

@@ -49,10 +49,6 @@ class TextFlow(StreamDecoder):
         self._annotations: list[dict[str, Json]] = []
         self._calls: CallAssembler | None = None
 
-    def passed(self, text: str) -> None:
-        if self._flow is Flow.TEXT:
-            self._text_length += len(text)
-
     def _flow_text(self, flow: Flow, text: Json) -> None:
         if not text or type(text) is not str:
             return

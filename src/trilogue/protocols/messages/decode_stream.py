@@ -36,7 +36,7 @@ from trilogue.protocols.messages.decode_response import decode_response, has_cal
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, decode_stop, decode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
-from trilogue.protocols.stream.decoder import StreamDecoder
+from trilogue.protocols.stream.decoder import StreamDecoder, ignore_text
 from trilogue.sse import SseEvent
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode
@@ -57,6 +57,7 @@ class MessagesStreamDecoder(StreamDecoder):
     """Decodes one streamed answer."""
 
     protocol = PROTOCOL
+    TEXT_EVENTS = frozenset({"content_block_delta", ""})
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,8 +65,6 @@ class MessagesStreamDecoder(StreamDecoder):
         """id of the message, once it has begun"""
         self._open: dict[int, _Open] = {}
         self._stopped: set[int] = set()
-        self._growing: list[str] | None = None
-        """the arguments that events of the known shape add to"""
         self._cut = False
         """a tool call has stopped inside its arguments"""
         self._usage: dict[str, Json] = {}
@@ -73,35 +72,29 @@ class MessagesStreamDecoder(StreamDecoder):
         self._extras: dict[str, Json] = {}
         self._called = False
 
-    def handle(self, event: SseEvent) -> None:
-        """One SSE event."""
-        data = event.data
-        if event.event == "content_block_delta" or (not event.event and data.startswith(_UNNAMED_DELTA)):
-            try:
-                fast = _decode_delta(data)
-            except DECODE_ERRORS:
-                pass
-            else:
-                block = self._open.get(fast.index)
-                if block is not None and fast.delta.type == "text_delta" and block.kind == "text":
-                    if fast.delta.text:
-                        self._out.append(Delta(block.index, fast.delta.text))  # type: ignore[arg-type]  # text flows
-                    return
-                if fast.delta.type in _TEXT_DELTAS and fast.type == "content_block_delta":
-                    self._text_delta(fast.index, fast.delta)
-                    return
-        self._slow(event)
-
-    def flows(self, event: Delta | ReasoningDelta) -> bool:
-        """Whatever is given out as it comes does."""
-        calls = (block for block in self._open.values() if block.kind == "tool_use" and block.index == event.index)
-        self._growing = next((call.buffer for call in calls), None)
+    def take_text(self, event: SseEvent) -> bool:
+        if not event.event and not event.data.startswith(_UNNAMED_DELTA):
+            return False
+        try:
+            read = _decode_delta(event.data)
+        except DECODE_ERRORS:
+            return False
+        delta = read.delta
+        if read.type != "content_block_delta" or delta.type not in _TEXT_DELTAS:
+            return False
+        block = self._open.get(read.index)
+        if block is None or block.kind != "text" or block.index is None or delta.type != "text_delta":
+            self._text_delta(read.index, delta)
+        elif delta.text:
+            self._out.append(Delta(block.index, delta.text))
         return True
 
-    def passed(self, text: str) -> None:
-        """More arguments: whether they are complete is looked at when the answer ends."""
-        if self._growing is not None:
-            self._growing.append(text)
+    def text_sink(self, event: Delta | ReasoningDelta) -> Callable[[str], object] | None:
+        # Arguments are kept: whether they are complete is checked when the block stops.
+        for block in self._open.values():
+            if block.kind == "tool_use" and block.index == event.index:
+                return block.buffer.append
+        return ignore_text
 
     def handle_end(self) -> None:
         """A stream may lack its message_stop, but not its stop reason."""
@@ -109,7 +102,7 @@ class MessagesStreamDecoder(StreamDecoder):
             raise UpstreamTruncated("the stream ended before the answer was complete")
         self._finish()
 
-    def _slow(self, event: SseEvent) -> None:
+    def handle(self, event: SseEvent) -> None:
         if event.data[:1] != b"{" and self._handle_text(event):
             return
         data = parse_upstream(event.data)

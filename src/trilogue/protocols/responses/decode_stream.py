@@ -49,7 +49,6 @@ _TEXT_BYTES = _TEXT.encode()
 _SUMMARY = "response.reasoning_summary_text.delta"
 _RAW = "response.reasoning_text.delta"
 _ARGUMENTS = "response.function_call_arguments.delta"
-_FAST = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS})
 _decode_delta = msgspec.json.Decoder(ItemDelta).decode
 _ENDED = frozenset({"completed", "incomplete", *FAILED})
 _COMPLAINTS = ("detail", "message", "errors")
@@ -66,6 +65,7 @@ class ResponsesStreamDecoder(StreamDecoder):
     """One per answer."""
 
     protocol = PROTOCOL
+    TEXT_EVENTS = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS, ""})
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,17 +76,13 @@ class ResponsesStreamDecoder(StreamDecoder):
         self._last = 0
         self._started = False
         self._calls = False
-        self._part: Part | None = None
-        """the part that events of the known shape add to"""
         self._touched: Part | None = None
         """the part that the last event was about, if it was a plain delta"""
 
     def handle(self, event: SseEvent) -> None:
         """One SSE event. The type inside the data counts; the event's name is used where there is none."""
-        data = event.data
-        if (event.event in _FAST or (not event.event and _TEXT_BYTES in data)) and self._fast(data):
-            return
         self._touched = None
+        data = event.data
         if data[:1] != b"{":
             _check_end(event)
         body = parse_upstream(data)
@@ -107,18 +103,10 @@ class ResponsesStreamDecoder(StreamDecoder):
             # Those of items only tell how one proceeds: it comes whole when it is done.
             self.note("", {kind: True})
 
-    def flows(self, event: Delta | ReasoningDelta) -> bool:
-        """If it is known which part they add to."""
+    def text_sink(self, event: Delta | ReasoningDelta) -> Callable[[str], object] | None:
+        # The done event of the part is compared with the text that came before it.
         part = self._touched
-        if part is None or part.block != event.index:
-            return False
-        self._part = part
-        return True
-
-    def passed(self, text: str) -> None:
-        """More text of the same part: its end is compared with what came."""
-        if self._part is not None:
-            self._part.pieces.append(text)
+        return part.pieces.append if part is not None and part.block == event.index else None
 
     def handle_end(self) -> None:
         """Only a terminal event ends a response."""
@@ -132,17 +120,18 @@ class ResponsesStreamDecoder(StreamDecoder):
             self._calls = True
         return self.start_block(block)
 
-    def _fast(self, data: bytes) -> bool:
-        """A delta for something that is open; False leaves it to the handlers."""
+    def take_text(self, event: SseEvent) -> bool:
+        if not event.event and _TEXT_BYTES not in event.data:
+            return False
         try:
-            event = _decode_delta(data)
+            delta = _decode_delta(event.data)
         except DECODE_ERRORS:
             return False
-        if event.output_index is None:
+        if delta.output_index is None:
             return False
-        return self._fast_text(event) if event.type == _TEXT else self._fast_item(event)
+        return self._add_text(delta) if delta.type == _TEXT else self._add_to_item(delta)
 
-    def _fast_item(self, event: ItemDelta) -> bool:
+    def _add_to_item(self, event: ItemDelta) -> bool:
         item = self._items.get(event.output_index or 0)
         if item is None or item.done or event.delta is None:
             return False
@@ -156,7 +145,7 @@ class ResponsesStreamDecoder(StreamDecoder):
             return False
         return True
 
-    def _fast_text(self, event: ItemDelta) -> bool:
+    def _add_text(self, event: ItemDelta) -> bool:
         part = self._texts.get((event.output_index or 0, event.content_index))
         if part is None or part.block < 0:
             return False
