@@ -64,7 +64,7 @@ class _Stop(Exception):
 
 
 class ClientConnection(asyncio.Protocol):
-    """One connection, which is in `connections` while it is open. `known`: shared by all of them; None to do without."""
+    """One connection. It is in `connections` while it is open, and shares `known` with the others if that is not None."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ClientConnection(asyncio.Protocol):
         self._header_count = 0
         self._head_bytes = 0
         self._framing = 0
-        """Bytes received of the body, minus twice its content. Positive if chunk sizes and trailers are the larger part."""
+        """Bytes received of the body, minus twice its content: positive if its framing is larger than its content."""
         self._key: Key | None = None
         """the key of the headers being parsed, if they arrived in one piece with their body"""
         self._request: HttpRequest | None = None

@@ -1,4 +1,10 @@
-"""A look at an answer that is passed on as it came: that it is one, and what it cost. The rest is not parsed."""
+"""Fast paths for whole values: calls and their outputs, tools and complete responses, in their usual forms.
+
+In: parsed JSON of a request, or the bytes of a response that is passed through. Out: the same as from the general
+readers (`items.py`, `decode_tools.py`, `decode_response.py`), or None for any form but the usual one. Then the general reader must be asked.
+
+SAVED_SHORT_RESPONSES
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,41 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.jsontext.text import DECODE_ERRORS, Count, decode_whole
-from trilogue.model import Usage
+from trilogue.model import Block, FunctionTool, Json, Text, Tool, ToolCall, ToolResult, Usage
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.responses.usage import decode_usage
+
+_CALL = {"type", "call_id", "name", "arguments"}
+_OUTPUT = {"type", "call_id", "output"}
+_FUNCTION = {"type", "name", "description", "parameters", "strict"}
+
+
+def short_item(item: dict[str, Json], path: str) -> Block | None:
+    """Return a function call, or an output that is a text, if it has the usual fields only."""
+    kind, call_id = item.get("type"), item.get("call_id")
+    if type(call_id) is not str or not call_id:
+        return None
+    if kind == "function_call" and item.keys() == _CALL:
+        name, arguments = item["name"], item["arguments"]
+        if type(name) is type(arguments) is str:
+            return ToolCall(id=call_id, name=name, arguments=arguments, path=path)
+    elif kind == "function_call_output" and item.keys() == _OUTPUT:
+        text = item["output"]
+        if type(text) is str:
+            return ToolResult(call_id=call_id, content=(Text(text=text, path=f"{path}.output"),), plain=True, path=path)
+    return None
+
+
+def short_function(value: Json, path: str, added_at: int | None) -> Tool | None:
+    """Return a function tool that has a name, a description, parameters and `strict`, and nothing else."""
+    if type(value) is not dict or value.keys() != _FUNCTION or value["type"] != "function":
+        return None
+    name, description, schema, strict = value["name"], value["description"], value["parameters"], value["strict"]
+    if not name or not (type(name) is type(description) is str) or type(schema) is not dict or type(strict) is not bool:
+        return None
+    return FunctionTool(
+        name=name, description=description, parameters=schema, strict=strict, added_at=added_at, path=path
+    )
 
 
 class _ResponsesInputDetails(Struct, forbid_unknown_fields=True):
