@@ -7,8 +7,8 @@ what it saves; one that saves less than 3 % of an event or a request is not wort
 `protocols/stream/repeated.py`: recognises an event that differs from the last one only in its text
 `take_text` of the stream decoders: reads an event that only adds text into a small typed struct
 `translate/pipeline.py`: lets text skip the steps that do not change it, in streams and in whole responses
-`protocols/*/short_forms.py`: decodes messages, calls and tools of requests that have only the usual fields
-`protocols/*/summary.py`: reads usage from a whole response that is passed through, without decoding the response
+`protocols/*/short_forms.py`: decodes messages, calls and tools of requests that have only the usual fields, and reads
+usage from a whole response that is passed through, without decoding the response
 `serving/known_heads.py`: recognises request headers that a client has sent before
 
 The switch is for tests, which show that the output is the same without fast paths, and for measurements. It is read

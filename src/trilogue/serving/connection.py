@@ -64,7 +64,7 @@ class _Stop(Exception):
 
 
 class ClientConnection(asyncio.Protocol):
-    """One connection. It is in `connections` while it is open, and shares `known` with the others if that is not None."""
+    """One connection. It is in `connections` while it is open, and shares `known` with them, unless that is None."""
 
     def __init__(
         self,

