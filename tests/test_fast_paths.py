@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -92,17 +93,17 @@ def passed_through(recording: Recording) -> object:
 
 
 def check_stream(recording: Recording) -> None:
-    check(lambda: passed_through(recording))
+    check(partial(passed_through, recording))
     for target in Protocol:
-        check(lambda target=target: translated(recording, target))
+        check(partial(translated, recording, target))
 
 
 def check_response(recording: Recording) -> None:
     data = trilogue.dump(recording.body or {})
     source = recording.protocol
     for target in Protocol:
-        check(lambda target=target: trilogue.translate_response(data, source=source, target=target))
-    check(lambda: shown(data, source))
+        check(partial(trilogue.translate_response, data, source=source, target=target))
+    check(partial(shown, data, source))
 
 
 def shown(data: bytes, source: Protocol) -> object:
@@ -114,7 +115,7 @@ def shown(data: bytes, source: Protocol) -> object:
 
 def check_request(body: dict[str, Any], source: Protocol) -> None:
     for target in Protocol:
-        check(lambda target=target: request_to(body, source, Target.of(target, NEWEST[target])))
+        check(partial(request_to, body, source, Target.of(target, NEWEST[target])))
 
 
 def request_to(body: dict[str, Any], source: Protocol, target: Target) -> object:

@@ -10,28 +10,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from trilogue.headers import header_name, is_framed
+from trilogue.headers import is_framed
 from trilogue.serving.known_heads import Key, KnownHeads
 from trilogue.serving.request import (
-    BAD,
-    BAD_HOST,
     BEFORE_BODY,
     MAX_HEAD_BYTES,
-    MAX_HEADERS,
     TOO_LARGE,
     TOO_SLOW,
-    Head,
+    HeadReader,
     HttpRequest,
     Inbound,
     Problem,
+    StopParsing,
     Upload,
-    check_head,
-    is_too_large,
 )
 from trilogue.serving.responder import Responder, response_head
 from trilogue.serving.silent_client import HAS_TCP_INFO, SilentClient, has_reset
@@ -46,9 +42,6 @@ WRITE_SECONDS = 120.0
 """how long a client may read nothing of what it was sent"""
 PROBE_SECONDS = 0.01
 
-_LISTS = frozenset({"anthropic-beta", "openai-beta"})
-"""headers that clients send several times, which means the same as one list"""
-_UPGRADE_HEADERS = frozenset({"connection", "upgrade", "http2-settings"})
 _EMPTY_LINES = frozenset({b"\r\n", b"\n", b"\r\n\r\n"})
 """what some old clients send after a body; it has no meaning"""
 
@@ -57,10 +50,6 @@ log = structlog.get_logger("trilogue.http")
 App = Callable[[HttpRequest, Responder], Coroutine[Any, Any, None]]
 Refusal = Callable[[Problem, str], tuple[list[tuple[bytes, bytes]], bytes]]
 """returns headers and body of the response to an invalid request, for a client that asked for this path"""
-
-
-class _Stop(Exception):
-    """Raised in a callback of the parser to stop it."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -79,13 +68,12 @@ class ClientConnection(asyncio.Protocol):
         self._connections = connections
         self._known = known
         self._loop = loop
+        self._head = HeadReader()
+        self.on_url = self._head.on_url
+        self.on_header = self._head.on_header
         self._parser = self._new_parser()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._inbound = Inbound.NOTHING
-        self._problem = BAD
-        self._url = b""
-        self._headers: dict[str, str] = {}
-        self._header_count = 0
         self._head_bytes = 0
         self._framing = 0
         """Bytes received of the body, minus twice its content: positive if its framing is larger than its content."""
@@ -192,42 +180,19 @@ class ClientConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Start a request. Pipelining is refused: no client of these protocols uses it."""
         if self._responder is not None:
-            raise _Stop
+            raise StopParsing
         self._inbound = Inbound.HEAD
-        self._url = b""
-        self._headers = {}
-        self._header_count = 0
-
-    def on_url(self, url: bytes) -> None:
-        """Add a part of the request target."""
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header. A repeated one keeps its first value, because proxies add theirs at the end."""
-        if self._inbound is not Inbound.HEAD:
-            # A trailer must not be taken for a header.
-            return
-        self._header_count += 1
-        if self._header_count > MAX_HEADERS:
-            self._stop_parsing(TOO_LARGE)
-        key = header_name(name)
-        if key not in self._headers:
-            self._headers[key] = value.decode("latin-1")
-        elif key in _LISTS:
-            self._headers[key] += f",{value.decode('latin-1')}"
-        elif key == "host":
-            self._stop_parsing(BAD_HOST)
+        self._head.clear()
 
     def on_headers_complete(self) -> None:
         """Check the headers, and start the application; the body may still be arriving."""
-        parser, headers = self._parser, self._headers
-        if self._head_bytes > MAX_HEAD_BYTES and is_too_large(self._url, headers):
-            self._stop_parsing(TOO_LARGE)
+        parser, reader = self._parser, self._head
+        if self._head_bytes > MAX_HEAD_BYTES and reader.is_too_large():
+            reader.stop(TOO_LARGE)
         version, method = parser.get_http_version(), parser.get_method().decode("ascii")
-        head = check_head(method, self._url, version, headers)
-        if not isinstance(head, Head):
-            self._stop_parsing(head)
-        if parser.should_upgrade() and is_framed(headers):
+        head = reader.complete(method, version)
+        reader.closed = True
+        if parser.should_upgrade() and is_framed(head.headers):
             return
         self._inbound = Inbound.BODY
         # HTTP/1.0 has no way to keep a connection open that all of its clients understand.
@@ -372,16 +337,17 @@ class ClientConnection(asyncio.Protocol):
 
         Java's HTTP clients offer HTTP/2 with every request. The parser then takes the body for HTTP/2.
         """
-        lines = [f"{name}: {value}\r\n" for name, value in self._headers.items() if name not in _UPGRADE_HEADERS]
-        if "close" in self._headers.get("connection", "").lower():
-            lines.append("connection: close\r\n")
-        method, url, version = self._parser.get_method(), self._url, self._parser.get_http_version().encode()
+        head = self._head.without_upgrade(self._parser.get_method(), self._parser.get_http_version())
         self._parser = self._new_parser()
-        self._parse(b"%b %b HTTP/%b\r\n%b\r\n%b" % (method, url, version, "".join(lines).encode("latin-1"), rest))
+        self._parse(head + rest)
 
     def _body_is_wanted(self) -> None:
         responder = self._responder
-        if responder is not None and responder.chunked and self._headers.get("expect", "").lower() == "100-continue":
+        if (
+            responder is not None
+            and responder.chunked
+            and self._head.headers.get("expect", "").lower() == "100-continue"
+        ):
             self.put(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._resume_reading()
 
@@ -395,16 +361,12 @@ class ClientConnection(asyncio.Protocol):
     def _give_up(self) -> None:
         """Handle bytes that are not HTTP. A response in progress goes on, but it is the last one."""
         if self._responder is None and self._request is None:
-            self._refuse(self._problem)
+            self._refuse(self._head.problem)
             return
         if self._inbound is Inbound.BODY and self._upload is not None:
             self._upload.broke()
         self._inbound = Inbound.IGNORED
         self.keep_alive = False
-
-    def _stop_parsing(self, problem: Problem) -> NoReturn:
-        self._problem = problem
-        raise _Stop
 
     def _refuse(self, problem: Problem) -> None:
         """Respond with an error in the protocol that the path belongs to, and close once the client has read it."""
@@ -413,7 +375,7 @@ class ClientConnection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         log.info("refused", status=problem[0], error=problem[2])
-        headers, body = self._refusal(problem, self._url.decode("latin-1").partition("?")[0])
+        headers, body = self._refusal(problem, self._head.url.decode("latin-1").partition("?")[0])
         headers.append((b"content-length", b"%d" % len(body)))
         self._transport.write(response_head(problem[0], headers, b"", keep_alive=False) + body)
         if self._transport.can_write_eof():

@@ -11,11 +11,12 @@ import asyncio
 import re
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import NoReturn
 from urllib.parse import unquote
 
 from httptools import HttpParserError, parse_url
 
-from trilogue.headers import size_of
+from trilogue.headers import header_name, size_of
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 100
@@ -25,6 +26,9 @@ BODY_BYTES_PER_SECOND = 1024
 HIGH_WATER = 64 * 1024
 """how many bytes of a body are buffered before the application asks for it"""
 _LENGTH_DIGITS = 15
+_LISTS = frozenset({"anthropic-beta", "openai-beta"})
+"""headers that clients send several times, which means the same as one list"""
+_UPGRADE_HEADERS = frozenset({"connection", "upgrade", "http2-settings"})
 _VERSIONS = ("1.1", "1.0")
 _HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
 
@@ -92,22 +96,76 @@ class Head:
         self.note: object = None
 
 
-def check_head(method: str, url: bytes, version: str, headers: dict[str, str]) -> Head | Problem:
-    """Return the head of a request, or what is wrong with it."""
-    if version not in _VERSIONS or headers.get("transfer-encoding", "chunked").lower() != "chunked":
-        return BAD
-    # Only HTTP/1.0 allows a request without Host; "/" is never valid.
-    if not _HOST.fullmatch(headers.get("host", "/" if version != "1.0" else "")):
-        return BAD_HOST
-    target = path_and_query(url)
-    if method == "CONNECT" or target is None:
-        return BAD
-    return Head(method, *target, headers)
+class StopParsing(Exception):
+    """Raised in a callback of the parser to stop it."""
 
 
-def is_too_large(url: bytes, headers: dict[str, str]) -> bool:
-    """Return whether request target and headers take more than the limit."""
-    return size_of(headers) + len(url) > MAX_HEAD_BYTES
+class HeadReader:
+    """The request target and headers that the parser has found so far."""
+
+    __slots__ = ("_count", "closed", "headers", "problem", "url")
+
+    def __init__(self) -> None:
+        self.problem = BAD
+        """why the parser was stopped"""
+        self.clear()
+
+    def clear(self) -> None:
+        """Start the next request."""
+        self.url = b""
+        self.headers: dict[str, str] = {}
+        self._count = 0
+        self.closed = False
+        """whether the headers are complete"""
+
+    def on_url(self, url: bytes) -> None:
+        """Add a part of the request target."""
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header. A repeated one keeps its first value, because proxies add theirs at the end."""
+        if self.closed:
+            # A trailer must not be taken for a header.
+            return
+        self._count += 1
+        if self._count > MAX_HEADERS:
+            self.stop(TOO_LARGE)
+        key = header_name(name)
+        if key not in self.headers:
+            self.headers[key] = value.decode("latin-1")
+        elif key in _LISTS:
+            self.headers[key] += f",{value.decode('latin-1')}"
+        elif key == "host":
+            self.stop(BAD_HOST)
+
+    def stop(self, problem: Problem) -> NoReturn:
+        """Stop the parser."""
+        self.problem = problem
+        raise StopParsing
+
+    def complete(self, method: str, version: str) -> Head:
+        """Return the head of the request, or stop the parser if it is not valid."""
+        headers = self.headers
+        if version not in _VERSIONS or headers.get("transfer-encoding", "chunked").lower() != "chunked":
+            self.stop(BAD)
+        # Only HTTP/1.0 allows a request without Host; "/" is never valid.
+        if not _HOST.fullmatch(headers.get("host", "/" if version != "1.0" else "")):
+            self.stop(BAD_HOST)
+        target = path_and_query(self.url)
+        if method == "CONNECT" or target is None:
+            self.stop(BAD)
+        return Head(method, *target, headers)
+
+    def is_too_large(self) -> bool:
+        """Return whether request target and headers take more than the limit."""
+        return size_of(self.headers) + len(self.url) > MAX_HEAD_BYTES
+
+    def without_upgrade(self, method: bytes, version: str) -> bytes:
+        """Return the head of the request again, without an offer to upgrade the connection."""
+        lines = [f"{name}: {value}\r\n" for name, value in self.headers.items() if name not in _UPGRADE_HEADERS]
+        if "close" in self.headers.get("connection", "").lower():
+            lines.append("connection: close\r\n")
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version.encode(), "".join(lines).encode("latin-1"))
 
 
 def path_and_query(url: bytes) -> tuple[str, bytes] | None:

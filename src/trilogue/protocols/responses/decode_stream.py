@@ -29,7 +29,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.fields.reader import LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_annotation
-from trilogue.protocols.responses.decode_response import Envelope, read_envelope
+from trilogue.protocols.responses.decode_response import Envelope, other_fields, read_envelope, response_of
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
 from trilogue.protocols.responses.open_items import (
     OPEN_ITEMS,
@@ -171,8 +171,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         self._out.append(start)
 
     def _lifecycle(self, body: dict[str, Json], name: str) -> None:
-        response = _response_of(body)
-        if others := _other_fields(body, response):
+        response = response_of(body)
+        if others := other_fields(body, response):
             self.note(f"response.{name}", others)
         if response.get("status") in FAILED:
             raise UpstreamFailure(failure_of_response(response))
@@ -181,7 +181,7 @@ class ResponsesStreamDecoder(StreamDecoder):
 
     def _terminal(self, body: dict[str, Json], name: str) -> None:
         # The status counts: some servers name every terminal event `completed`.
-        response = _response_of(body)
+        response = response_of(body)
         envelope = read_envelope(response)
         status = envelope.status if envelope.status in _ENDED else name or "completed"
         if not self._started:
@@ -197,7 +197,7 @@ class ResponsesStreamDecoder(StreamDecoder):
             usage=envelope.usage,
             tier=envelope.tier,
             # GitHub Copilot has fields of the response next to it in the last event.
-            extras={**(envelope.extras or {}), **_other_fields(body, response)} or None,
+            extras={**(envelope.extras or {}), **other_fields(body, response)} or None,
         )
         self.end(finish)
 
@@ -358,29 +358,9 @@ def _check_end(event: SseEvent) -> None:
         raise UpstreamFailure(decode_failure(data.decode("utf-8", "replace").strip() or None))
 
 
-def _response_of(body: dict[str, Json]) -> dict[str, Json]:
-    """Return the response that an event is about. Some servers send its fields without the object around them."""
-    response = body.get("response")
-    if response and type(response) is dict:
-        return response
-    fields = LooseFields(body)
-    fields.mapping("response")
-    return fields.rest() or {}
-
-
-def _other_fields(body: dict[str, Json], response: dict[str, Json]) -> dict[str, Json]:
-    """Return the fields of an event next to its response."""
-    if body.keys() <= _AROUND or body.get("response") is not response:
-        return {}
-    known = _AROUND | response.keys()
-    return {name: item for name, item in body.items() if name not in known and item is not None}
-
-
 def _ids(item: dict[str, Json]) -> list[str]:
     return [value for value in (item.get("id"), item.get("call_id")) if value and type(value) is str]
 
-
-_AROUND = frozenset({"type", "sequence_number", "response", "event_id"})
 
 _D = ResponsesStreamDecoder
 _OF_RESPONSE: dict[str, Callable[[ResponsesStreamDecoder, dict[str, Json]], None]] = {
