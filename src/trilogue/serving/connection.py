@@ -342,12 +342,8 @@ class ClientConnection(asyncio.Protocol):
         self._parse(head + rest)
 
     def _body_is_wanted(self) -> None:
-        responder = self._responder
-        if (
-            responder is not None
-            and responder.chunked
-            and self._head.headers.get("expect", "").lower() == "100-continue"
-        ):
+        responder, expected = self._responder, self._head.headers.get("expect", "")
+        if responder is not None and responder.chunked and expected.lower() == "100-continue":
             self.put(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._resume_reading()
 

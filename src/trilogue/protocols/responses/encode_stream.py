@@ -86,18 +86,18 @@ class ResponsesStreamEncoder(StreamEncoder):
             item = self._item
             if item is None or not item.accepts(shown):
                 if item is not None:
-                    self._shelve(False)
+                    self._complete_item(False)
                 self._item = item = _OPENERS.get(type(shown), DroppedItem)(self, shown)
             item.take(shown)
             if not item.goes_on:
-                self._shelve(False)
+                self._complete_item(False)
         status, incomplete = encode_stop(response.stop, self.reply)
         refusal = self._explanation(response.stop) if response.stop.reason is StopReason.REFUSAL else None
         if refusal is not None:
-            self._shelve(False)
+            self._complete_item(False)
             self._item = MessageItem(self, refusal)
             self._item.take(refusal)
-        self._shelve(status == "incomplete")
+        self._complete_item(status == "incomplete")
         return self._end(status, incomplete, response, None)
 
     def _begin(self, start: ResponseStart | Response) -> None:
@@ -123,7 +123,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         found = openai_moderation.for_responses(extras.get("moderation"), self.reply)
         return {"moderation": found} if found else {}
 
-    def _shelve(self, incomplete: bool) -> dict[str, Json] | None:
+    def _complete_item(self, incomplete: bool) -> dict[str, Json] | None:
         """Complete the open item, and return its final form, if it has one."""
         item, self._item = self._item, None
         if item is None or type(item) is DroppedItem:
@@ -301,7 +301,7 @@ class ResponsesStreamEncoder(StreamEncoder):
             self._sequence += 1
 
     def _close(self, item: OutputItem, incomplete: bool) -> None:
-        final = self._shelve(incomplete)
+        final = self._complete_item(incomplete)
         if final is not None:
             item.conclude(final)
             self._room -= self.event("response.output_item.done", {"output_index": item.index, "item": final})
