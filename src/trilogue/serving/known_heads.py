@@ -35,10 +35,16 @@ class KnownHeads:
 
         The key is for `keep`, once the parser has accepted the headers; None if these bytes cannot be reused.
         """
-        whole = split(data)
-        if whole is None:
+        end = data.find(b"\r\n\r\n", 0, MAX_KEPT_BYTES)
+        at = data.find(b"ength: ", 0, end) if end > 0 else -1
+        if at < 0:
             return _UNKNOWN
-        key, body = whole
+        stop = data.find(b"\r\n", at)
+        length, body = data[at + 7 : stop], data[end + 4 :]
+        if not length.isdigit() or len(length) > _DIGITS or int(length) != len(body):
+            return _UNKNOWN
+        # Whether the headers are valid, and whether this was their content-length, is decided by parser and `keep`.
+        key = (data[:at], data[stop:end])
         head = self._heads.get(key)
         return key, None if head is None else HttpRequest(head, body)
 
@@ -54,19 +60,3 @@ class KnownHeads:
             del self._heads[next(iter(self._heads))]
         headers = {name: value for name, value in head.headers.items() if name != "content-length"}
         self._heads[key] = Head(head.method, head.path, head.query, headers)
-
-
-def split(data: bytes) -> tuple[Key, bytes] | None:
-    """Return key and body if these bytes look like one complete request with a content-length, else None.
-
-    Whether the headers are valid is decided by the parser.
-    """
-    end = data.find(b"\r\n\r\n", 0, MAX_KEPT_BYTES)
-    at = data.find(b"ength: ", 0, end) if end > 0 else -1
-    if at < 0:
-        return None
-    stop = data.find(b"\r\n", at)
-    length, body = data[at + 7 : stop], data[end + 4 :]
-    if not length.isdigit() or len(length) > _DIGITS or int(length) != len(body):
-        return None
-    return (data[:at], data[stop:end]), body

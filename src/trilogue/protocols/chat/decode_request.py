@@ -43,7 +43,7 @@ from trilogue.protocols.chat.controls import (
 from trilogue.protocols.chat.decode_content import decode_content
 from trilogue.protocols.chat.decode_tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.reasoning import read_reasoning
-from trilogue.protocols.chat.short_forms import short_call, short_message
+from trilogue.protocols.chat.short_forms import SHORT_MESSAGES, short_call
 from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.content.ids import derive_id
@@ -118,7 +118,7 @@ class _Reader(Struct):
         role = ROLES.get(wire_role) if type(wire_role) is str else None
         if role is None or wire_role is None:
             raise BadRequest(f"{path}.role must be one of {', '.join(ROLES)}", path=f"{path}.role")
-        turn = short_message(message, role, path) if FAST_PATHS.on else None
+        turn = SHORT_MESSAGES[role](message, role, path) if FAST_PATHS.on else None
         if turn is not None:
             return turn
         fields = Fields(message, path)

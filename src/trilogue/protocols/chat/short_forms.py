@@ -29,11 +29,6 @@ _FUNCTION_CALL = {"name", "arguments"}
 _FUNCTION = {"name", "description", "parameters"}
 
 
-def short_message(message: dict[str, Json], role: Role, path: str) -> Turn | None:
-    """Return the turn of a message that has only text, plain calls or a text as its result."""
-    return _MESSAGES[role](message, role, path)
-
-
 def _prompt(message: dict[str, Json], role: Role, path: str) -> Turn | None:
     if message.keys() != _PROMPT or type(message["content"]) is not str:
         return None
@@ -77,7 +72,8 @@ def _result(message: dict[str, Json], role: Role, path: str) -> Turn | None:
     return Turn(role=role, blocks=(ToolResult(call_id=call_id, content=content, plain=True, path=path),), path=path)
 
 
-_MESSAGES = {**dict.fromkeys(Role, _prompt), Role.ASSISTANT: _assistant, Role.TOOL: _result}
+SHORT_MESSAGES = {**dict.fromkeys(Role, _prompt), Role.ASSISTANT: _assistant, Role.TOOL: _result}
+"""by role: functions that return the turn of a message that has only text, plain calls, or a text as its result"""
 
 
 def short_function(tool: Json, path: str) -> Tool | None:

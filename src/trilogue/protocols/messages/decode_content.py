@@ -33,7 +33,7 @@ from trilogue.protocols.fields.reader import Fields, Kinds, LooseFields, sort_fi
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
-from trilogue.protocols.messages.short_forms import short_block
+from trilogue.protocols.messages.short_forms import SHORT_BLOCKS
 from trilogue.protocols.messages.wire import SERVER_RESULTS, SOURCES
 
 Read = type[Fields]
@@ -47,8 +47,11 @@ def decode_blocks(values: list[Json], path: str, read: Read = Fields) -> tuple[B
 
 def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
     """Return one content block. A type without a neutral counterpart becomes a `Native`."""
-    if FAST_PATHS.on and type(value) is dict and (block := short_block(value, path)) is not None:
-        return block
+    if FAST_PATHS.on and type(value) is dict:
+        short = SHORT_BLOCKS.get(len(value))
+        block = short(value, path) if short is not None else None
+        if block is not None:
+            return block
     fields = read(value, path)
     kind = fields.text("type")
     if kind is None and read is Fields:

@@ -25,12 +25,6 @@ from trilogue.protocols.messages.usage import decode_usage
 _FUNCTION = {"name", "description", "input_schema"}
 
 
-def short_block(value: dict[str, Json], path: str) -> Block | None:
-    """Return a text, a result that is a text, or a tool call, if it has the usual fields only."""
-    read = _BLOCKS.get(len(value))
-    return read(value, path) if read is not None else None
-
-
 def _text(value: dict[str, Json], path: str) -> Block | None:
     text = value.get("text")
     return Text(text=text, path=path) if type(text) is str and value.get("type") == "text" else None
@@ -55,8 +49,8 @@ def _use(value: dict[str, Json], path: str) -> Block | None:
         return None
 
 
-_BLOCKS = {2: _text, 3: _result, 4: _use}
-"""by the number of fields"""
+SHORT_BLOCKS = {2: _text, 3: _result, 4: _use}
+"""by number of fields: functions that return a text, a result that is a text, or a tool call with the usual fields"""
 
 
 def short_function(value: Json, path: str) -> Tool | None:
