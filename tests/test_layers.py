@@ -20,6 +20,7 @@ PROTOCOL_ROOMS = "chat messages responses"
 
 LAYERS = {
     "errors": 0,
+    "fast_paths": 0,
     "sse": 1,
     "headers": 1,
     "cipher": 1,

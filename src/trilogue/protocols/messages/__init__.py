@@ -12,7 +12,7 @@ from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.endpoint import ENDPOINT
 from trilogue.protocols.messages.errors import decode_error, encode_error
 from trilogue.protocols.messages.sealed import may_hold_sealed, without_sealed
-from trilogue.protocols.messages.summary import summarize
+from trilogue.protocols.messages.short_forms import summarize
 from trilogue.protocols.messages.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
 CODEC = Codec(
