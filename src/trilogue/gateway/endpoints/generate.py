@@ -53,7 +53,7 @@ async def handle(context: RequestContext) -> None:
     if len(body) > LARGE_BYTES:
         asked = await read_large(context, body)
     else:
-        asked = read_asked(body, services.only_model, strict=strict)
+        asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
     call = _call(context, asked, strict)
     targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
     limits = TimeLimits(context.cancellation, responder)

@@ -88,7 +88,8 @@ def watching(context: RequestContext) -> Iterator[None]:
 async def read_large(context: RequestContext, body: bytes) -> ReadBody:
     """Do what `read_asked` does, for a large body."""
     with watching(context):
-        return await in_thread(read_asked, body, context.entry.services.only_model, strict=context.strict)
+        entry = context.entry
+        return await in_thread(read_asked, body, entry.services.only_model, strict=context.strict, head=entry.head)
 
 
 async def targets_of(context: RequestContext, model: str) -> tuple[Upstream, ...]:

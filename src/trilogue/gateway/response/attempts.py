@@ -26,11 +26,12 @@ from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.whole import relay_whole
 from trilogue.gateway.setup.services import Services
-from trilogue.model import Failure, Protocol
+from trilogue.model import Failure
 from trilogue.pool import Attempt, AttemptPlan, sticky_key
 from trilogue.pool.health.classify import REJECTED
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
 from trilogue.translate.learning.remedies import Remedy
@@ -179,8 +180,7 @@ class RequestAttempts(Struct, eq=False):
         if result.failure is not None:
             self._plan.failed(steady_time(), result.failure, committed=True)
         else:
-            # Only Responses can be continued by their id.
-            response_id = result.response_id if self._call.client is Protocol.RESPONSES else ""
+            response_id = result.response_id if CODECS[self._call.client].endpoint.continues else ""
             self._plan.finished(steady_time(), result.usage, response_id)
             if self._refused is not None and self._refused.concerns(planned):
                 # The upstream has responded without these parameters, so it was right to leave them out.

@@ -36,6 +36,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
+from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
 
@@ -66,10 +67,6 @@ class StreamPath(Interface):
 
 _UNREPORTED = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
 """Failures that the upstream does not report itself, because it takes its bytes for a valid response."""
-_LAST = {
-    Protocol.CHAT: b"data: [DONE]\n\n",
-    Protocol.MESSAGES: b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
-}
 ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 """How an event may end, with all kinds of line ends."""
 LONGEST_END = max(map(len, ENDS))
@@ -84,9 +81,10 @@ class PassThrough:
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         self._protocol = protocol
         self._decoder = CODECS[protocol].decoder()
+        self._repeated = RepeatedText(self._decoder)
         self._reply = reply
-        self._room = MOST_TEXT if protocol is Protocol.RESPONSES else inf
-        """characters that may still come: the decoder of Responses keeps all, to compare them with the end"""
+        self._room = MOST_TEXT if CODECS[protocol].keeps_text else inf
+        """characters that may still come: some decoders keep all text, to compare it with the end"""
         self._start: ResponseStart | None = None
         self._tail: list[bytes] = []
         """bytes of an event that is not complete yet: a part of an event is never forwarded"""
@@ -108,17 +106,15 @@ class PassThrough:
 
     def feed(self, data: bytes) -> bytes:
         """Return the events that these bytes complete, unchanged. Invalid events end the stream with an error."""
-        shape = self._decoder.shape
-        text = "" if shape is None else shape.text(data)
-        if text:
+        form = self._repeated.form
+        if form is not None and form.take(data):
             # One more event that differs from the last one only in its text: there is nothing else to find in it.
-            self._decoder.passed(text)
             self.moved = True
             self._last = data
             return data
         if self.done:
             return b""
-        self._note(self._decoder.feed(data))
+        self._note(self._repeated.feed(data))
         if self.failed is not None and self.failed.failure.kind in _UNREPORTED and not self.done:
             valid = self._valid_events(b"".join([*self._tail, data]))
             self._last = valid or self._last
@@ -186,7 +182,7 @@ class PassThrough:
 
     def _completed(self, tail: bytes) -> bytes:
         """Return the end of a complete response. The terminal event is added if the upstream has left it out."""
-        last = _LAST.get(self._protocol, b"")
+        last = CODECS[self._protocol].endpoint.terminal
         missing = b"" if last.strip() in tail else last
         return (tail.rstrip(b"\r\n") + b"\n\n" if tail else b"") + missing
 

@@ -11,11 +11,15 @@ from trilogue.gateway.response.first_bytes import is_stream
 from trilogue.gateway.response.kept_items import keep_items
 from trilogue.gateway.response.pass_through import renamed
 from trilogue.gateway.setup.services import Services
-from trilogue.jsontext.text import dump, parse_upstream
-from trilogue.model import Protocol, Reasoning, Response
+from trilogue.jsontext.text import dump
 from trilogue.protocols.codec import ResponseSummary
-from trilogue.protocols.registry import codec
-from trilogue.translate.responses import ResponseTranslation, collect_stream, translate_response
+from trilogue.translate.responses import (
+    ResponseTranslation,
+    collect_stream,
+    is_empty,
+    summarize_response,
+    translate_response,
+)
 
 Converted = tuple[ResponseSummary, bytes, ResponseTranslation | None]
 """what the record needs to know, the client's body, and the translation if there was one"""
@@ -50,23 +54,9 @@ def _converted(client: ClientResponse, attempt: UpstreamAttempt, body: bytes) ->
     if body[:1] != b"{" and is_stream(attempt.response, body):
         body = dump(collect_stream(body, protocol=upstream))
     if outbound.exchange is None:
-        summary = _summary(upstream, body)
+        summary = summarize_response(body, source=upstream)
         return summary, renamed(body, call.model) if outbound.renamed else body, None
     down = translate_response(
         body, source=upstream, target=call.client, exchange=outbound.exchange, stamp=client.stamp()
     )
-    return ResponseSummary("", down.response.usage, _is_empty(down.response)), dump(down.body), down
-
-
-def _summary(upstream: Protocol, body: bytes) -> ResponseSummary:
-    """Return a summary of what is passed through. Raises UpstreamError if it is not a response of its protocol."""
-    summary = codec(upstream).summarize(body)
-    if summary is not None:
-        return summary
-    response = codec(upstream).decode_response(parse_upstream(body, whole=True))
-    return ResponseSummary(response.id, response.usage, _is_empty(response))
-
-
-def _is_empty(response: Response) -> bool:
-    """Return whether a response has nothing but reasoning."""
-    return all([type(block) is Reasoning for block in response.blocks])
+    return ResponseSummary("", down.response.usage, is_empty(down.response)), dump(down.body), down
