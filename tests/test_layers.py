@@ -57,7 +57,7 @@ ROOMS = {
         "responses",
     ),
     "pool": ("settings", "changes", "choice", "health", "decision", "pool", "plan", "pools"),
-    "state": ("clock store", "file memory", "records handover", "counters", "writer", "sync", "offline"),
+    "state": ("clock store", "file memory responses", "records handover", "counters", "writer", "sync", "offline"),
     "gateway": ("log", "setup", "request", "response", "endpoints", "process"),
 }
 # The package's own __init__ shows the library, which ends with layer 3. Only higher layers may import it.

@@ -42,10 +42,10 @@ def store(engine: Engine) -> ResponseStore:
 
 def new_engine(request: pytest.FixtureRequest, folder: Path) -> Engine:
     if request.param == "memory":
-        return Engine("memory", lambda clock: MemoryDatabase(clock))
+        return Engine("memory", MemoryDatabase)
     if request.param == "sqlite":
         path = folder / "state" / "responses.db"
         return Engine("sqlite", lambda clock: SqliteDatabase(path, clock), path)
     server: Server = request.getfixturevalue("postgres")
-    url = server.new_database()
+    url = server.empty_database()
     return Engine("postgresql", lambda clock: PostgresqlDatabase(url, clock))

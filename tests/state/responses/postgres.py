@@ -34,6 +34,7 @@ class Server:
             os.chown(self._folder, account.pw_uid, account.pw_gid)
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
+        self._shared = ""
         self._run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres", "-D", str(self._data))
 
     def start(self) -> None:
@@ -65,7 +66,7 @@ class Server:
 
     def remove(self) -> None:
         """Stop the server and delete its folder."""
-        self.stop()
+        self.stop(signal.SIGQUIT)
         shutil.rmtree(self._folder)
         (self._folder.parent / f"{self._folder.name}.log").unlink()
 
@@ -80,6 +81,16 @@ class Server:
             connection.execute(f"CREATE DATABASE {name}".encode())
         return self.url(name)
 
+    def empty_database(self) -> str:
+        """Return the URL of a database that all tests share; every test finds it empty."""
+        self._shared = self._shared or self.new_database()
+        with psycopg.connect(self._shared, autocommit=True) as connection:
+            rows = connection.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'trl_%'").fetchall()
+            names = ", ".join(name for (name,) in rows if name != "trl_migration")
+            if names:
+                connection.execute(f"TRUNCATE {names} RESTART IDENTITY CASCADE".encode())
+        return self._shared
+
     def _run(self, program: str, *arguments: str) -> None:
-        command = [self._programs / program, *arguments]
+        command = [str(self._programs / program), *arguments]
         subprocess.run(command, check=True, capture_output=True, user=self._user, cwd=self._folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_a_circle_ends(store: ResponseStore) -> None:
 def test_a_long_chain_grows_linearly(store: ResponseStore) -> None:
     names = [f"r{number}" for number in range(500)]
     writes = [
-        lambda name=name, before=before: store.responses.put(response(name, previous=before))
+        partial(store.responses.put, response(name, previous=before))
         for before, name in zip([None, *names], names, strict=False)
     ]
     store.together(writes)
