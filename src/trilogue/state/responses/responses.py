@@ -29,7 +29,7 @@ COLUMNS = (
 )
 _PUT = (
     "INSERT INTO trl_response (owner, id, previous, conversation, status, provider, account, used, expires, size, "
-    "content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq"
+    "content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
 )
 _REPLACE = (
     "UPDATE trl_response SET previous = ?, conversation = ?, status = ?, failure = '', provider = ?, account = ?, "
@@ -159,13 +159,12 @@ class Responses(Part):
         expires = transaction.now + self._limits.seconds
         origin = (response.origin.provider, response.origin.account) if response.origin else (None, None)
         links = (response.previous, response.conversation, response.status, *origin)
-        existing = transaction.first(_FIND, response.owner, response.id)
-        if existing is None:
-            named = (response.owner, response.id, *links)
-            rows = transaction.rows(_PUT, *named, transaction.now, expires, len(content), content)
+        named = (response.owner, response.id, *links)
+        new = transaction.first(_PUT, *named, transaction.now, expires, len(content), content)
+        if new is not None:
             transaction.charge(response.owner, len(content))
-            return int(rows[0][0])
-        seq, size = existing
+            return int(new[0])
+        seq, size = transaction.rows(_FIND, response.owner, response.id)[0]
         transaction.rows(_REPLACE, *links, expires, len(content), content, seq)
         transaction.rows("DELETE FROM trl_response_item WHERE response = ?", seq)
         transaction.charge(response.owner, len(content) - size)

@@ -124,13 +124,18 @@ class StoreService:
         """Extend a lease. Raise ConversationLocked if another request has it now."""
         await self.write(self.store.conversations.lock, lease.owner, lease.conversation, lease.holder, seconds)
 
-    async def close(self) -> None:
-        """Finish the writes that wait, and close the store. Later calls raise StoreUnavailable."""
+    async def stop(self) -> None:
+        """Finish the writes that wait. Later calls raise StoreUnavailable. The store stays open."""
         self._closed = True
         self._prune.cancel()
         await self._idle.wait()
-        self._reader.shutdown(wait=False, cancel_futures=True)
+        # Waits for reads that run, because `close` closes their connections next.
+        await asyncio.to_thread(self._reader.shutdown, cancel_futures=True)
         self._writer.shutdown(wait=False)
+
+    async def close(self) -> None:
+        """Finish the writes that wait, and close the store."""
+        await self.stop()
         await asyncio.to_thread(self.store.close)
 
     def _check_open(self) -> None:
