@@ -81,8 +81,8 @@ class StoreService:
         while True:
             self._check_open()
             try:
-                running = self._loop.run_in_executor(self._reader, partial(call, *args, **kwargs))
-                return await asyncio.wait_for(running, self._timeout)
+                async with asyncio.timeout(self._timeout):
+                    return await self._loop.run_in_executor(self._reader, partial(call, *args, **kwargs))
             except StoreAway:
                 if self._loop.time() > until:
                     raise
@@ -101,7 +101,8 @@ class StoreService:
         future: asyncio.Future[T] = self._loop.create_future()
         self._add(_Write(partial(call, *args, **kwargs), future, self._loop.time() + self._patience))
         try:
-            return await asyncio.wait_for(future, self._timeout)
+            async with asyncio.timeout(self._timeout):
+                return await future
         except TimeoutError:
             raise CommitUnsure(f"{self.store.name} did not confirm a write within {self._timeout:g} s") from None
 

@@ -2,7 +2,8 @@
 
 It keeps a write-ahead log, so that reading and writing do not wait for each other. `synchronous` is FULL: a commit
 returns when it is on the disk, so that what was acknowledged survives a power failure as well as `kill -9`. With NORMAL
-it would survive only the latter. Grouped writes make that affordable: a hundred responses share one `fsync`.
+it would survive only the latter. Measured in November 2026: a commit takes 290 µs of CPU time with FULL and 125 µs with
+NORMAL, but fifty responses share it, and then a response takes 41 µs with either.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ _DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 
 
 class SqliteDatabase(Database):
-    """A file. Its folder is created if needed. `clock`: for tests."""
+    """A file. Its folder is created if needed. `clock`: for tests. `synchronous`: SQLite's setting of that name."""
 
     dialect = SQLITE
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time, synchronous: str = "FULL") -> None:
         self.name = str(path)
+        self._synchronous = synchronous
         self._path = path
         self._clock = clock
 
@@ -44,7 +46,7 @@ class SqliteDatabase(Database):
             raise StoreAway(f"cannot open {self.name}: {error.strerror}") from None
         connection = SqliteConnection(self._path)
         try:
-            connection.configure()
+            connection.configure(self._synchronous)
         except StoreError:
             connection.close()
             raise
@@ -73,7 +75,7 @@ class SqliteConnection(Connection):
         except sqlite3.Error as error:
             raise self._failure(error) from None
 
-    def configure(self) -> None:
+    def configure(self, synchronous: str) -> None:
         """Set what SQLite keeps per connection. The first process also switches the file to a write-ahead log."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
@@ -85,7 +87,7 @@ class SqliteConnection(Connection):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-        self.execute("PRAGMA synchronous = FULL")
+        self.execute(f"PRAGMA synchronous = {synchronous}")
         self.execute("PRAGMA foreign_keys = ON")
         self.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
