@@ -199,7 +199,8 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
     """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        state = WorkerState(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
+        folder = state_directory(os.environ)
+        state = WorkerState(folder / FILE_NAME, shared and shared / FILE_NAME, storage_keys=sealer.storage_keys)
 
         def build(new: Config) -> Services:
             return Services(new, _transports(), sealer, state)

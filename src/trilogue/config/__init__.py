@@ -18,6 +18,7 @@ from trilogue.config.types import (
     ProviderSettings,
     ProviderTimeouts,
     Server,
+    StateSettings,
 )
 from trilogue.config.validate import warnings
 from trilogue.config.vault import Vault, VaultError
@@ -34,6 +35,7 @@ __all__ = [
     "ProviderTimeouts",
     "Secret",
     "Server",
+    "StateSettings",
     "Vault",
     "VaultError",
     "endpoint",

@@ -198,6 +198,27 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.profile.for_passthrough()
 
 
+class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the gateway keeps for clients: responses, conversations, background jobs. A plain string is short for `store`."""
+
+    store: Secret | None = None
+    """where: the path of an SQLite file, `postgresql://…`, `memory`, `none`, or `env:NAME`; default: `responses.db` in
+    the state folder"""
+    days: Annotated[float, Meta(gt=0, le=3_650)] = 30.0
+    """how long a response or conversation is kept after its last use"""
+    key_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 2 * 2**30
+    """most bytes that are kept for one client key; the oldest responses are deleted first"""
+    total_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 20 * 2**30
+    """most bytes that are kept for all client keys together"""
+    reasoning_hours: Annotated[float, Meta(gt=0, le=720)] = 24.0
+    """how long reasoning is kept for clients that cannot send it back"""
+
+    @property
+    def kept(self) -> bool:
+        """Whether anything is kept at all."""
+        return self.store is None or self.store.reveal() != "none"
+
+
 class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The admin interface: a separate listener, off unless a key is set."""
 
@@ -233,6 +254,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hosts in NO_PROXY"""
     pool: PoolsSettings = PoolsSettings()
     """settings for the accounts of all providers"""
+    state: StateSettings = StateSettings()
+    """what is kept of responses and conversations, and where; `none` to keep nothing"""
     admin: AdminSettings = AdminSettings()
     """the admin interface; off by default"""
     seal_keys: tuple[Secret, ...] = ()

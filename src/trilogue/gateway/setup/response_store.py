@@ -1,0 +1,85 @@
+"""The stores of one worker: responses, conversations and reasoning that clients refer to later.
+
+A store is opened by the first request that needs it, inside the event loop, and outlives reloads. A reload that changes
+the settings opens another one; the old one is closed once no request uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from trilogue.config import StateSettings
+from trilogue.state.responses import Limits, ResponseStore, StoreService, database_of
+
+FILE_NAME = "responses.db"
+MEMORY = "memory"
+_HOUR, _DAY = 3_600.0, 86_400.0
+_VOLATILE_BYTES = 64 * 2**20
+
+
+class GatewayStore:
+    """A store and the service through which the event loop uses it. `where`: what `database_of` takes."""
+
+    def __init__(self, where: str, keys: Sequence[bytes], limits: Limits) -> None:
+        self.store = ResponseStore(database_of(where), keys, limits)
+        self._service: StoreService | None = None
+
+    @property
+    def service(self) -> StoreService:
+        """The service, which starts with its first use inside the event loop."""
+        if self._service is None:
+            self._service = StoreService(self.store)
+        return self._service
+
+    async def close(self) -> None:
+        """Finish what waits, and close the store."""
+        if self._service is not None:
+            await self._service.close()
+
+
+class Stores(NamedTuple):
+    """Where a configuration keeps things: for good, if it wants that, and until the process ends."""
+
+    durable: GatewayStore | None
+    volatile: GatewayStore
+
+
+class WorkerStores:
+    """The stores of one worker over all its configurations. `file`: where things are kept by default."""
+
+    def __init__(self, file: Path, keys: Sequence[bytes]) -> None:
+        self._file = file
+        self._keys = keys
+        self._settings: StateSettings | None = None
+        self._durable: GatewayStore | None = None
+        self._replaced: list[GatewayStore] = []
+        """stores of earlier configurations, which running requests may still use"""
+        limits = Limits(owner_bytes=_VOLATILE_BYTES, total_bytes=4 * _VOLATILE_BYTES)
+        self._volatile = GatewayStore(MEMORY, keys, limits)
+
+    def take(self, settings: StateSettings) -> Stores:
+        """Return the stores for a configuration: those of the last one, if it keeps things in the same way."""
+        if settings != self._settings:
+            self._settings = settings
+            if self._durable is not None:
+                self._replaced.append(self._durable)
+            self._durable = self._open(settings) if settings.kept else None
+        return Stores(self._durable, self._volatile)
+
+    def _open(self, settings: StateSettings) -> GatewayStore:
+        where = settings.store.reveal() if settings.store else str(self._file)
+        limits = Limits(
+            seconds=settings.days * _DAY,
+            reasoning_seconds=settings.reasoning_hours * _HOUR,
+            owner_bytes=settings.key_bytes,
+            total_bytes=settings.total_bytes,
+        )
+        return GatewayStore(where, self._keys, limits)
+
+    async def close(self) -> None:
+        """Finish what waits, and close all stores."""
+        for store in (*self._replaced, self._durable, self._volatile):
+            if store is not None:
+                await store.close()

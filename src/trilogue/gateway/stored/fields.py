@@ -1,0 +1,117 @@
+"""The fields of a request that refer to earlier ones or ask for something to be kept, and its own items.
+
+In: the bytes of a request of the Responses API. Out: `StateFields`, and items as JSON text, each with an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Raw, Struct
+
+from trilogue.errors import BadRequest
+from trilogue.jsontext.text import DECODE_ERRORS, dump
+from trilogue.model import Json
+from trilogue.protocols.content.ids import derive_id
+from trilogue.state.responses import Item, to_item
+
+REFERENCE = "item_reference"
+_REFERENCE_MARK = b'"item_reference"'
+_PREFIXES = {
+    "message": "msg_",
+    "function_call": "fc_",
+    "function_call_output": "fco_",
+    "custom_tool_call": "ctc_",
+    "custom_tool_call_output": "ctco_",
+    "reasoning": "rs_",
+}
+
+
+class StateFields(Struct):
+    """The fields of a request that this room needs; the others are not parsed."""
+
+    store: bool | None = None
+    previous_response_id: str | None = None
+    conversation: str | dict[str, Json] | None = None
+    background: bool | None = None
+    input: Raw = Raw()
+
+    @property
+    def stores(self) -> bool:
+        """Whether the response is to be kept, which is the API's default."""
+        return self.store is not False
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that the request belongs to, or None. Raises BadRequest."""
+        given = self.conversation
+        found = given.get("id") if isinstance(given, dict) else given
+        if found is not None and not isinstance(found, str):
+            raise BadRequest("conversation must be an id, or an object with an id", path="conversation")
+        return found
+
+    @property
+    def has_references(self) -> bool:
+        """Whether items may be named by their ids only."""
+        return bytes(self.input).find(_REFERENCE_MARK) >= 0
+
+
+_decode_fields = msgspec.json.Decoder(StateFields).decode
+_decode_body = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+def read_state_fields(body: bytes) -> StateFields:
+    """Return the state fields of a request. Raises BadRequest for values of another type."""
+    try:
+        return _decode_fields(body)
+    except DECODE_ERRORS as error:
+        path = str(error).rpartition("$.")[2].rstrip("`") if "$." in str(error) else ""
+        raise BadRequest(f"{path or 'the request'} has a value of the wrong type", path=path) from None
+
+
+def input_items(raw: Raw) -> list[bytes]:
+    """Return the items of `input` as JSON text. A plain string is one message of the user."""
+    text = bytes(raw)
+    if text[:1] == b'"':
+        content = [{"type": "input_text", "text": _decode_any(text)}]
+        return [dump({"type": "message", "role": "user", "content": content})]
+    return [bytes(item) for item in _decode_list(text)] if text[:1] == b"[" else []
+
+
+def with_ids(items: Iterable[bytes], seed: str) -> tuple[Item, ...]:
+    """Return items with an id each. `seed`: what ids of items that have none are derived from."""
+    found = []
+    for position, data in enumerate(items):
+        item = to_item(data)
+        found.append(item if item.id else _identified(data, seed, position))
+    return tuple(found)
+
+
+def _identified(data: bytes, seed: str, position: int) -> Item:
+    wire = _decode_any(data)
+    if not isinstance(wire, dict):
+        return Item("", data)
+    kind = wire.get("type") or "message"
+    identifier = derive_id(_PREFIXES.get(kind, "item_"), seed, position)
+    return Item(identifier, dump({**wire, "type": kind, "id": identifier}))
+
+
+def reference_of(data: bytes) -> str | None:
+    """Return the id that an item refers to, or None if it is an item of its own."""
+    if data.find(_REFERENCE_MARK) < 0:
+        return None
+    wire = _decode_any(data)
+    if isinstance(wire, dict) and wire.get("type") == REFERENCE and isinstance(wire.get("id"), str):
+        found: str = wire["id"]
+        return found
+    return None
+
+
+def with_input(body: bytes, items: Iterable[bytes], without: Iterable[str]) -> bytes:
+    """Return a request with other items as its input, and without some fields. The other fields stay as they are."""
+    fields = {name: value for name, value in _decode_body(body).items() if name not in set(without)}
+    fields["input"] = Raw(b"[" + b",".join(items) + b"]")
+    return dump(fields)

@@ -1,0 +1,247 @@
+"""One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
+
+    turn = await begin_turn(stores, owner, body, now)       # None if there is nothing to look up or keep
+    turn.expanded                                           # the request with its whole history, for any upstream
+    await turn.keep(response, origin)                       # before the end of the response leaves
+    await turn.release()                                    # always, at the end
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from trilogue.errors import BadRequest, ClientError
+from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.fields import (
+    StateFields,
+    input_items,
+    read_state_fields,
+    reference_of,
+    with_ids,
+    with_input,
+)
+from trilogue.state.responses import (
+    Append,
+    ConversationLocked,
+    Item,
+    Lease,
+    NotFound,
+    Origin,
+    StoredResponse,
+    StoreError,
+    output_items,
+)
+
+RENEW_SECONDS = 20.0
+_STATE_FIELDS = ("previous_response_id", "conversation")
+
+
+class LockedConversation(ClientError):
+    """Another request uses the conversation."""
+
+    status = 409
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another process is currently operating on this conversation. Please retry in a few seconds.",
+            path="conversation",
+            code="conversation_locked",
+        )
+
+
+class UnknownConversation(ClientError):
+    """A conversation that this client key does not have."""
+
+    status = 404
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"Conversation with id '{identifier}' not found.", path="conversation", code="not_found")
+
+
+def unknown_response(identifier: str) -> BadRequest:
+    """Return the error for a response that cannot be continued, in the words of the API."""
+    return BadRequest(
+        f"Previous response with id '{identifier}' not found.",
+        path="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+class _ResponseHead(Struct):
+    """What is read of a response to store it."""
+
+    id: str = ""
+    status: str = ""
+    model: str = ""
+
+
+_decode_head = msgspec.json.Decoder(_ResponseHead).decode
+
+
+class StoredTurn(Struct, kw_only=True, eq=False):
+    """One turn. `history`: the items of earlier turns. `own`: those of this request, references resolved."""
+
+    store: GatewayStore
+    owner: str
+    fields: StateFields
+    body: bytes
+    history: tuple[bytes, ...] = ()
+    own: tuple[bytes, ...] = ()
+    previous: StoredResponse | None = None
+    foreign_conversation: bool = False
+    """whether only an upstream may know the conversation"""
+    lease: Lease | None = None
+    _renewing: asyncio.Task[None] | None = None
+    _expanded: bytes | None = None
+
+    @property
+    def refers(self) -> bool:
+        """Whether the request is not complete without what is stored."""
+        return bool(self.previous or self.lease or self.history) or self.own_changed
+
+    @property
+    def own_changed(self) -> bool:
+        """Whether items of the request were named by their ids."""
+        return self.fields.has_references
+
+    @property
+    def origin(self) -> Origin | None:
+        """The account that knows the response which the request continues, or None."""
+        return self.previous.origin if self.previous is not None else None
+
+    def at_origin(self, provider: str, account: str) -> bool:
+        """Return whether this account knows the response that the request continues, and nothing else is needed."""
+        return self.origin == Origin(provider, account) and self.lease is None
+
+    @property
+    def expanded(self) -> bytes:
+        """The request with its whole history, which refers to nothing that is stored.
+
+        Raises UnknownConversation if the history is at an upstream.
+        """
+        if self.foreign_conversation:
+            raise UnknownConversation(self.fields.conversation_id or "")
+        if self._expanded is None:
+            self._expanded = with_input(self.body, (*self.history, *self.own), _STATE_FIELDS) if self.refers else self.body
+        return self._expanded
+
+    async def keep(self, body: bytes, origin: Origin | None) -> None:
+        """Store the response and its items. Returns when they are durable. Raises StoreError."""
+        if not self.fields.stores:
+            return
+        head = _decode_head(body)
+        own = with_ids(self.own or input_items(self.fields.input), head.id)
+        response = StoredResponse(
+            owner=self.owner,
+            id=head.id,
+            status=head.status or "completed",
+            body=body,
+            input=own,
+            model=head.model,
+            previous=self.fields.previous_response_id,
+            conversation=self.fields.conversation_id if self.lease else None,
+            origin=origin,
+        )
+        append = Append(self.lease, (*own, *output_items(body))) if self.lease else None
+        await self.store.service.write(self.store.store.responses.put, response, append)
+        if append is not None:
+            self._stop_renewing()
+            self.lease = None
+
+    async def release(self) -> None:
+        """Let other requests use the conversation, if this one still has it."""
+        self._stop_renewing()
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            with suppress(StoreError):
+                await self.store.service.write(self.store.store.conversations.unlock, lease)
+
+    def hold(self, lease: Lease) -> None:
+        """Keep the conversation for this request until it is released."""
+        self.lease = lease
+        self._renewing = asyncio.get_running_loop().create_task(_renew(self.store, lease))
+
+    def _stop_renewing(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
+
+
+async def begin_turn(store: GatewayStore, owner: str, body: bytes) -> StoredTurn | None:
+    """Look up what a request refers to. Returns None if it refers to nothing and nothing is to be kept.
+
+    Raises BadRequest or ClientError for unknown ids, and StoreError.
+    """
+    fields = read_state_fields(body)
+    conversation = fields.conversation_id
+    if not (fields.stores or fields.previous_response_id or conversation or fields.has_references):
+        return None
+    if fields.previous_response_id and conversation:
+        text = "previous_response_id and conversation cannot be used together"
+        raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
+    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body)
+    if fields.has_references:
+        turn.own = tuple(await _resolved(turn, input_items(fields.input)))
+    elif fields.previous_response_id or conversation:
+        turn.own = tuple(input_items(fields.input))
+    if fields.previous_response_id:
+        await _add_chain(turn, fields.previous_response_id)
+    elif conversation:
+        await _add_conversation(turn, conversation)
+    return turn
+
+
+async def _add_chain(turn: StoredTurn, previous: str) -> None:
+    """Add the items of all earlier responses of a chain, the oldest first."""
+    store = turn.store
+    try:
+        chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
+    except NotFound:
+        raise unknown_response(previous) from None
+    turn.history = tuple(item.data for one in chain for item in (*one.input, *output_items(one.body)))
+    turn.previous = chain[-1]
+
+
+async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
+    """Take the conversation for this request, and add its items."""
+    store = turn.store
+    try:
+        turn.hold(await store.service.lock(turn.owner, identifier))
+        items = await store.service.read(store.store.conversations.all_items, turn.owner, identifier)
+    except NotFound:
+        turn.foreign_conversation = True
+        return
+    except ConversationLocked:
+        raise LockedConversation from None
+    turn.history = tuple(item.data for item in items)
+
+
+async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
+    """Return items with every known reference replaced by its item. An upstream may know the others."""
+    found = []
+    for data in items:
+        identifier = reference_of(data)
+        item = await _find_item(turn, identifier) if identifier is not None else None
+        found.append(data if item is None else item.data)
+    return found
+
+
+async def _find_item(turn: StoredTurn, identifier: str) -> Item | None:
+    store = turn.store
+    for find in (store.store.responses.item, store.store.conversations.find_item):
+        with suppress(NotFound):
+            return await store.service.read(find, turn.owner, identifier)
+    return None
+
+
+async def _renew(store: GatewayStore, lease: Lease) -> None:
+    """Keep a lease for as long as its request runs."""
+    while True:
+        await asyncio.sleep(RENEW_SECONDS)
+        with suppress(StoreError):
+            await store.service.renew(lease)
