@@ -199,7 +199,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the gateway keeps for clients: responses, conversations, background jobs. A plain string is short for `store`."""
+    """What the gateway keeps of responses and conversations. A plain string is short for `store`."""
 
     store: Secret | None = None
     """where: the path of an SQLite file, `postgresql://…`, `memory`, `none`, or `env:NAME`; default: `responses.db` in

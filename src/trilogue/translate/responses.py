@@ -55,13 +55,16 @@ class Stamp(Struct, frozen=True, kw_only=True):
     """What the translation of a response takes from outside, so that the same input gives the same output.
 
     `now`: seconds, for protocols that have a time where the upstream sent none. `clock`: returns the time at which a
-    response is complete; without a clock, `now` is used. `seed`: replaces a missing id.
+    response is complete; without a clock, `now` is used. `seed`: replaces a missing id. `response_id`: the id of the
+    response, where the upstream's own would not be unique. `stored`: the response can be fetched later.
     """
 
     now: int = 0
     clock: Callable[[], float] | None = None
     seed: str = "0"
     request_id: str = ""
+    response_id: str = ""
+    stored: bool = False
 
 
 def translate_response(
@@ -308,6 +311,8 @@ def _reply(source: Protocol, exchange: Exchange | None, stamp: Stamp) -> Reply:
         clock=stamp.clock,
         seed=stamp.seed,
         request_id=stamp.request_id,
+        response_id=stamp.response_id,
+        stored=stamp.stored,
         source=source,
         tokens=exchange.tokens if exchange else None,
     )

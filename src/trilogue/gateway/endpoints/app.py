@@ -12,10 +12,12 @@ import time
 from itertools import count
 
 import structlog
+from msgspec.structs import replace
 
 from trilogue.errors import TrilogueError
-from trilogue.gateway.endpoints import count_tokens, generate, models
+from trilogue.gateway.endpoints import conversations, count_tokens, generate, models, responses
 from trilogue.gateway.endpoints.generate import ActiveRequests
+from trilogue.gateway.endpoints.routes import find_route
 from trilogue.gateway.observe.observer import Observers
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, Route, admit
@@ -24,6 +26,7 @@ from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure, error_reply, raw_headers
 from trilogue.gateway.setup.access import preflight_headers
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.failures import store_failure
 from trilogue.jsontext.text import dump
 from trilogue.model import Protocol
 from trilogue.protocols.failure.convert import own_failure
@@ -39,6 +42,7 @@ from trilogue.serving import (
     Responder,
     header_lines,
 )
+from trilogue.state.responses import StoreError
 
 
 def versionless(path: str) -> str:
@@ -90,6 +94,25 @@ def url_route(path: str) -> Route | None:
         head = one.endpoint.in_url.read(path) if one.endpoint.in_url is not None else None
         if head is not None:
             return Route(count_tokens.handle if head.counts else generate.handle, one.protocol, path, head)
+    return None
+
+
+def stored_route(method: str, path: str) -> Route | None:
+    """Return the route of a request for something that is stored, or None.
+
+    For a path that has other methods only, `methods` names them and the handler is not meant to be called.
+    """
+    for one in CODECS.values():
+        endpoint = one.endpoint
+        for base, routes in ((endpoint.path, responses.ROUTES), (endpoint.conversations, conversations.ROUTES)):
+            if not endpoint.continues or not base or not f"{path}/".startswith(f"{base}/"):
+                continue
+            parts = [part for part in path[len(base) :].split("/") if part]
+            handler, found, methods = find_route(routes, method, parts)
+            if handler is not None:
+                return Route(handler, one.protocol, path, parameters=found)
+            if methods:
+                return Route(routes[0].handler, one.protocol, path, methods=tuple(methods))
     return None
 
 
@@ -189,6 +212,9 @@ class Gateway:
             found = self._routes.get(path) or url_route(path)
             if found is not None:
                 return found
+        stored = stored_route(request.method, path)
+        if stored is not None:
+            return stored if not stored.methods else replace(stored, handler=self._unknown)
         handler: Handler = self._unknown
         if request.method in ("GET", "HEAD") and path == _MODELS:
             handler = models.handle_list
@@ -199,7 +225,7 @@ class Gateway:
     async def _unknown(self, visit: RequestContext) -> None:
         """Respond that there is no such path, or no such method on it."""
         request, path = visit.request, visit.entry.path
-        allowed = "POST" if path in self._routes else "GET" if path == _MODELS else ""
+        allowed = "POST" if path in self._routes else "GET" if path == _MODELS else ", ".join(visit.entry.methods)
         if allowed:
             visit.responder.common += header_lines([(b"allow", allowed.encode())])
             visit.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))
@@ -229,6 +255,9 @@ def _told(visit: RequestContext, error: BaseException) -> bool:
         case asyncio.CancelledError() if visit.cancellation.reason is CancelReason.DRAINING:
             visit.cancellation.clear()
             visit.refuse(SHUTTING_DOWN)
+        case StoreError():
+            log.error("store", error=str(error), request_id=visit.request_id)
+            visit.refuse(store_failure(error))
         case TrilogueError():
             visit.refuse(client_failure(error, visit.entry.client))
         case Exception():

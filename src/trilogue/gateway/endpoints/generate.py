@@ -12,12 +12,13 @@ from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.call import Call, ReadBody, read_asked
 from trilogue.gateway.request.cancellation import CancelReason
-from trilogue.gateway.request.context import RequestContext, read_large, targets_of
+from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
+from trilogue.gateway.stored.turn import begin_turn
 from trilogue.serving import ClientGone
 
 
@@ -55,6 +56,9 @@ async def handle(context: RequestContext) -> None:
     else:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
     call = _call(context, asked, strict)
+    if context.entry.continues and services.store is not None:
+        with watching(context):
+            call.turn = await begin_turn(services.store, context.owner, call.body)
     targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
     limits = TimeLimits(context.cancellation, responder)
     client = ClientResponse(call, responder, context.record, services.observers)
@@ -75,6 +79,8 @@ async def handle(context: RequestContext) -> None:
         limits.stop()
         if keepalive is not None:
             keepalive.stop()
+        if call.turn is not None and call.turn.lease is not None:
+            await call.turn.release()
 
 
 def _call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:

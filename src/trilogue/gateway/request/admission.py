@@ -19,6 +19,7 @@ from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Protocol
 from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.registry import CODECS
 from trilogue.serving import HttpRequest, header_lines
 from trilogue.upstream import HeaderPairs
 
@@ -45,6 +46,10 @@ class Route(Struct, frozen=True):
     path: str
     head: UrlHead | None = None
     """what the path says about the request, in protocols that have the model in the URL"""
+    parameters: tuple[str, ...] = ()
+    """the ids in the path"""
+    methods: tuple[str, ...] = ()
+    """the methods that the path has, if the request has another one"""
 
 
 class Admission(Struct, frozen=True, kw_only=True, eq=False):
@@ -55,6 +60,10 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     client: Protocol
     path: str
     head: UrlHead | None
+    continues: bool
+    """whether clients of the protocol can continue a response by its id"""
+    parameters: tuple[str, ...]
+    methods: tuple[str, ...]
     shown: str
     """the path, for the log"""
     key: ClientKey | None
@@ -90,6 +99,9 @@ def admit(request: HttpRequest, services: Services, route: Route) -> Admission:
         client=route.client,
         path=route.path,
         head=route.head,
+        continues=CODECS[route.client].endpoint.continues,
+        parameters=route.parameters,
+        methods=route.methods,
         shown=sane(route.path),
         key=key,
         refusal=refusal,

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Loss, Protocol
 from trilogue.protocols.endpoint import UrlHead
@@ -56,6 +57,8 @@ class Call(Struct, kw_only=True, gc=False):
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
     """losses from before the request was routed"""
+    turn: StoredTurn | None = None
+    """what the request refers to and what is kept of its response, in protocols that can continue a response"""
 
 
 class ReadBody(Struct, frozen=True):

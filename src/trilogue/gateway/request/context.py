@@ -21,6 +21,8 @@ from trilogue.model import Failure, Json
 from trilogue.routing import NoRoute, Upstream
 from trilogue.serving import ClientGone, HttpRequest, Responder
 
+LOCAL = "local"
+"""The owner of what is stored without client keys."""
 _MODES = ("declare", "strict")
 
 
@@ -47,6 +49,10 @@ class RequestContext(Struct, kw_only=True, eq=False):
         """Send a whole JSON response."""
         self.responder.reply(status, [(b"content-type", b"application/json")], dump(body))
 
+    def reply_json(self, body: bytes) -> None:
+        """Send a JSON text as the response."""
+        self.responder.reply(200, [(b"content-type", b"application/json")], body)
+
     def refuse(self, failure: Failure) -> None:
         """Send an error in the client's protocol: as the response, or inside a stream that has begun."""
         if self.responder.started:
@@ -56,6 +62,11 @@ class RequestContext(Struct, kw_only=True, eq=False):
         reply = error_reply(failure, self.entry.client, self.request_id)
         self.record.mark_failed(failure)
         self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))
+
+    @property
+    def owner(self) -> str:
+        """Whose stored responses and conversations the request can use. Without client keys, all clients are one."""
+        return (self.entry.key.owner if self.entry.key is not None else "") or LOCAL
 
     @property
     def strict(self) -> bool:

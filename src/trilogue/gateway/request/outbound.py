@@ -7,7 +7,6 @@ the client's headers. A provider that speaks several protocols gets the one in w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import msgspec
@@ -148,9 +147,8 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
-    body = services.items.expand(call.key_name, call.body, time.monotonic())
     up = translate_request(
-        body,
+        call.body if call.turn is None else call.turn.expanded,
         source=call.client,
         target=target,
         strict=call.strict,
@@ -165,14 +163,18 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     if extra_headers is not None:
         extra += tuple(extra_headers(wire).items())
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
-    return Outbound(sent, up.exchange, losses, protocol)
+    exchange = up.exchange if call.turn is None else replace(up.exchange, body=call.turn.echoed(up.exchange.body))
+    return Outbound(sent, exchange, losses, protocol)
 
 
 def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
-    if not profile.keeps_state:
+    turn, keeps_state = call.turn, profile.keeps_state and not provider.is_demo
+    if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
+        body = turn.expanded
+    elif not keeps_state:
         refuse_state(body, call.client)
     codec = CODECS[call.client]
     plain_text = codec.text_reasoning or profile.raw_reasoning

@@ -7,6 +7,7 @@ which step is possible when. What the upstream sends is read in `whole` and `str
 
 from __future__ import annotations
 
+import re
 import time
 from enum import IntEnum, auto
 
@@ -22,12 +23,15 @@ from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_he
 from trilogue.gateway.response.pass_through import StreamPath
 from trilogue.jsontext.text import parse_request
 from trilogue.model import Failed, Loss
+from trilogue.protocols.content.ids import digest
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving import Headers, Responder
 from trilogue.sse import COMMENT
 from trilogue.translate.responses import Stamp
+
+_NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
 
 class ResponseState(IntEnum):
@@ -99,6 +103,8 @@ class ClientResponse(Struct, eq=False):
     _held_back: bytes = b""
     """the last piece of the stream, which is sent together with its end"""
     _stamp: Stamp | None = None
+    _next_number: int = 0
+    """the number of the next event, if its protocol numbers them and the end was dropped"""
 
     @property
     def is_final(self) -> bool:
@@ -144,6 +150,21 @@ class ClientResponse(Struct, eq=False):
         """Keep the last piece of a stream until its end: one write instead of two."""
         self._held_back = out
 
+    def hold_more(self, out: bytes) -> None:
+        """Keep this piece back as well."""
+        self._held_back += out
+
+    @property
+    def held_back(self) -> bytes:
+        """What will be sent with the end."""
+        return self._held_back
+
+    def drop_end(self) -> None:
+        """Forget the end of a stream that the client must not get: an error takes its place."""
+        numbers = _NUMBERS.findall(self._held_back)
+        self._held_back, self._path = b"", None
+        self._next_number = int(numbers[-1]) if numbers else 0
+
     def end(self) -> None:
         """End a stream."""
         self._advance(ResponseStep.END)
@@ -171,7 +192,10 @@ class ClientResponse(Struct, eq=False):
         path = self._path
         if path is None:
             # The client knows nothing of a response that was held: the error is the whole stream.
-            out = codec(self.call.client).encoder(self._own_reply()).encode([Failed(failure)])
+            encoder = codec(self.call.client).encoder(self._own_reply())
+            if self._next_number:
+                encoder.resume(self._next_number)
+            out = encoder.encode([Failed(failure)])
         else:
             out = b"" if path.done else path.fail(UpstreamFailure(failure))
         self.responder.end(self._held_back + out)
@@ -179,8 +203,13 @@ class ClientResponse(Struct, eq=False):
     def stamp(self) -> Stamp:
         """Return the time and id of the response, which are the same in all of its parts."""
         if self._stamp is None:
-            name = self.call.request_id
-            self._stamp = Stamp(now=int(time.time()), clock=time.time, seed=name, request_id=name)
+            name, now, turn = self.call.request_id, time.time(), self.call.turn
+            stored = turn is not None and turn.fields.stores
+            # Upstreams may repeat their ids. One that begins with the time is found faster among many.
+            identifier = f"resp_{int(now * 1000):012x}{digest(name, 6)}" if stored else ""
+            self._stamp = Stamp(
+                now=int(now), clock=time.time, seed=name, request_id=name, response_id=identifier, stored=stored
+            )
         return self._stamp
 
     def _advance(self, step: ResponseStep) -> None:

@@ -9,11 +9,12 @@ from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolErro
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseState
 from trilogue.gateway.response.first_bytes import FirstBytes
-from trilogue.gateway.response.kept_items import keep_items
 from trilogue.gateway.response.pass_through import PassThrough, RenamingPassThrough, StreamPath
 from trilogue.gateway.setup.services import Services
-from trilogue.jsontext.text import parse_upstream
+from trilogue.gateway.stored.turn import final_response
+from trilogue.jsontext.text import dump, parse_upstream
 from trilogue.protocols.stream.reply import Reply
+from trilogue.state.responses import StoreError
 from trilogue.translate.responses import StreamTranslator
 from trilogue.upstream import UpstreamResponse
 
@@ -27,7 +28,7 @@ _STREAMING = ResponseState.STREAMING
 class StreamRelay:
     """One upstream stream on its way to the client."""
 
-    __slots__ = ("_attempt", "_client", "_first", "_path", "_progress", "_redactor", "_responder", "_services")
+    __slots__ = ("_attempt", "_client", "_first", "_path", "_progress", "_redactor", "_responder", "_services", "_turn")
 
     def __init__(self, client: ClientResponse, attempt: UpstreamAttempt, services: Services) -> None:
         self._client = client
@@ -36,6 +37,8 @@ class StreamRelay:
         self._progress = attempt.progress
         self._redactor = attempt.redactor
         self._services = services
+        self._turn = client.call.turn
+        """what must be stored before the end of the response leaves; None if nothing, or once it is"""
         self._path = _path_for(client, attempt)
         self._first = FirstBytes(attempt.response)
 
@@ -55,6 +58,8 @@ class StreamRelay:
             raise UpstreamProtocolError("the upstream has sent too much without any content")
         if path.started or path.failed is None:
             await self._read_end(response)
+        if self._turn is not None:
+            await self._keep()
         self._commit()
         response.release(AFTERWARDS_SECONDS)
         return self._finish()
@@ -99,6 +104,8 @@ class StreamRelay:
         more = True
         while more and not path.done:
             if not response.complete:
+                if self._turn is not None and path.finish is not None:
+                    await self._keep()
                 self._client.send()
             over = _is_over(path)
             data = await (_rest(response, until) if over else response.chunk())
@@ -114,12 +121,33 @@ class StreamRelay:
         path = self._path
         if path.failed is not None:
             out = self._redactor.body(out)
+        ends = self._turn is not None and path.finish is not None
         if self._client.state is _STREAMING:
-            self._client.send(out)
+            if ends:
+                self._client.hold_more(out)
+            else:
+                self._client.send(out)
             return
         self._first.hold(out)
-        if path.started and self._first.held:
+        if path.started and self._first.held and not ends:
             self._commit()
+
+    async def _keep(self) -> None:
+        """Store the response. Raises StoreError, after which the client must not get the end of the response."""
+        turn, self._turn = self._turn, None
+        path = self._path
+        if turn is None or path.finish is None:
+            return
+        if isinstance(path, StreamTranslator):
+            body = dump(path.snapshot)
+        else:
+            body = final_response(self._client.held_back or b"".join(self._first.held))
+        try:
+            await turn.keep(body, self._attempt.origin)
+        except StoreError:
+            self._first.held.clear()
+            self._client.drop_end()
+            raise
 
     def _commit(self) -> None:
         """Give the client this response: it has content or is over. Raises UpstreamFailure if it failed without any."""
@@ -141,8 +169,6 @@ class StreamRelay:
         if failure is not None:
             record.mark_failed(failure)
         client.end()
-        if isinstance(path, StreamTranslator):
-            keep_items(client.call, outbound, path.snapshot, self._services.items)
         response_id = path.response_id if isinstance(path, PassThrough) else ""
         return RelayResult(usage=path.usage, response_id=response_id, failure=failure)
 

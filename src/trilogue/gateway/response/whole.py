@@ -8,7 +8,6 @@ from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.first_bytes import is_stream
-from trilogue.gateway.response.kept_items import keep_items
 from trilogue.gateway.response.pass_through import renamed
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump
@@ -41,7 +40,8 @@ async def relay_whole(client: ClientResponse, attempt: UpstreamAttempt, services
     losses = attempt.outbound.losses
     if translation is not None:
         losses = [*losses, *translation.losses]
-        keep_items(client.call, attempt.outbound, translation.body, services.items)
+    if client.call.turn is not None:
+        await client.call.turn.keep(body, attempt.origin)
     client.record.usage, client.record.empty = summary.usage, summary.empty
     client.reply(attempt, losses, body)
     return RelayResult(usage=summary.usage, response_id=summary.id)

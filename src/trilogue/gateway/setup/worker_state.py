@@ -82,8 +82,9 @@ class WorkerState:
             self._catalog = self._catalog.without_providers(_changed(old.providers, config.providers))
         pools = self.pools.take(config)
         self._decisions = self._decisions.with_limit(pools.settings.keep_decisions)
-        return CarriedOver(pools, self.stores.take(config.state), self._refused_reasoning, self._catalog, self._decisions)
-
+        return CarriedOver(
+            pools, self.stores.take(config.state), self._refused_reasoning, self._catalog, self._decisions
+        )
 
     async def close(self) -> None:
         """Write what is left and close all stores."""

@@ -95,7 +95,8 @@ def _identified(data: bytes, seed: str, position: int) -> Item:
     if not isinstance(wire, dict):
         return Item("", data)
     kind = wire.get("type") or "message"
-    identifier = derive_id(_PREFIXES.get(kind, "item_"), seed, position)
+    # Encoders derive the ids of output items from numbers.
+    identifier = derive_id(_PREFIXES.get(kind, "item_"), seed, f"input{position}")
     return Item(identifier, dump({**wire, "type": kind, "id": identifier}))
 
 

@@ -1,9 +1,9 @@
 """One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
 
-    turn = await begin_turn(stores, owner, body, now)       # None if there is nothing to look up or keep
-    turn.expanded                                           # the request with its whole history, for any upstream
-    await turn.keep(response, origin)                       # before the end of the response leaves
-    await turn.release()                                    # always, at the end
+turn = await begin_turn(stores, owner, body, now)       # None if there is nothing to look up or keep
+turn.expanded                                           # the request with its whole history, for any upstream
+await turn.keep(response, origin)                       # before the end of the response leaves
+await turn.release()                                    # always, at the end
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
@@ -25,6 +25,9 @@ from trilogue.gateway.stored.fields import (
     with_ids,
     with_input,
 )
+from trilogue.jsontext.text import DECODE_ERRORS
+from trilogue.model import Json
+from trilogue.sse import SseParser
 from trilogue.state.responses import (
     Append,
     ConversationLocked,
@@ -114,9 +117,22 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         """The account that knows the response which the request continues, or None."""
         return self.previous.origin if self.previous is not None else None
 
-    def at_origin(self, provider: str, account: str) -> bool:
-        """Return whether this account knows the response that the request continues, and nothing else is needed."""
-        return self.origin == Origin(provider, account) and self.lease is None
+    def is_complete_with(self, provider: str, account: str, keeps_state: bool) -> bool:
+        """Return whether an upstream of the client's protocol must get the whole history.
+
+        The account that made a response knows it. An upstream that keeps state may know what the gateway does not.
+        """
+        if self.origin == Origin(provider, account) and keeps_state:
+            return False
+        return self.refers or (self.foreign_conversation and not keeps_state)
+
+    def echoed(self, body: dict[str, Json]) -> dict[str, Json]:
+        """Return a request as its response echoes it: with the references that the client sent."""
+        conversation = self.fields.conversation_id
+        if conversation is not None:
+            body = {**body, "conversation": {"id": conversation}}
+        previous = self.fields.previous_response_id
+        return body if previous is None else {**body, "previous_response_id": previous}
 
     @property
     def expanded(self) -> bytes:
@@ -127,7 +143,9 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         if self.foreign_conversation:
             raise UnknownConversation(self.fields.conversation_id or "")
         if self._expanded is None:
-            self._expanded = with_input(self.body, (*self.history, *self.own), _STATE_FIELDS) if self.refers else self.body
+            self._expanded = (
+                with_input(self.body, (*self.history, *self.own), _STATE_FIELDS) if self.refers else self.body
+            )
         return self._expanded
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
@@ -170,6 +188,26 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         if self._renewing is not None:
             self._renewing.cancel()
             self._renewing = None
+
+
+class _FinalEvent(Struct):
+    """The last event of a stream, which repeats the whole response."""
+
+    response: Raw = Raw()
+
+
+_decode_event = msgspec.json.Decoder(_FinalEvent).decode
+
+
+def final_response(data: bytes) -> bytes:
+    """Return the response object in the last events of a stream. Raises StoreError if there is none."""
+    parser = SseParser()
+    for event in reversed([*parser.feed(data), *parser.close()]):
+        with suppress(*DECODE_ERRORS):
+            found = bytes(_decode_event(event.data).response)
+            if found:
+                return found
+    raise StoreError("the stream did not end with a response that can be stored")
 
 
 async def begin_turn(store: GatewayStore, owner: str, body: bytes) -> StoredTurn | None:

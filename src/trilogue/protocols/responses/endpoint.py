@@ -46,5 +46,6 @@ ENDPOINT = Endpoint(
     only_vendor=True,
     state_fields=("previous_response_id", "conversation"),
     continues=True,
+    conversations="/conversations",
     is_event=_is_event,
 )
