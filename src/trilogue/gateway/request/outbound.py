@@ -65,6 +65,8 @@ class Outbound(Struct, frozen=True, gc=False):
     protocol: Protocol
     adjustable: bool = True
     renamed: bool = False
+    echo: dict[str, Json] | None = None
+    """what the response must say about storage, if the upstream does not know"""
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -171,9 +173,12 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
-    turn, keeps_state = call.turn, profile.keeps_state and not provider.is_demo
+    turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
         body = turn.expanded
+        echo = turn.echoed({} if keeps_state else {"store": turn.fields.stores})
+    elif turn is not None and not keeps_state and turn.fields.stores:
+        echo = {"store": True}
     elif not keeps_state:
         refuse_state(body, call.client)
     codec = CODECS[call.client]
@@ -196,7 +201,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     request = _request(call, place, call.client, profile, call.forwarded, body)
     # An alias or a route gives the model another name; `provider/model` contains the name itself.
     renamed = model != call.model and call.model != f"{provider.name}/{model}"
-    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed)
+    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed, echo=echo)
 
 
 def _has_tools(body: bytes) -> bool:
