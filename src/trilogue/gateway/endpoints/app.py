@@ -18,6 +18,7 @@ from trilogue.errors import TrilogueError
 from trilogue.gateway.endpoints import conversations, count_tokens, generate, models, responses
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.routes import find_route
+from trilogue.gateway.endpoints.websocket import WebSocketEndpoint
 from trilogue.gateway.observe.observer import Observers
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, Route, admit
@@ -41,6 +42,7 @@ from trilogue.serving import (
     HttpRequest,
     Responder,
     header_lines,
+    offers_websocket,
 )
 from trilogue.state.responses import StoreError
 
@@ -130,6 +132,12 @@ class Gateway:
             ("POST", f"{version}{path}"): route for path, route in self._routes.items() for version in ("/v1", "")
         }
         """the usual requests, by method and path as clients send them"""
+        websocket = WebSocketEndpoint(self)
+        self._websockets = {
+            one.endpoint.path: Route(websocket.handle, one.protocol, one.endpoint.path, websocket=True)
+            for one in CODECS.values()
+            if one.endpoint.websocket
+        }
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
         """Respond to one request."""
@@ -212,6 +220,8 @@ class Gateway:
             found = self._routes.get(path) or url_route(path)
             if found is not None:
                 return found
+        elif path in self._websockets and offers_websocket(request.head):
+            return self._websockets[path]
         stored = stored_route(request.method, path)
         if stored is not None:
             return stored if not stored.methods else replace(stored, handler=self._unknown)

@@ -55,10 +55,11 @@ async def handle(context: RequestContext) -> None:
         asked = await read_large(context, body)
     else:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
-    call = _call(context, asked, strict)
-    if context.entry.continues and services.store is not None:
+    call = call_of(context, asked, strict)
+    connection = context.entry.connection
+    if context.entry.continues and (services.store is not None or connection is not None):
         with watching(context):
-            call.turn = await begin_turn(services.store, context.owner, call.body)
+            call.turn = await begin_turn(services.store, context.owner, call.body, connection)
     targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
     limits = TimeLimits(context.cancellation, responder)
     client = ClientResponse(call, responder, context.record, services.observers)
@@ -83,7 +84,8 @@ async def handle(context: RequestContext) -> None:
             await call.turn.release()
 
 
-def _call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
+def call_of(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
+    """Return a request that was read as a call that can be routed."""
     request, entry, record = context.request, context.entry, context.record
     record.model, record.stream = sane(asked.model), asked.stream
     return Call(

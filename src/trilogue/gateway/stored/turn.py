@@ -1,6 +1,6 @@
 """One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
 
-turn = await begin_turn(stores, owner, body, now)       # None if there is nothing to look up or keep
+turn = await begin_turn(store, owner, body)             # None if there is nothing to look up or keep
 turn.expanded                                           # the request with its whole history, for any upstream
 await turn.keep(response, origin)                       # before the end of the response leaves
 await turn.release()                                    # always, at the end
@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.connection import ConnectionResponses
 from trilogue.gateway.stored.fields import (
     StateFields,
     input_items,
@@ -89,10 +90,15 @@ _decode_head = msgspec.json.Decoder(_ResponseHead).decode
 class StoredTurn(Struct, kw_only=True, eq=False):
     """One turn. `history`: the items of earlier turns. `own`: those of this request, references resolved."""
 
-    store: GatewayStore
+    store: GatewayStore | None
+    """None if nothing is stored"""
     owner: str
     fields: StateFields
     body: bytes
+    connection: ConnectionResponses | None = None
+    """the responses of the client's connection, if that can continue them by itself"""
+    continues_connection: bool = False
+    """whether the history is only known to the connection"""
     history: tuple[bytes, ...] = ()
     own: tuple[bytes, ...] = ()
     previous: StoredResponse | None = None
@@ -105,7 +111,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     @property
     def refers(self) -> bool:
         """Whether the request is not complete without what is stored."""
-        return bool(self.previous or self.lease or self.history) or self.own_changed
+        return bool(self.previous or self.lease or self.history) or self.own_changed or self.continues_connection
 
     @property
     def own_changed(self) -> bool:
@@ -150,10 +156,16 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
-        if not self.fields.stores:
+        store = self.store if self.fields.stores else None
+        if store is None and self.connection is None:
             return
         head = _decode_head(body)
         own = with_ids(self.own or input_items(self.fields.input), head.id)
+        if self.connection is not None and (store is None or self.continues_connection):
+            items = (item.data for item in (*own, *output_items(body)))
+            self.connection.put(head.id, (*self.history, *items))
+        if store is None:
+            return
         response = StoredResponse(
             owner=self.owner,
             id=head.id,
@@ -166,7 +178,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             origin=origin,
         )
         append = Append(self.lease, (*own, *output_items(body))) if self.lease else None
-        await self.store.service.write(self.store.store.responses.put, response, append)
+        await store.service.write(store.store.responses.put, response, append)
         if append is not None:
             self._stop_renewing()
             self.lease = None
@@ -175,14 +187,14 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         """Let other requests use the conversation, if this one still has it."""
         self._stop_renewing()
         lease, self.lease = self.lease, None
-        if lease is not None:
+        if lease is not None and self.store is not None:
             with suppress(StoreError):
                 await self.store.service.write(self.store.store.conversations.unlock, lease)
 
-    def hold(self, lease: Lease) -> None:
+    def hold(self, store: GatewayStore, lease: Lease) -> None:
         """Keep the conversation for this request until it is released."""
         self.lease = lease
-        self._renewing = asyncio.get_running_loop().create_task(_renew(self.store, lease))
+        self._renewing = asyncio.get_running_loop().create_task(_renew(store, lease))
 
     def _stop_renewing(self) -> None:
         if self._renewing is not None:
@@ -210,33 +222,51 @@ def final_response(data: bytes) -> bytes:
     raise StoreError("the stream did not end with a response that can be stored")
 
 
-async def begin_turn(store: GatewayStore, owner: str, body: bytes) -> StoredTurn | None:
+async def begin_turn(
+    store: GatewayStore | None, owner: str, body: bytes, connection: ConnectionResponses | None = None
+) -> StoredTurn | None:
     """Look up what a request refers to. Returns None if it refers to nothing and nothing is to be kept.
 
-    Raises BadRequest or ClientError for unknown ids, and StoreError.
+    `store`: None if nothing is stored; only the connection remembers then, and the upstream may know other ids. Raises
+    BadRequest or ClientError for unknown ids, and StoreError.
     """
     fields = read_state_fields(body)
     conversation = fields.conversation_id
-    if not (fields.stores or fields.previous_response_id or conversation or fields.has_references):
+    refers = fields.previous_response_id or conversation or fields.has_references
+    if not (fields.stores or refers or connection is not None):
         return None
     if fields.previous_response_id and conversation:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
-    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body)
+    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
+    if store is None:
+        fields.store = False
+        return turn if not refers or _continues_connection(turn) else None
     if fields.has_references:
-        turn.own = tuple(await _resolved(turn, input_items(fields.input)))
-    elif fields.previous_response_id or conversation:
+        turn.own = tuple(await _resolved(turn, store, input_items(fields.input)))
+    elif refers:
         turn.own = tuple(input_items(fields.input))
     if fields.previous_response_id:
-        await _add_chain(turn, fields.previous_response_id)
+        if not _continues_connection(turn):
+            await _add_chain(turn, store, fields.previous_response_id)
     elif conversation:
-        await _add_conversation(turn, conversation)
+        await _add_conversation(turn, store, conversation)
     return turn
 
 
-async def _add_chain(turn: StoredTurn, previous: str) -> None:
+def _continues_connection(turn: StoredTurn) -> bool:
+    """Add the history that only the client's connection remembers. Return whether it does."""
+    previous = turn.fields.previous_response_id
+    history = turn.connection.find(previous) if turn.connection is not None and previous is not None else None
+    if history is None:
+        return False
+    turn.history, turn.continues_connection = history, True
+    turn.own = turn.own or tuple(input_items(turn.fields.input))
+    return True
+
+
+async def _add_chain(turn: StoredTurn, store: GatewayStore, previous: str) -> None:
     """Add the items of all earlier responses of a chain, the oldest first."""
-    store = turn.store
     try:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
     except NotFound:
@@ -245,11 +275,10 @@ async def _add_chain(turn: StoredTurn, previous: str) -> None:
     turn.previous = chain[-1]
 
 
-async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
+async def _add_conversation(turn: StoredTurn, store: GatewayStore, identifier: str) -> None:
     """Take the conversation for this request, and add its items."""
-    store = turn.store
     try:
-        turn.hold(await store.service.lock(turn.owner, identifier))
+        turn.hold(store, await store.service.lock(turn.owner, identifier))
         items = await store.service.read(store.store.conversations.all_items, turn.owner, identifier)
     except NotFound:
         turn.foreign_conversation = True
@@ -259,18 +288,17 @@ async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
     turn.history = tuple(item.data for item in items)
 
 
-async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
+async def _resolved(turn: StoredTurn, store: GatewayStore, items: Sequence[bytes]) -> list[bytes]:
     """Return items with every known reference replaced by its item. An upstream may know the others."""
     found = []
     for data in items:
         identifier = reference_of(data)
-        item = await _find_item(turn, identifier) if identifier is not None else None
+        item = await _find_item(turn, store, identifier) if identifier is not None else None
         found.append(data if item is None else item.data)
     return found
 
 
-async def _find_item(turn: StoredTurn, identifier: str) -> Item | None:
-    store = turn.store
+async def _find_item(turn: StoredTurn, store: GatewayStore, identifier: str) -> Item | None:
     for find in (store.store.responses.item, store.store.conversations.find_item):
         with suppress(NotFound):
             return await store.service.read(find, turn.owner, identifier)
