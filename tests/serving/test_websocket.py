@@ -31,7 +31,8 @@ from trilogue.serving.request import Head
 from trilogue.serving.websocket import handshake_problem, offers_websocket
 
 MAX_BYTES = 100_000
-LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+Loop = Callable[[], asyncio.AbstractEventLoop]
+LOOPS: list[Loop] = [asyncio.new_event_loop, uvloop.new_event_loop]
 Client = Callable[[RawClient, "Server"], Awaitable[None]]
 
 
@@ -82,7 +83,7 @@ def talk(
     client: Client,
     opening: bytes = b"",
     *,
-    loop: Callable[[], asyncio.AbstractEventLoop] = LOOPS[0],
+    loop: Loop = LOOPS[0],
     ping: float = 60.0,
 ) -> Server:
     """Run a client against a server. The client has read the response to its request."""
@@ -109,7 +110,7 @@ def talk(
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=["asyncio", "uvloop"])
-def test_handshake_and_messages(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_handshake_and_messages(loop: Loop) -> None:
     async def client(raw: RawClient, server: Server) -> None:
         head = await raw.head()
         assert head.startswith("HTTP/1.1 101 Switching Protocols\r\n")
@@ -231,8 +232,7 @@ def test_a_machine_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def client(raw: RawClient, server: Server) -> None:
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-            while True:
-                await raw.receive()
+            await raw.closed()
         assert server.notes == ["lost"]
 
     talk(client, ping=0.02)
@@ -296,7 +296,7 @@ def test_a_client_that_does_not_close(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS, ids=["asyncio", "uvloop"])
-def test_slow_readers(loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_readers(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that does not read is noticed, its pings are not answered meanwhile, and in the end it is cut off."""
     flows: list[bool] = []
     monkeypatch.setattr(websocket, "WRITE_SECONDS", 0.4)
