@@ -111,6 +111,13 @@ def reference_of(data: bytes) -> str | None:
     return None
 
 
+def without_background(body: bytes) -> bytes:
+    """Return a request as the job that runs it in the background sends it: streamed, and not in the background."""
+    fields = {name: value for name, value in _decode_body(body).items() if name != "background"}
+    fields["stream"] = Raw(b"true")
+    return dump(fields)
+
+
 def with_input(body: bytes, items: Iterable[bytes], without: Iterable[str]) -> bytes:
     """Return a request with other items as its input, and without some fields. The other fields stay as they are."""
     fields = {name: value for name, value in _decode_body(body).items() if name not in set(without)}

@@ -99,6 +99,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     foreign_conversation: bool = False
     """whether only an upstream may know the conversation"""
     lease: Lease | None = None
+    in_job: bool = False
+    """whether a background job stores the response, with the events of its stream"""
     _renewing: asyncio.Task[None] | None = None
     _expanded: bytes | None = None
 
@@ -150,8 +152,15 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
-        if not self.fields.stores:
+        if not self.fields.stores or self.in_job:
             return
+        response, append = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response, append)
+        if append is not None:
+            self.appended()
+
+    def stored(self, body: bytes, origin: Origin | None = None) -> tuple[StoredResponse, Append | None]:
+        """Return a response as it is stored, and what it adds to its conversation."""
         head = _decode_head(body)
         own = with_ids(self.own or input_items(self.fields.input), head.id)
         response = StoredResponse(
@@ -165,11 +174,22 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             conversation=self.fields.conversation_id if self.lease else None,
             origin=origin,
         )
-        append = Append(self.lease, (*own, *output_items(body))) if self.lease else None
-        await self.store.service.write(self.store.store.responses.put, response, append)
-        if append is not None:
-            self._stop_renewing()
-            self.lease = None
+        return response, Append(self.lease, (*own, *output_items(body))) if self.lease else None
+
+    @property
+    def passes_background(self) -> bool:
+        """Whether an upstream runs the response in the background, and not a job of the gateway."""
+        return bool(self.fields.background) and not self.in_job
+
+    async def keep_running(self, body: bytes, origin: Origin | None) -> None:
+        """Store a response that an upstream has begun to run in the background. Raises StoreError."""
+        response, _ = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response)
+
+    def appended(self) -> None:
+        """Note that the items are in the conversation, which ended the lease."""
+        self._stop_renewing()
+        self.lease = None
 
     async def release(self) -> None:
         """Let other requests use the conversation, if this one still has it."""
@@ -216,6 +236,8 @@ async def begin_turn(store: GatewayStore, owner: str, body: bytes) -> StoredTurn
     Raises BadRequest or ClientError for unknown ids, and StoreError.
     """
     fields = read_state_fields(body)
+    if fields.background and not fields.stores:
+        raise BadRequest("Background mode requires `store` to be true.", path="store")
     conversation = fields.conversation_id
     if not (fields.stores or fields.previous_response_id or conversation or fields.has_references):
         return None
