@@ -148,7 +148,7 @@ class Worker:
         if self._siblings is not None:
             self._siblings.close()
         await self.gateway.services.aclose()
-        await self._state.close()
+        await self._state.aclose()
         journal.finish()
 
     async def _retire(self, services: Services) -> None:
