@@ -32,6 +32,7 @@ from trilogue.serving import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow,
 from trilogue.state import steady_time
 
 WORKER_SECONDS = 1.0
+"""How long to wait for another worker: one that is busy or was killed must not block the interface."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
 
 Decisions = list[dict[str, Any]]
@@ -131,6 +132,7 @@ class AdminApi:
     async def _reply(self, request: HttpRequest) -> Reply:
         services = self._services()
         presented = presented_keys(request.headers)
+        # A key that is configured as both must not let clients change accounts.
         if services.admin.find(presented) is None or services.keys.find(presented) is not None:
             return _error(401, "this is not the admin key", "invalid_admin_key")
         services.sync()
