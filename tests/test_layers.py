@@ -78,7 +78,7 @@ ROOMS = {
         "linter",
     ),
     "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "plan", "pools"),
-    "state": ("store", "file memory", "records", "counters", "writer", "sync"),
+    "state": ("store", "file memory responses", "records", "counters", "writer", "sync"),
     "gateway": ("log", "observe", "setup", "request", "response", "endpoints", "process"),
 }
 # The package's own __init__ shows the library, which ends with layer 3. Only higher layers may import it.
