@@ -72,7 +72,7 @@ class Journal:
         """Write the collected lines now."""
         lines, self._lines = self._lines, []
         data = _encode_lines(lines)
-        # Only ASCII is written as it is: a client may put control characters and separators into names.
+        # msgspec does not escape other characters, such as a line separator in a model name; the logger does.
         if data.isascii() and len(data) <= self._most:
             self._put(data)
             return
