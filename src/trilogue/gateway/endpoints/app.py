@@ -251,20 +251,13 @@ def _report(context: RequestContext, error: BaseException) -> bool:
         case ClientGone():
             context.record.error = "client_gone"
         case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
-<<<<<<< HEAD
-            visit.refuse(own_failure(*_REFUSED[type(error)]))
-        case asyncio.CancelledError() if visit.cancellation.reason is CancelReason.DRAINING:
-            visit.cancellation.clear()
-            visit.refuse(SHUTTING_DOWN)
-        case StoreError():
-            log.error("store", error=str(error), request_id=context.request_id)
-            context.refuse(store_failure(error))
-=======
             context.refuse(own_failure(*_REFUSED[type(error)]))
         case asyncio.CancelledError() if context.cancellation.reason is CancelReason.DRAINING:
             context.cancellation.clear()
             context.refuse(SHUTTING_DOWN)
->>>>>>> main
+        case StoreError():
+            log.error("store", error=str(error), request_id=context.request_id)
+            context.refuse(store_failure(error))
         case TrilogueError():
             context.refuse(client_failure(error, context.entry.client))
         case Exception():
