@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.gateway.endpoints import generate
-from trilogue.gateway.endpoints.boundary import begin, told
+from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.event_stream import event_stream
 from trilogue.gateway.endpoints.owned import refreshed
 from trilogue.gateway.observe.record import RequestRecord
@@ -187,7 +187,7 @@ async def _respond(run: _Run, responder: Responder) -> bool:
         await generate.run(context, run.call, run.targets)
     except BaseException as error:  # the request boundary: whatever it is, the job gets an end
         stopped = isinstance(error, ClientGone)
-        if not told(context, error):
+        if not report(context, error):
             raise
         record.error = "cancelled" if stopped else record.error
     finally:

@@ -30,36 +30,36 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
 }
 
 
-def begin(visit: RequestContext, observers: Observers) -> None:
+def begin(context: RequestContext, observers: Observers) -> None:
     """Notify observers of a request, and show its bytes to those that want them."""
     if observers.request_began is not None:
-        observers.request_began(visit.record)
-    wanted = observers.observe_bytes(visit.record, visit.request.headers) if observers.observe_bytes else None
+        observers.request_began(context.record)
+    wanted = observers.observe_bytes(context.record, context.request.headers) if observers.observe_bytes else None
     if wanted is not None:
-        visit.observe_bytes(wanted)
+        context.observe_bytes(wanted)
 
 
-def told(visit: RequestContext, error: BaseException) -> bool:
+def report(context: RequestContext, error: BaseException) -> bool:
     """Respond with the error that ended the handling of a request. Return False if it must be raised again.
 
     A request that a shutdown ends gets an error as well.
     """
     match error:
         case ClientGone():
-            visit.record.error = "client_gone"
+            context.record.error = "client_gone"
         case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
-            visit.refuse(own_failure(*_REFUSED[type(error)]))
-        case asyncio.CancelledError() if visit.cancellation.reason is CancelReason.DRAINING:
-            visit.cancellation.clear()
-            visit.refuse(SHUTTING_DOWN)
+            context.refuse(own_failure(*_REFUSED[type(error)]))
+        case asyncio.CancelledError() if context.cancellation.reason is CancelReason.DRAINING:
+            context.cancellation.clear()
+            context.refuse(SHUTTING_DOWN)
         case StoreError():
-            log.error("store", error=str(error), request_id=visit.request_id)
-            visit.refuse(store_failure(error))
+            log.error("store", error=str(error), request_id=context.request_id)
+            context.refuse(store_failure(error))
         case TrilogueError():
-            visit.refuse(client_failure(error, visit.entry.client))
+            context.refuse(client_failure(error, context.entry.client))
         case Exception():
-            log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
-            visit.refuse(own_failure(500, "internal error", "internal_error"))
+            log.error("bug", error=type(error).__name__, request_id=context.request_id, exc_info=True)
+            context.refuse(own_failure(500, "internal error", "internal_error"))
         case _:
             return False
     return True

@@ -40,6 +40,8 @@ _OWNER_GONE = own_failure(
     503, "the account that keeps this response is not in the configuration any more", "response_owner_gone"
 )
 _NOT_FOUND = 404
+_KNOWN_HERE = ("store", "previous_response_id", "conversation")
+"""fields that an upstream does not know if it got the whole history"""
 
 log = structlog.get_logger("trilogue.gateway")
 
@@ -122,9 +124,9 @@ async def _kept_event(store: GatewayStore, response: StoredResponse, data: bytes
         body = bytes(_decode_event(data).response)
         if not body:
             return data
-        named = renamed(body, response.model)
+        named = _for_client(body, response)
         status = _decode_status(named).status
-        data = data if named is body else dump({**_decode_fields(data), "response": Raw(named)})
+        data = data if named == body else dump({**_decode_fields(data), "response": Raw(named)})
     except DECODE_ERRORS:
         return data
     if status in ENDED and response.status not in ENDED:
@@ -136,14 +138,23 @@ async def _asked(
     context: RequestContext, store: GatewayStore, response: StoredResponse, question: Question
 ) -> StoredResponse:
     """Return a response as its account returns it."""
-    body = renamed(await _whole(context, response, question), response.model)
+    body = await _whole(context, response, question)
     try:
+        body = _for_client(body, response)
         status = _decode_status(body).status
     except DECODE_ERRORS:
         raise UpstreamProtocolError("the upstream did not respond with a response") from None
     if status in ENDED:
         return await _replace(store, response, body, status)
     return replace(response, body=body, status=status or response.status)
+
+
+def _for_client(body: bytes, response: StoredResponse) -> bytes:
+    """Return a response object of the upstream with what only the gateway knows: names, and what it continues."""
+    known, now = _decode_fields(response.body), _decode_fields(body)
+    changed = {name: known[name] for name in _KNOWN_HERE if name in known and now.get(name) != known[name]}
+    named = renamed(body, response.model)
+    return named if not changed else dump({**_decode_fields(named), **changed})
 
 
 async def _replace(store: GatewayStore, response: StoredResponse, body: bytes, status: str) -> StoredResponse:

@@ -57,7 +57,7 @@ class Worker:
         self._descriptors = Descriptors()
         self._idle_ticks = 0
         """ticks since the last request"""
-        self._siblings: asyncio.Server | None = None
+        self._worker_server: asyncio.Server | None = None
         self._listeners: list[Listener] = []
         self.admin_socket: socket.socket | None = None
         self.shared_folder: Path | None = None
@@ -72,7 +72,7 @@ class Worker:
         await listeners[0].open(sock)
         if self.admin_socket is not None:
             admin = AdminApi(lambda: self.gateway.services, self.shared_folder)
-            self._siblings = await admin.siblings.listen()
+            self._worker_server = await admin.other_workers.listen()
             listeners.append(Listener(admin, not_http))
             await listeners[1].open(self.admin_socket)
         # What exists now stays for good: the garbage collector need not go through it every time.
@@ -151,10 +151,10 @@ class Worker:
         while running.requests and loop.time() < until:
             # Background responses have no connection that the listeners could wait for.
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
-        if self._siblings is not None:
-            self._siblings.close()
+        if self._worker_server is not None:
+            self._worker_server.close()
         await self.gateway.services.aclose()
-        await self._state.close()
+        await self._state.aclose()
         journal.finish()
 
     async def _retire(self, services: Services) -> None:

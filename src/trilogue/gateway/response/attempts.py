@@ -240,7 +240,9 @@ class RequestAttempts(Struct, eq=False):
         planned = self._plan.decision.attempts[-1]
         if planned.why == REJECTED:
             call = self._call
-            self._services.refused_reasoning.learn(planned.provider, planned.account, call.body, call.client, failure)
+            self._services.refused_reasoning.learn(
+                planned.provider, planned.account, call.complete, call.client, failure
+            )
 
     def _no_response(self, refusal: ClientError | None) -> ClientError | UpstreamFailure:
         """Return the error for the client when there is no next attempt."""

@@ -24,6 +24,7 @@ class GatewayStore:
 
     def __init__(self, where: str, keys: Sequence[bytes], limits: Limits) -> None:
         self.store = ResponseStore(database_of(where), keys, limits)
+        self._is_shared = where != MEMORY
         self._service: StoreService | None = None
         self._jobs: RunningJobs | None = None
 
@@ -32,8 +33,9 @@ class GatewayStore:
         """The service, which starts with its first use inside the event loop."""
         if self._service is None:
             self._service = StoreService(self.store)
-            # Every worker that uses a store also fails the jobs of workers that died.
-            self._jobs = RunningJobs(self._service)
+            if self._is_shared:
+                # Every worker that uses a store also fails the jobs of workers that died.
+                self._jobs = RunningJobs(self._service)
         return self._service
 
     @property

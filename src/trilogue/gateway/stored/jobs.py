@@ -119,7 +119,7 @@ class BackgroundJob:
                 fields = _decode_fields(event.data)
                 self._take(event.event or _decode_type(fields.get("type", Raw(b'""'))), fields)
 
-    def answered(self) -> None:
+    def response_ended(self) -> None:
         """Do nothing at the end of the stream: `finish` stores it."""
 
     async def drained(self) -> None:

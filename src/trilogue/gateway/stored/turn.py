@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
@@ -66,6 +67,15 @@ class UnknownConversation(ClientError):
         super().__init__(f"Conversation with id '{identifier}' not found.", path="conversation", code="not_found")
 
 
+class UnknownItem(ClientError):
+    """An item that this client key does not have."""
+
+    status = 404
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"Item with id '{identifier[:100]}' not found.", path="input", code="not_found")
+
+
 def unknown_response(identifier: str) -> BadRequest:
     """Return the error for a response that cannot be continued, in the words of the API."""
     return BadRequest(
@@ -101,6 +111,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     lease: Lease | None = None
     in_job: bool = False
     """whether a background job stores the response, with the events of its stream"""
+    is_rewritten: bool = False
+    """whether the history is not sent as it is stored"""
     _renewing: asyncio.Task[None] | None = None
     _expanded: bytes | None = None
 
@@ -124,6 +136,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
         The account that made a response knows it. An upstream that keeps state may know what the gateway does not.
         """
+        if self.is_rewritten:
+            return True
         if self.origin == Origin(provider, account) and keeps_state:
             return False
         return self.refers or (self.foreign_conversation and not keeps_state)
@@ -149,6 +163,10 @@ class StoredTurn(Struct, kw_only=True, eq=False):
                 with_input(self.body, (*self.history, *self.own), _STATE_FIELDS) if self.refers else self.body
             )
         return self._expanded
+
+    def with_history(self, expanded: bytes) -> StoredTurn:
+        """Return the turn with another form of the whole request, which every upstream then gets."""
+        return replace(self, is_rewritten=True, _expanded=expanded)
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
@@ -282,11 +300,16 @@ async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
 
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
-    """Return items with every known reference replaced by its item. An upstream may know the others."""
+    """Return items with every reference replaced by its item. Raises UnknownItem.
+
+    Others are not passed on to an upstream that may know them: its account serves all client keys.
+    """
     found = []
     for data in items:
         identifier = reference_of(data)
         item = await _find_item(turn, identifier) if identifier is not None else None
+        if identifier is not None and item is None:
+            raise UnknownItem(identifier)
         found.append(data if item is None else item.data)
     return found
 
