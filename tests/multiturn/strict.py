@@ -7,6 +7,7 @@ is in `requests`, `replays`, `refusals` and `unstable`.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -49,6 +50,8 @@ class StrictUpstream(ScriptedUpstream):
         """messages of the errors, also of those that the gateway recovered from"""
         self.unstable: list[str] = []
         """sealed values that came back behind other bytes than the time before"""
+        self._serials = itertools.count(1)
+        """for ids that are unique over all tests"""
         self._sealed: dict[tuple[str, str], dict[str, str]] = {}
         self._before: dict[str, bytes] = {}
         self.responses = ResponsesApi(self)
@@ -82,6 +85,7 @@ class StrictUpstream(ScriptedUpstream):
                 self.unstable.append(value)
 
     def _steps(self, request: Recorded, number: int) -> Iterable[Step]:
+        number = next(self._serials)
         if not self._authorised(request):
             return [RefusedError("Incorrect API key provided.", 401, None, "invalid_api_key").openai()]
         messages = request.path == "/v1/messages"

@@ -18,9 +18,9 @@ THINKING = ("thinking", "redacted_thinking")
 STOPS = {"end": "end_turn", "calls": "tool_use", "pause": "pause_turn"}
 _MUST_START = (
     "messages.{}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{}`. When `thinking` is "
-    "enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and "
-    "`tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, "
-    "disable `thinking`."
+    "enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of "
+    "`tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid "
+    "this requirement, disable `thinking`."
 )
 
 
