@@ -15,6 +15,7 @@ from typing import Any
 import anthropic
 import httpx2
 import openai
+import pytest
 
 from tests.gateway.pooling import account
 from tests.gateway.process import Started, started
@@ -57,11 +58,13 @@ def settings(
         f"{', ' + provider if provider else ''}}}"
         for name, protocol, path, what in PROVIDERS
     ]
+    lines.append('  demo: {protocol: openai_responses, base_url: "demo:"}')
     kept = [f"state: {state}"] if state else []
     keys = "keys: [{name: one, key: env:TRILOGUE_KEY}, {name: other, key: env:OTHER_KEY}]"
     return "\n".join([f"server: {{workers: {workers}, drain_seconds: 2}}", keys, *kept, "providers:", *lines, more])
 
 
+EVERY_UPSTREAM = pytest.mark.parametrize("upstream", Protocol, ids=lambda protocol: protocol.short)
 WITH_COMPACTION_BY_MODEL = "compaction: model"
 """the setting of a provider that lets the model itself write the summary"""
 
@@ -82,7 +85,9 @@ class Gateway:
 
     def openai(self, key: str = CLIENT_KEY) -> openai.OpenAI:
         """Return an OpenAI client with a key."""
-        made = openai.OpenAI(api_key=key, base_url=f"{self.url}/v1", max_retries=0, timeout=20)
+        # A connection per request, so that every worker gets some.
+        http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=20)
+        made = openai.OpenAI(api_key=key, base_url=f"{self.url}/v1", http_client=http, max_retries=0)
         return self.open.enter_context(made)
 
     def http(self, key: str = CLIENT_KEY) -> httpx2.Client:
