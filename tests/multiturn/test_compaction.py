@@ -1,4 +1,4 @@
-"""Compaction: passed on where the upstream has it, written by the model where the provider allows that, else an error."""
+"""Compaction: passed on if the upstream has it, written by the model if the provider allows that, else an error."""
 
 from __future__ import annotations
 

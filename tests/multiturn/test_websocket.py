@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.process import until
 from tests.multiturn.agents import RESPONSES_TOOLS, TERMINAL, ResponsesAgent, Said, all_results
 from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, OTHER_KEY, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
@@ -129,11 +130,7 @@ def test_a_closed_connection_ends_the_upstream_call(one: Gateway, upstream: Prot
             pass
         asked = one.up.requests[-1]
         assert asked.closed is None
-    for _ in range(200):
-        if asked.closed is not None:
-            break
-        asyncio.run(asyncio.sleep(0.01))
-    assert asked.closed is not None
+    until(lambda: asked.closed is not None, 2)
 
 
 def test_asynchronous_client(either: Gateway) -> None:
@@ -187,8 +184,7 @@ def test_a_message_that_is_too_large(tmp_path: Path, up: StrictUpstream) -> None
         with running.client.responses.connect() as connection:
             connection.response.create(model=MODELS[Protocol.CHAT], input="say " + "x" * 200_000)
             with pytest.raises(closed) as error:
-                while True:
-                    assert connection.recv().type == "error"
+                events_of(connection)
             assert error.value.rcvd.code == 1009
         with running.client.responses.connect() as connection:
             assert SocketAgent(connection, MODELS[Protocol.CHAT]).say("say small").text == "small"
