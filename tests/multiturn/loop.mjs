@@ -1,8 +1,8 @@
-// Tool loops with the official JavaScript SDK. Arguments: base URL, key, steps, models. Prints what it saw as JSON.
+// Tool loops with the official JavaScript SDK. Arguments: base URL, key, steps, ways, models. Prints what it saw as JSON.
 import OpenAI from "openai";
 import { ResponsesWS } from "openai/resources/responses/ws";
 
-const [baseURL, apiKey, steps, ...models] = process.argv.slice(2);
+const [baseURL, apiKey, steps, ways, ...models] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
 const properties = { step: { type: "integer" }, part: { type: "integer" } };
 const parameters = { type: "object", properties, required: ["step", "part"], additionalProperties: false };
@@ -76,13 +76,15 @@ async function inBackground(model) {
   return { first, status: response.status, text: text(response), gone };
 }
 
+const run = {
+  previous: (model) => loop((body) => streamed({ ...body, model }), previous),
+  conversation: byConversation,
+  socket: overSocket,
+  background: inBackground,
+};
 const found = {};
 for (const model of models) {
-  found[model] = {
-    previous: await loop((body) => streamed({ ...body, model }), previous),
-    conversation: await byConversation(model),
-    socket: await overSocket(model),
-    background: await inBackground(model),
-  };
+  found[model] = {};
+  for (const way of ways.split(",")) found[model][way] = await run[way](model);
 }
 console.log(JSON.stringify(found));

@@ -61,8 +61,13 @@ class ResponsesApi:
             ("POST", "responses", True, "cancel"): lambda kept, key, **_: kept.response(key).cancel(),
             ("GET", "responses", True, "input_items"): _input_items,
             ("POST", "conversations", False, ""): lambda kept, body, **_: kept.create_conversation(body),
-            ("GET", "conversations", True, ""): _conversation,
+            ("GET", "conversations", True, ""): lambda kept, key, **_: kept.conversation(key),
+            ("POST", "conversations", True, ""): _update_conversation,
+            ("DELETE", "conversations", True, ""): _delete_conversation,
             ("GET", "conversations", True, "items"): lambda kept, key, query, **_: page(kept.history(key), query),
+            ("POST", "conversations", True, "items"): lambda kept, key, body, **_: kept.append(key, body["items"]),
+            ("GET", "conversations", True, "items/ID"): lambda kept, key, item, **_: kept.item(key, item),
+            ("DELETE", "conversations", True, "items/ID"): _delete_item,
         }
 
     def account(self, name: str) -> AccountState:
@@ -84,10 +89,12 @@ class ResponsesApi:
         if request.method == "GET" and kind == "responses" and query.get("stream") == "true":
             after = int(query.get("starting_after", -1))
             return _followed(kept.response(rest[0]), after)
-        route = self._routes.get((request.method, kind, bool(rest), "/".join(rest[1:])))
+        key, inner, item, *_ = [*rest, "", "", ""]
+        what = f"{inner}/ID" if item else inner
+        route = self._routes.get((request.method, kind, bool(rest), what))
         if route is None:
             raise RefusedError(f"Invalid URL ({request.method} {request.path})", 404)
-        answer = route(kept, key=rest[0] if rest else "", query=query, body=body)
+        answer = route(kept, key=key, query=query, body=body, item=item)
         return [json_answer(200, [], answer)]
 
     def _create(self, request: Recorded, kept: AccountState, number: int, bare: bool) -> Iterable[Step]:
@@ -188,9 +195,21 @@ def _input_items(kept: AccountState, key: str, query: dict[str, str], **_: objec
     return page(stored.history[: len(stored.history) - whole], query)
 
 
-def _conversation(kept: AccountState, key: str, **_: object) -> Json:
-    kept.history(key)
+def _update_conversation(kept: AccountState, key: str, body: Json, **_: object) -> Json:
+    kept.conversations[key] = {**kept.conversation(key), "metadata": body["metadata"]}
     return kept.conversations[key]
+
+
+def _delete_conversation(kept: AccountState, key: str, **_: object) -> Json:
+    kept.conversation(key)
+    del kept.conversations[key], kept.histories[key]
+    return {"id": key, "object": "conversation.deleted", "deleted": True}
+
+
+def _delete_item(kept: AccountState, key: str, item: str, **_: object) -> Json:
+    kept.item(key, item)
+    kept.histories[key] = [one for one in kept.histories[key] if one["id"] != item]
+    return kept.conversation(key)
 
 
 def _followed(stored: StoredResponse, after: int) -> Iterator[Step]:

@@ -17,6 +17,7 @@ from tests.multiturn.script import Json, Turn
 from tests.multiturn.strict_responses import events
 
 FOREVER = 1e9
+MOST_ITEMS = 20
 _conversations = itertools.count(1)
 
 
@@ -109,6 +110,25 @@ class AccountState:
             key = conversation if isinstance(conversation, str) else conversation["id"]
             self.histories[key] = [*self.histories[key], *stored.given, *stored.whole["output"]]
 
+    def conversation(self, conversation_id: str) -> Json:
+        """Return a conversation. Raises the 404 of the API."""
+        self.history(conversation_id)
+        return self.conversations[conversation_id]
+
+    def item(self, conversation_id: str, item_id: str) -> Json:
+        """Return an item of a conversation. Raises the 404 of the API."""
+        for item in self.history(conversation_id):
+            if item["id"] == item_id:
+                return item
+        raise RefusedError(f"Item with id '{item_id}' not found.", 404)
+
+    def append(self, conversation_id: str, items: list[Json]) -> Json:
+        """Append items to a conversation, and return them as a list."""
+        history = self.history(conversation_id)
+        added = numbered(_few(items), f"{conversation_id}x{len(history)}")
+        self.histories[conversation_id] = [*history, *added]
+        return page(added, {"order": "asc"})
+
     def create_conversation(self, body: Json) -> Json:
         """Create a conversation with its first items."""
         made: Json = {
@@ -118,14 +138,29 @@ class AccountState:
             "metadata": body.get("metadata") or {},
         }
         self.conversations[made["id"]] = made
-        self.histories[made["id"]] = numbered(body.get("items") or [], made["id"])
+        self.histories[made["id"]] = numbered(_few(body.get("items") or []), made["id"])
         return made
 
 
+def _few(items: list[Json]) -> list[Json]:
+    if len(items) > MOST_ITEMS:
+        raise RefusedError(f"You may add at most {MOST_ITEMS} items at a time.", param="items")
+    return items
+
+
 def numbered(items: list[Json], owner: str) -> list[Json]:
-    """Return the items with types and ids."""
-    typed = [{"type": "message", **item} for item in items]
+    """Return the items with types and ids, and the text of messages as parts."""
+    typed = [_in_parts({"type": "message", **item}) for item in items]
     return [{"id": f"msg_in{index}_{owner}", **item} for index, item in enumerate(typed)]
+
+
+def _in_parts(item: Json) -> Json:
+    if not isinstance(item.get("content"), str):
+        return item
+    part: Json = {"type": "input_text", "text": item["content"]}
+    if item.get("role") == "assistant":
+        part = {"type": "output_text", "text": item["content"], "annotations": [], "logprobs": []}
+    return {**item, "content": [part]}
 
 
 def page(items: list[Json], query: dict[str, str]) -> Json:

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.pooling import secret
 from tests.gateway.running import CLIENT_KEY
 from tests.multiturn.agents import all_results
-from tests.multiturn.gateways import MODELS, Gateway
+from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, Gateway
 from tests.multiturn.script import Json
+from tests.multiturn.strict import StrictUpstream
+from trilogue.model import Protocol
 
 STEPS = 10
 SCRIPT = Path(__file__).with_name("loop.mjs")
@@ -33,27 +36,37 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, url: str, key: str, models: list[str]) -> Json:
-    """Run the script, and return what it saw."""
+def check_loops(folder: Path, url: str, key: str, models: list[str], ways: tuple[str, ...]) -> None:
+    """Run the script, and check what it saw."""
     node = shutil.which("node") or ""
-    command = [node, str(folder / SCRIPT.name), f"{url}/v1", key, str(STEPS), *models]
+    command = [node, str(folder / SCRIPT.name), f"{url}/v1", key, str(STEPS), ",".join(ways), *models]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found: Json = json.loads(done.stdout)
-    return found
-
-
-def test_loops(either: Gateway, installed: Path) -> None:
-    """By `previous_response_id`, by conversation and over WebSocket, and a response in the background."""
-    found = run(installed, either.url, CLIENT_KEY, list(MODELS.values()))
-    for model in MODELS.values():
-        for way in ("previous", "conversation", "socket"):
-            seen = found[model][way]
-            assert (seen["turns"], seen["text"]) == (STEPS + 1, f"Done after {STEPS} steps."), (model, way)
-            assert seen["seen"]["users"] == [f"loop {STEPS}", "recall"]
-            assert seen["seen"]["results"] == all_results(STEPS)
-        job = found[model]["background"]
+    for model in models:
+        job = found[model].pop("background")
         assert job["first"] in ("queued", "in_progress")
         assert (job["status"], job["gone"]) == ("completed", 404)
         assert job["text"] == "word0 word1 word2 word3 word4 "
-    assert either.up.refusals == []
+        for way, seen in found[model].items():
+            assert (seen["turns"], seen["text"]) == (STEPS + 1, f"Done after {STEPS} steps."), (model, way)
+            assert seen["seen"]["users"] == [f"loop {STEPS}", "recall"]
+            assert seen["seen"]["results"] == all_results(STEPS)
+
+
+def test_directly(up: StrictUpstream, installed: Path) -> None:
+    """The script itself, at the strict upstream."""
+    check_loops(installed, up.url, secret("a"), ["gpt-5.4"], ("previous", "conversation", "background"))
+    assert up.refusals == ["Response with id '" + up.refusals[0].split("'")[1] + "' not found."]
+
+
+@EVERY_UPSTREAM
+def test_loops(either: Gateway, installed: Path, upstream: Protocol) -> None:
+    """By `previous_response_id` and by conversation, and a response in the background."""
+    check_loops(installed, either.url, CLIENT_KEY, [MODELS[upstream]], ("previous", "conversation", "background"))
+
+
+@EVERY_UPSTREAM
+def test_socket(one: Gateway, installed: Path, upstream: Protocol) -> None:
+    """Over WebSocket."""
+    check_loops(installed, one.url, CLIENT_KEY, [MODELS[upstream]], ("socket", "background"))
