@@ -83,7 +83,7 @@ class Gateway:
     def url(self) -> str:
         return self.process.url
 
-    def openai(self, key: str = CLIENT_KEY) -> openai.OpenAI:
+    def client_of(self, key: str = CLIENT_KEY) -> openai.OpenAI:
         """Return an OpenAI client with a key."""
         # A connection per request, so that every worker gets some.
         http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=20)
@@ -98,12 +98,12 @@ class Gateway:
     @cached_property
     def client(self) -> openai.OpenAI:
         """Return the OpenAI client of the usual key."""
-        return self.openai()
+        return self.client_of()
 
     @cached_property
     def other(self) -> openai.OpenAI:
         """Return the OpenAI client of another key."""
-        return self.openai(OTHER_KEY)
+        return self.client_of(OTHER_KEY)
 
     def asynchronous(self) -> openai.AsyncOpenAI:
         """Return an asynchronous OpenAI client, to be used with `async with`."""

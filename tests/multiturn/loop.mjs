@@ -53,9 +53,9 @@ async function overSocket(model) {
   const failed = new Promise((_, reject) => socket.on("error", reject));
   socket.on("response.completed", (event) => waiting.shift()(event.response));
   const ask = (body) => {
-    const answer = new Promise((resolve) => waiting.push(resolve));
+    const response = new Promise((resolve) => waiting.push(resolve));
     socket.send({ type: "response.create", ...body, model, tools });
-    return Promise.race([answer, failed]);
+    return Promise.race([response, failed]);
   };
   try {
     return await loop(ask, previous);

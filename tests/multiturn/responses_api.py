@@ -94,8 +94,8 @@ class ResponsesApi:
         route = self._routes.get((request.method, kind, bool(rest), what))
         if route is None:
             raise RefusedError(f"Invalid URL ({request.method} {request.path})", 404)
-        answer = route(kept, key=key, query=query, body=body, item=item)
-        return [json_answer(200, [], answer)]
+        found = route(kept, key=key, query=query, body=body, item=item)
+        return [json_answer(200, [], found)]
 
     def _create(self, request: Recorded, kept: AccountState, number: int, bare: bool) -> Iterable[Step]:
         body: Json = request.json

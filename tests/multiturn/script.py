@@ -69,7 +69,7 @@ def play(seen: Seen, serial: int) -> Turn:
     if command == "slow":
         pieces = tuple(f"word{number} " for number in range(int(rest[0])))
         return Turn(pieces, thought=f"I speak slowly ({serial}).", pace=int(rest[1]) / 1000)
-    thought = f"I answer at once ({serial})."
+    thought = f"I respond at once ({serial})."
     if command == "hang":
         return Turn(("One",), thought=thought, hang=True)
     if command == "recall":

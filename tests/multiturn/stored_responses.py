@@ -72,7 +72,7 @@ class AccountState:
         self.conversations: dict[str, Json] = {}
         self.histories: dict[str, list[Json]] = {}
         self.summaries: dict[str, str] = {}
-        """what the encrypted content of each compaction stands for"""
+        """the summary that the encrypted content of each compaction replaces"""
 
     def response(self, response_id: str) -> StoredResponse:
         """Return a stored response. Raises the 404 of the API."""

@@ -1,7 +1,7 @@
 """Strict upstreams: one real server on loopback that behaves in multi-turn tool loops as the real APIs do.
 
 By path: `/v1/messages`, `/v1/responses` (keeps state, per account), `/bare/v1/responses` (keeps none), and Chat as
-`/deepseek`, `/moonshot` and `/plain`. Accounts are told apart by their keys (`up-key-canary-a`). What the upstream saw
+`/deepseek`, `/moonshot` and `/plain`. Each account has its own key (`up-key-canary-a`). What the upstream saw
 is in `requests`, `replays`, `refusals` and `unstable`.
 """
 
@@ -90,12 +90,12 @@ class StrictUpstream(ScriptedUpstream):
             return [RefusedError("Incorrect API key provided.", 401, None, "invalid_api_key").openai()]
         messages = request.path == "/v1/messages"
         try:
-            return self._answered(request, number)
+            return self._responded(request, number)
         except RefusedError as error:
             self.refusals.append(error.message)
             return [error.anthropic(number) if messages else error.openai()]
 
-    def _answered(self, request: Recorded, number: int) -> Iterable[Step]:
+    def _responded(self, request: Recorded, number: int) -> Iterable[Step]:
         account = name_of(request)
         if account in self.limited:
             raise limited()
@@ -113,7 +113,7 @@ class StrictUpstream(ScriptedUpstream):
         strict_messages.check(body, account)
         self.note_returned(account, body["model"], request.body, strict_messages.returned(body))
         turn = play(strict_messages.read(body), number)
-        whole = strict_messages.answer(turn, body, account, number)
+        whole = strict_messages.respond(turn, body, account, number)
         self.note_issued(account, body["model"], strict_messages.sealed_by_call(whole))
         if not body.get("stream"):
             return _whole(whole, turn)
@@ -125,7 +125,7 @@ class StrictUpstream(ScriptedUpstream):
         strict_chat.check(body, style)
         self.note_returned(account, body["model"], request.body, strict_chat.returned(body))
         turn = play(strict_chat.read(body), number)
-        whole = strict_chat.answer(turn, body, style, number)
+        whole = strict_chat.respond(turn, body, style, number)
         self.note_issued(account, body["model"], strict_chat.sealed_by_call(whole))
         if not body.get("stream"):
             return _whole(whole, turn)

@@ -27,15 +27,15 @@ def check(body: Json, style: str) -> None:
                 )
             waiting.remove(message["tool_call_id"])
             continue
-        _check_answered(waiting)
+        _check_results(waiting)
         calls = message.get("tool_calls") or []
         waiting = [call["id"] for call in calls]
         if message["role"] == "assistant":
             _check_reasoning(message, index, style)
-    _check_answered(waiting)
+    _check_results(waiting)
 
 
-def _check_answered(waiting: list[str]) -> None:
+def _check_results(waiting: list[str]) -> None:
     if waiting:
         raise RefusedError(
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
@@ -79,7 +79,7 @@ def read(body: Json) -> Seen:
     return Seen(system, tuple(users), tuple(results), tools, step)
 
 
-def answer(turn: Turn, body: Json, style: str, number: int) -> Json:
+def respond(turn: Turn, body: Json, style: str, number: int) -> Json:
     """Return the whole response."""
     message: Json = {"role": "assistant", "content": "".join(turn.text) or None, "refusal": None}
     if turn.thought and style != PLAIN:

@@ -98,7 +98,7 @@ def _check_thinking(turns: list[Json], place: tuple[int, int], account: str, mod
 
 
 def _check_start(turns: list[Json]) -> None:
-    """Check the assistant turn whose calls the last user turn answers."""
+    """Check the assistant turn whose calls have their results in the last user turn."""
     if len(turns) < 2 or turns[-1]["role"] != "user" or turns[-2]["role"] != "assistant":
         return
     index, blocks = len(turns) - 2, turns[-2]["content"]
@@ -149,7 +149,7 @@ def read(body: Json) -> Seen:
     return Seen(text_of(body.get("system")), tuple(users), tuple(results), tools, step, parts)
 
 
-def answer(turn: Turn, body: Json, account: str, number: int) -> Json:
+def respond(turn: Turn, body: Json, account: str, number: int) -> Json:
     """Return the whole response."""
     content: list[Json] = []
     if turn.thought and thinks(body):

@@ -49,7 +49,8 @@ def test_ten_turns_of_two_asynchronous_clients(either: Gateway, upstream: Protoc
     async def loop(client: openai.AsyncOpenAI, name: str) -> Json:
         responses: Any = client.responses
         given: Any = f"loop {STEPS} for {name}"
-        previous, calls = None, True
+        previous: Any = None
+        calls: Any = True
         while calls:
             stream = await responses.create(
                 model=MODELS[upstream], input=given, previous_response_id=previous, tools=RESPONSES_TOOLS, stream=True

@@ -96,7 +96,7 @@ def test_refused_elsewhere(one: Gateway, model: str) -> None:
 
 @EVERY_OTHER
 def test_written_by_the_model(by_model: Gateway, up: StrictUpstream, model: str) -> None:
-    """One request to the model, declared; the result stands for the history in later requests."""
+    """One request to the model, declared; the result replaces the history in later requests."""
     raw: Any = by_model.client.responses.with_raw_response
     reply = raw.compact(model=model, input=HISTORY)
     assert reply.headers.get("trilogue-loss")

@@ -12,10 +12,9 @@ import pytest
 from tests.gateway.pooling import secret
 from tests.gateway.running import CLIENT_KEY
 from tests.multiturn.agents import all_results
-from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, Gateway
+from tests.multiturn.gateways import MODELS, Gateway
 from tests.multiturn.script import Json
 from tests.multiturn.strict import StrictUpstream
-from trilogue.model import Protocol
 
 STEPS = 10
 SCRIPT = Path(__file__).with_name("loop.mjs")
@@ -60,13 +59,11 @@ def test_directly(up: StrictUpstream, installed: Path) -> None:
     assert up.refusals == ["Response with id '" + up.refusals[0].split("'")[1] + "' not found."]
 
 
-@EVERY_UPSTREAM
-def test_loops(either: Gateway, installed: Path, upstream: Protocol) -> None:
+def test_loops(either: Gateway, installed: Path) -> None:
     """By `previous_response_id` and by conversation, and a response in the background."""
-    check_loops(installed, either.url, CLIENT_KEY, [MODELS[upstream]], ("previous", "conversation", "background"))
+    check_loops(installed, either.url, CLIENT_KEY, list(MODELS.values()), ("previous", "conversation", "background"))
 
 
-@EVERY_UPSTREAM
-def test_socket(one: Gateway, installed: Path, upstream: Protocol) -> None:
+def test_socket(one: Gateway, installed: Path) -> None:
     """Over WebSocket."""
-    check_loops(installed, one.url, CLIENT_KEY, [MODELS[upstream]], ("socket", "background"))
+    check_loops(installed, one.url, CLIENT_KEY, list(MODELS.values()), ("socket", "background"))

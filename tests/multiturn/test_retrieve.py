@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -107,7 +108,7 @@ def test_input_items(either: Gateway, upstream: Protocol) -> None:
 
 @EVERY_UPSTREAM
 def test_items_are_referred_to(either: Gateway, upstream: Protocol) -> None:
-    """An `item_reference` stands for an item that is stored, of input and of output."""
+    """An `item_reference` is replaced by the stored item, of input and of output."""
     client: Any = either.client
     agent = ResponsesAgent(client, MODELS[upstream])
     first = agent.say("loop 1")
@@ -155,7 +156,7 @@ def test_stored_text_is_encrypted_at_rest(one: Gateway, upstream: Protocol) -> N
 def test_unknown_ids(either: Gateway) -> None:
     """The API's own 404, whatever is asked of them."""
     responses, conversations = either.client.responses, either.client.conversations
-    for ask in (
+    asked: tuple[Callable[[], object], ...] = (
         lambda: responses.retrieve("resp_unknown"),
         lambda: responses.retrieve("resp_unknown", stream=True),
         lambda: responses.delete("resp_unknown"),
@@ -165,7 +166,8 @@ def test_unknown_ids(either: Gateway) -> None:
         lambda: conversations.update("conv_unknown", metadata={}),
         lambda: conversations.delete("conv_unknown"),
         lambda: conversations.items.list("conv_unknown"),
-    ):
+    )
+    for ask in asked:
         with pytest.raises(openai.NotFoundError) as refused:
             ask()
         assert refused.value.type == "invalid_request_error"

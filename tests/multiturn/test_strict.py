@@ -202,7 +202,7 @@ def test_responses_in_the_background(up: StrictUpstream) -> None:
 
 
 def test_compaction(up: StrictUpstream) -> None:
-    """A compaction stands for what it replaced, and belongs to its account."""
+    """A compaction carries what it replaced, and belongs to its account."""
     api = responses(up)
     made = api.responses.compact(model="gpt-5.4", input="say hello")
     assert [item.type for item in made.output] == ["message", "compaction"]

@@ -152,14 +152,14 @@ def test_asynchronous_client(either: Gateway) -> None:
 def test_keys_count(one: Gateway) -> None:
     """Without a known key there is no connection, and another key's responses are unknown."""
     refused = importlib.import_module("websockets.exceptions").InvalidStatus
-    with pytest.raises(refused) as error, one.openai("wrong-key-canary").responses.connect():
+    with pytest.raises(refused) as error, one.client_of("wrong-key-canary").responses.connect():
         pass
     assert error.value.response.status_code == 401
     made = one.client.responses.create(model=MODELS[Protocol.CHAT], input="say mine")
-    with one.openai(OTHER_KEY).responses.connect() as connection:
+    with one.client_of(OTHER_KEY).responses.connect() as connection:
         connection.response.create(model=MODELS[Protocol.CHAT], input="recall", previous_response_id=made.id)
-        answer: Any = events_of(connection)[-1]
-        assert answer.error.code == "previous_response_not_found"
+        error: Any = events_of(connection)[-1]
+        assert error.error.code == "previous_response_not_found"
 
 
 def test_drain(tmp_path: Path, up: StrictUpstream) -> None:
