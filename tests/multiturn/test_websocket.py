@@ -158,8 +158,8 @@ def test_keys_count(one: Gateway) -> None:
     made = one.client.responses.create(model=MODELS[Protocol.CHAT], input="say mine")
     with one.client_of(OTHER_KEY).responses.connect() as connection:
         connection.response.create(model=MODELS[Protocol.CHAT], input="recall", previous_response_id=made.id)
-        error: Any = events_of(connection)[-1]
-        assert error.error.code == "previous_response_not_found"
+        unknown: Any = events_of(connection)[-1]
+        assert unknown.error.code == "previous_response_not_found"
 
 
 def test_drain(tmp_path: Path, up: StrictUpstream) -> None:
