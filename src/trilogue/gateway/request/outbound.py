@@ -175,7 +175,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     losses: list[Loss] = []
     turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
-        body = turn.expanded
+        body, losses = turn.expanded_for(provider.name, place.account.name)
         echo = turn.echoed({} if keeps_state else {"store": turn.fields.stores})
     elif turn is not None and not keeps_state and turn.fields.stores:
         echo = {"store": True}
@@ -184,7 +184,8 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     codec = CODECS[call.client]
     plain_text = codec.text_reasoning or profile.raw_reasoning
     if codec.may_hold_sealed(body, plain_text):
-        body, losses = own_body(body, call.client, call.strict, services.sealer, plain_text=plain_text)
+        body, foreign = own_body(body, call.client, call.strict, services.sealer, plain_text=plain_text)
+        losses = losses + foreign
     if model != call.model:
         body = with_model(body, call.model, model)
     if codec.billing_block and not profile.billing_block:
@@ -260,7 +261,7 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
     body = dump(wire)
-    turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_history(body)
+    turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_expanded(body)
     return replace(call, body=body, turn=turn), losses
 
 
