@@ -35,7 +35,7 @@ async def retrieve(context: RequestContext) -> None:
     if query.get("stream") == "true":
         await _stream(context, store, response, starting_after(query))
         return
-    if response.status not in ENDED and owned.is_kept_upstream(context, response):
+    if response.status not in ENDED and response.origin is not None:
         with watching(context):
             response = await owned.refreshed(context, store, response)
     context.reply_json(shown(response))
