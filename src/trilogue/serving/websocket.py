@@ -211,7 +211,7 @@ class WebSocket(asyncio.Protocol):
             self._drain_waiter = self._loop.create_future()
             await self._drain_waiter
 
-    def answered(self) -> None:
+    def response_ended(self) -> None:
         """Go on after a complete response: the connection stays open."""
         self.on_flow = _ignore
 

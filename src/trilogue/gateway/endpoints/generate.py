@@ -7,6 +7,7 @@ the running requests, and ends them with an error if they take too long.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.log.lines import sane
@@ -18,7 +19,8 @@ from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
-from trilogue.gateway.stored.turn import begin_turn
+from trilogue.gateway.stored.turn import begin_connection_turn, begin_turn
+from trilogue.routing import Upstream
 from trilogue.serving import ClientGone
 
 
@@ -46,7 +48,12 @@ class ActiveRequests:
 
 async def handle(context: RequestContext) -> None:
     """Respond to one request, streamed or not. Raises ClientGone; other errors are sent to the client."""
-    request, responder, services = context.request, context.responder, context.entry.services
+    await respond_to(context, await read_call(context))
+
+
+async def read_call(context: RequestContext) -> Call:
+    """Read a request, and look up what it refers to. Whoever takes the call must release its turn at the end."""
+    request, services = context.request, context.entry.services
     body = await request.body(services.limits.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
@@ -55,12 +62,31 @@ async def handle(context: RequestContext) -> None:
         asked = await read_large(context, body)
     else:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
-    call = call_of(context, asked, strict)
-    connection = context.entry.connection
-    if context.entry.continues and (services.store is not None or connection is not None):
-        with watching(context):
-            call.turn = await begin_turn(services.store, context.owner, call.body, connection)
-    targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+    call = _call(context, asked, strict)
+    if context.entry.continues:
+        connection = context.entry.connection
+        if services.store is not None:
+            with watching(context):
+                call.turn = await begin_turn(services.store, context.owner, call.body, connection)
+        elif connection is not None:
+            call.turn = begin_connection_turn(services.volatile_store, context.owner, call.body, connection)
+    return call
+
+
+async def respond_to(context: RequestContext, call: Call) -> None:
+    """Route a request that was read, respond to it, and release its turn."""
+    services = context.entry.services
+    try:
+        targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        await run(context, call, targets)
+    finally:
+        if call.turn is not None and call.turn.lease is not None:
+            await call.turn.release()
+
+
+async def run(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> None:
+    """Respond to a request with the output of one of these targets."""
+    request, responder, services = context.request, context.responder, context.entry.services
     limits = TimeLimits(context.cancellation, responder)
     client = ClientResponse(call, responder, context.record, services.observers)
     context.in_band = client.fail_in_band
@@ -80,12 +106,9 @@ async def handle(context: RequestContext) -> None:
         limits.stop()
         if keepalive is not None:
             keepalive.stop()
-        if call.turn is not None and call.turn.lease is not None:
-            await call.turn.release()
 
 
-def call_of(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
-    """Return a request that was read as a call that can be routed."""
+def _call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
     request, entry, record = context.request, context.entry, context.record
     record.model, record.stream = sane(asked.model), asked.stream
     return Call(

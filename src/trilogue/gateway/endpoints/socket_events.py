@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest
-from trilogue.gateway.endpoints.generate import call_of, handle
-from trilogue.gateway.request.call import read_asked
+from trilogue.gateway.endpoints.background import handle
+from trilogue.gateway.endpoints.generate import read_call
 from trilogue.gateway.request.context import RequestContext, targets_of, watching
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.headers import SSE_HEADERS
 from trilogue.gateway.response.messages import MessageResponder
-from trilogue.gateway.stored.turn import StoredTurn, begin_turn
+from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Finish, Json, ResponseStart, Stop, StopReason, Usage
 from trilogue.protocols.registry import codec
@@ -101,27 +101,19 @@ def _value(fields: Mapping[str, Raw], name: str) -> Json:
 
 async def prepare(context: RequestContext) -> None:
     """Respond with a response without output, which the client can continue. No model is asked."""
-    request, entry = context.request, context.entry
-    services, strict = entry.services, context.strict
-    body = await request.body(services.limits.max_body_bytes)
-    if len(body) > LARGE_BYTES:
+    services, call = context.entry.services, await read_call(context)
+    turn = call.turn
+    if turn is None:
+        text = "only an upstream knows what the request refers to: it cannot be prepared without asking one"
+        raise BadRequest(text, path="generate")
+    try:
+        # A model that does not exist is an error now, and not only when it is asked.
+        if not services.resolved((call.model, call.client)):
+            await targets_of(context, call.model)
         with watching(context):
-            asked = await in_thread(read_asked, body, services.only_model, strict=strict)
-    else:
-        asked = read_asked(body, services.only_model, strict=strict)
-    call = call_of(context, asked, strict)
-    # A model that does not exist is an error now, and not only when it is asked.
-    if not services.resolved((call.model, call.client)):
-        await targets_of(context, call.model)
-    with watching(context):
-        call.turn = turn = await begin_turn(services.store, context.owner, call.body, entry.connection)
-        if turn is None:
-            text = "only an upstream knows what the request refers to: it cannot be prepared without asking one"
-            raise BadRequest(text, path="generate")
-        try:
             out = await _prepared(ClientResponse(call, context.responder, context.record, services.observers), turn)
-        finally:
-            await turn.release()
+    finally:
+        await turn.release()
     context.responder.start(200, SSE_HEADERS)
     context.responder.end(out)
 

@@ -16,7 +16,7 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue.gateway.endpoints.socket_events import create, immediate_reply, refuse_binary
-from trilogue.gateway.request.admission import Admission, Handler, Route, admit
+from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
 from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.response.messages import MessageResponder
@@ -167,7 +167,7 @@ class SocketRequests:
         if head is None or not isinstance(head.note, Admission) or head.note.services is not services:
             opened = self._opened
             head = self._heads[handler] = Head(opened.method, opened.path, opened.query, opened.headers)
-            route = Route(handler, self._entry.client, self._entry.path)
+            route = HttpRoute(handler, self._entry.client, self._entry.path)
             head.note = replace(admit(HttpRequest(head, b""), services, route), connection=self._responses)
         return head
 

@@ -60,6 +60,11 @@ class Call(Struct, kw_only=True, gc=False):
     turn: StoredTurn | None = None
     """what the request refers to and what is kept of its response, in protocols that can continue a response"""
 
+    @property
+    def complete(self) -> bytes:
+        """The body with its whole history, as far as the gateway knows it."""
+        return self.body if self.turn is None or self.turn.foreign_conversation else self.turn.expanded
+
 
 class ReadBody(Struct, frozen=True):
     """A body in which `model` and `stream` are unambiguous, and their values."""

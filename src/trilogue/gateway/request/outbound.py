@@ -86,17 +86,17 @@ def outbound(call: Call, place: Place, services: Services) -> Outbound:
         return _passed_on(call, place, services) if own else _translated(call, place, protocols[0], services)
     if call.client not in protocols:
         return _most_exact(call, place, protocols, services)
-    beside = _tools_beside_reasoning(place, call.client)
-    if beside is None or _fits(call, place, beside):
+    with_tools = _tools_with_reasoning(place, call.client)
+    if with_tools is None or _fits(call, place, with_tools):
         return _passed_on(call, place, services)
     try:
         return _most_exact(call, place, [one for one in protocols if one is not call.client], services)
     except ClientError:
         # Only the client's own protocol can express it, but without reasoning, which the model refuses there.
-        return _passed_on(call, place, services, fit=beside)
+        return _passed_on(call, place, services, fit=with_tools)
 
 
-def _tools_beside_reasoning(place: Place, protocol: Protocol) -> Profile | None:
+def _tools_with_reasoning(place: Place, protocol: Protocol) -> Profile | None:
     """Return a profile to check a request with, for a model that refuses tools with reasoning in this protocol.
 
     None for other models, and so for most requests: those need not be parsed.
@@ -175,7 +175,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     losses: list[Loss] = []
     turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
-        body = turn.expanded
+        body, losses = turn.expanded_for(provider.name, place.account.name)
         echo = turn.echoed({} if keeps_state else {"store": turn.fields.stores})
     elif turn is not None and not keeps_state and turn.fields.stores:
         echo = {"store": True}
@@ -184,7 +184,8 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     codec = CODECS[call.client]
     plain_text = codec.text_reasoning or profile.raw_reasoning
     if codec.may_hold_sealed(body, plain_text):
-        body, losses = own_body(body, call.client, call.strict, services.sealer, plain_text=plain_text)
+        body, foreign = own_body(body, call.client, call.strict, services.sealer, plain_text=plain_text)
+        losses = losses + foreign
     if model != call.model:
         body = with_model(body, call.model, model)
     if codec.billing_block and not profile.billing_block:
@@ -256,10 +257,12 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
 
     `only`: the beginnings of the values to remove; by default all are removed.
     """
-    body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
+    wire, losses = strip_reasoning(call.complete, protocol=call.client, only=only)
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
-    return replace(call, body=dump(body)), losses
+    body = dump(wire)
+    turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_expanded(body)
+    return replace(call, body=body, turn=turn), losses
 
 
 def _request(

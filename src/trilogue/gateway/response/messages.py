@@ -87,14 +87,14 @@ class MessageResponder(Responder):
         if self._held is not None and not self._over:
             self._fail(_failure_in(self._held, self._client))
         self.ended = True
-        self._socket.answered()
+        self._socket.response_ended()
 
     def reply(self, status: int, headers: Headers, body: bytes) -> None:
         """Send an error, or a whole response as one message."""
         self.start(status, headers)
         self.ended = True
         self._write([self._marked(body if status < 400 else self._error(status, headers, body))])
-        self._socket.answered()
+        self._socket.response_ended()
 
     def _put(self, events: list[bytes]) -> None:
         messages = []

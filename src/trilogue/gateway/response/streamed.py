@@ -34,7 +34,18 @@ _STREAMING = ResponseState.STREAMING
 class StreamRelay:
     """One upstream stream on its way to the client."""
 
-    __slots__ = ("_attempt", "_client", "_first", "_path", "_progress", "_redactor", "_responder", "_services", "_turn")
+    __slots__ = (
+        "_attempt",
+        "_client",
+        "_first",
+        "_path",
+        "_progress",
+        "_redactor",
+        "_responder",
+        "_runs_upstream",
+        "_services",
+        "_turn",
+    )
 
     def __init__(self, client: ClientResponse, attempt: UpstreamAttempt, services: Services) -> None:
         self._client = client
@@ -45,6 +56,8 @@ class StreamRelay:
         self._services = services
         self._turn = client.call.turn
         """what must be stored before the end of the response leaves; None if nothing, or once it is"""
+        self._runs_upstream = self._turn is not None and self._turn.passes_background and attempt.origin is not None
+        """whether the upstream runs the response in the background, and that was not stored yet"""
         self._path = _path_for(client, attempt)
         self._first = FirstBytes(attempt.response)
 
@@ -55,6 +68,9 @@ class StreamRelay:
         """
         response, path, first = self._attempt.response, self._path, self._first
         await response.pour(self._take)
+        if self._runs_upstream and self._has_begun():
+            await self._keep_running()
+            await response.pour(self._take)
         if first.bare:
             body, whole = await first.gathered(response, self._services.limits.max_body_bytes)
             self._forward(path.whole(parse_upstream(body, whole=True)) if whole else path.feed(body))
@@ -102,6 +118,8 @@ class StreamRelay:
             self._progress.since = time.monotonic()
             self._progress.began()
         self._forward(out)
+        if self._runs_upstream and self._has_begun():
+            return True
         return _is_over(path) or (self._client.state is not _STREAMING and first.too_long)
 
     async def _read_end(self, response: UpstreamResponse) -> None:
@@ -135,8 +153,23 @@ class StreamRelay:
                 self._client.send(out)
             return
         self._first.hold(out)
-        if path.started and self._first.held and not ends:
+        if path.started and self._first.held and not ends and not self._runs_upstream:
             self._commit()
+
+    async def _keep_running(self) -> None:
+        """Store a response that the upstream runs in the background, before the client has anything of it.
+
+        From then on it goes on without the client, and the client can ask for the rest.
+        """
+        self._runs_upstream = False
+        if self._turn is not None:
+            await self._turn.keep_running(final_response(b"".join(self._first.held)), self._attempt.origin)
+        self._commit()
+
+    def _has_begun(self) -> bool:
+        """Return whether the upstream has named the response, and goes on with it."""
+        path = self._path
+        return isinstance(path, PassThrough) and bool(path.response_id and self._first.held) and not _is_over(path)
 
     async def _keep(self) -> None:
         """Store the response. Raises StoreError, after which the client must not get the end of the response."""

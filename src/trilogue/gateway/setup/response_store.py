@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trilogue.config import StateSettings
-from trilogue.state.responses import Limits, ResponseStore, StoreService, database_of
+from trilogue.state.responses import Limits, ResponseStore, RunningJobs, StoreService, database_of
 
 FILE_NAME = "responses.db"
 MEMORY = "memory"
@@ -24,17 +24,31 @@ class GatewayStore:
 
     def __init__(self, where: str, keys: Sequence[bytes], limits: Limits) -> None:
         self.store = ResponseStore(database_of(where), keys, limits)
+        self._is_shared = where != MEMORY
         self._service: StoreService | None = None
+        self._jobs: RunningJobs | None = None
 
     @property
     def service(self) -> StoreService:
         """The service, which starts with its first use inside the event loop."""
         if self._service is None:
             self._service = StoreService(self.store)
+            if self._is_shared:
+                # Every worker that uses a store also fails the jobs of workers that died.
+                self._jobs = RunningJobs(self._service)
         return self._service
+
+    @property
+    def jobs(self) -> RunningJobs:
+        """The background jobs that this worker runs in the store."""
+        if self._jobs is None:
+            self._jobs = RunningJobs(self.service)
+        return self._jobs
 
     async def close(self) -> None:
         """Finish what waits, and close the store."""
+        if self._jobs is not None:
+            self._jobs.close()
         if self._service is not None:
             await self._service.close()
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
@@ -26,13 +27,13 @@ from trilogue.gateway.stored.fields import (
     with_ids,
     with_input,
 )
+from trilogue.gateway.stored.history import HistoryItem, stored_items, unstored_items, without_foreign_reasoning
 from trilogue.jsontext.text import DECODE_ERRORS
-from trilogue.model import Json
+from trilogue.model import Json, Loss
 from trilogue.sse import SseParser
 from trilogue.state.responses import (
     Append,
     ConversationLocked,
-    Item,
     Lease,
     NotFound,
     Origin,
@@ -56,6 +57,15 @@ class LockedConversation(ClientError):
             path="conversation",
             code="conversation_locked",
         )
+
+
+class UnknownItem(ClientError):
+    """A reference to an item that this client key does not have."""
+
+    status = 404
+
+    def __init__(self, identifier: str, position: int) -> None:
+        super().__init__(f"Item with id '{identifier}' not found.", path=f"input[{position}].id", code="not_found")
 
 
 class UnknownConversation(ClientError):
@@ -90,21 +100,24 @@ _decode_head = msgspec.json.Decoder(_ResponseHead).decode
 class StoredTurn(Struct, kw_only=True, eq=False):
     """One turn. `history`: the items of earlier turns. `own`: those of this request, references resolved."""
 
-    store: GatewayStore | None
-    """None if nothing is stored"""
+    store: GatewayStore
     owner: str
     fields: StateFields
     body: bytes
     connection: ConnectionResponses | None = None
-    """the responses of the client's connection, if that can continue them by itself"""
+    """the responses of the client's connection, if clients can continue those by it alone"""
     continues_connection: bool = False
-    """whether the history is only known to the connection"""
-    history: tuple[bytes, ...] = ()
+    """whether only the connection knows the history"""
+    upstream_stores: bool = False
+    """whether the upstream may store the response, although the gateway does not"""
+    history: tuple[HistoryItem, ...] = ()
     own: tuple[bytes, ...] = ()
     previous: StoredResponse | None = None
     foreign_conversation: bool = False
     """whether only an upstream may know the conversation"""
     lease: Lease | None = None
+    in_job: bool = False
+    """whether a background job stores the response, with the events of its stream"""
     _renewing: asyncio.Task[None] | None = None
     _expanded: bytes | None = None
 
@@ -149,23 +162,49 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         if self.foreign_conversation:
             raise UnknownConversation(self.fields.conversation_id or "")
         if self._expanded is None:
-            self._expanded = (
-                with_input(self.body, (*self.history, *self.own), _STATE_FIELDS) if self.refers else self.body
-            )
+            items = (*(item.data for item in self.history), *self.own)
+            self._expanded = with_input(self.body, items, _STATE_FIELDS) if self.refers else self.body
         return self._expanded
+
+    def expanded_for(self, provider: str, account: str) -> tuple[bytes, list[Loss]]:
+        """Return the request with its history for an account of the client's protocol, and what it cannot read.
+
+        Encrypted reasoning belongs to the account that made it: another one refuses the whole request.
+        """
+        here, body = Origin(provider, account), self.expanded
+        if all(item.origin is None or item.origin == here for item in self.history):
+            return body, []
+        readable, losses = without_foreign_reasoning(self.history, here)
+        return with_input(self.body, (*readable, *self.own), _STATE_FIELDS), losses
+
+    def with_expanded(self, body: bytes) -> StoredTurn:
+        """Return the turn with another form of its whole request, for one attempt."""
+        return replace(self, history=(), _expanded=body)
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
-        store = self.store if self.fields.stores else None
-        if store is None and self.connection is None:
+        if self.connection is not None and (not self.fields.stores or self.continues_connection):
+            self._remember(self.connection, body, origin)
+        if not self.fields.stores or self.in_job:
             return
+        response, append = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response, append)
+        if append is not None:
+            self.appended()
+
+    def _remember(self, connection: ConnectionResponses, body: bytes, origin: Origin | None) -> None:
+        """Let the client continue the response for as long as its connection lasts."""
+        own = tuple(HistoryItem(data) for data in self.own or input_items(self.fields.input))
+        if self.fields.stores or self.upstream_stores:
+            made = [HistoryItem(item.data, origin) for item in output_items(body)]
+        else:
+            made = unstored_items(body, origin)
+        connection.put(_decode_head(body).id, (*self.history, *own, *made))
+
+    def stored(self, body: bytes, origin: Origin | None = None) -> tuple[StoredResponse, Append | None]:
+        """Return a response as it is stored, and what it adds to its conversation."""
         head = _decode_head(body)
         own = with_ids(self.own or input_items(self.fields.input), head.id)
-        if self.connection is not None and (store is None or self.continues_connection):
-            items = (item.data for item in (*own, *output_items(body)))
-            self.connection.put(head.id, (*self.history, *items))
-        if store is None:
-            return
         response = StoredResponse(
             owner=self.owner,
             id=head.id,
@@ -177,24 +216,35 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             conversation=self.fields.conversation_id if self.lease else None,
             origin=origin,
         )
-        append = Append(self.lease, (*own, *output_items(body))) if self.lease else None
-        await store.service.write(store.store.responses.put, response, append)
-        if append is not None:
-            self._stop_renewing()
-            self.lease = None
+        return response, Append(self.lease, (*own, *output_items(body))) if self.lease else None
+
+    @property
+    def passes_background(self) -> bool:
+        """Whether an upstream runs the response in the background, and not a job of the gateway."""
+        return bool(self.fields.background) and not self.in_job
+
+    async def keep_running(self, body: bytes, origin: Origin | None) -> None:
+        """Store a response that an upstream has begun to run in the background. Raises StoreError."""
+        response, _ = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response)
+
+    def appended(self) -> None:
+        """Note that the items are in the conversation, which ended the lease."""
+        self._stop_renewing()
+        self.lease = None
 
     async def release(self) -> None:
         """Let other requests use the conversation, if this one still has it."""
         self._stop_renewing()
         lease, self.lease = self.lease, None
-        if lease is not None and self.store is not None:
+        if lease is not None:
             with suppress(StoreError):
                 await self.store.service.write(self.store.store.conversations.unlock, lease)
 
-    def hold(self, store: GatewayStore, lease: Lease) -> None:
+    def hold(self, lease: Lease) -> None:
         """Keep the conversation for this request until it is released."""
         self.lease = lease
-        self._renewing = asyncio.get_running_loop().create_task(_renew(store, lease))
+        self._renewing = asyncio.get_running_loop().create_task(_renew(self.store, lease))
 
     def _stop_renewing(self) -> None:
         if self._renewing is not None:
@@ -223,14 +273,16 @@ def final_response(data: bytes) -> bytes:
 
 
 async def begin_turn(
-    store: GatewayStore | None, owner: str, body: bytes, connection: ConnectionResponses | None = None
+    store: GatewayStore, owner: str, body: bytes, connection: ConnectionResponses | None = None
 ) -> StoredTurn | None:
     """Look up what a request refers to. Returns None if it refers to nothing and nothing is to be kept.
 
-    `store`: None if nothing is stored; only the connection remembers then, and the upstream may know other ids. Raises
-    BadRequest or ClientError for unknown ids, and StoreError.
+    `connection`: the responses that the client's connection remembers, if it does. Raises BadRequest or ClientError for
+    unknown ids, and StoreError.
     """
     fields = read_state_fields(body)
+    if fields.background and not fields.stores:
+        raise BadRequest("Background mode requires `store` to be true.", path="store")
     conversation = fields.conversation_id
     refers = fields.previous_response_id or conversation or fields.has_references
     if not (fields.stores or refers or connection is not None):
@@ -239,23 +291,34 @@ async def begin_turn(
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
     turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
-    if store is None:
-        fields.store = False
-        return turn if not refers or _continues_connection(turn) else None
     if fields.has_references:
-        turn.own = tuple(await _resolved(turn, store, input_items(fields.input)))
+        turn.own = tuple(await _resolved(turn, input_items(fields.input)))
     elif refers:
         turn.own = tuple(input_items(fields.input))
     if fields.previous_response_id:
-        if not _continues_connection(turn):
-            await _add_chain(turn, store, fields.previous_response_id)
+        if not _continue_connection(turn):
+            await _add_chain(turn, fields.previous_response_id)
     elif conversation:
-        await _add_conversation(turn, store, conversation)
+        await _add_conversation(turn, conversation)
     return turn
 
 
-def _continues_connection(turn: StoredTurn) -> bool:
-    """Add the history that only the client's connection remembers. Return whether it does."""
+def begin_connection_turn(
+    store: GatewayStore, owner: str, body: bytes, connection: ConnectionResponses
+) -> StoredTurn | None:
+    """Look up what a request refers to where nothing is stored, so that only the client's connection remembers.
+
+    Returns None for ids that it does not know: an upstream may know them. `store` is not used. Raises BadRequest.
+    """
+    fields = read_state_fields(body)
+    refers = fields.previous_response_id or fields.conversation_id or fields.has_references
+    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
+    turn.upstream_stores, fields.store = fields.stores, False
+    return turn if not refers or _continue_connection(turn) else None
+
+
+def _continue_connection(turn: StoredTurn) -> bool:
+    """Add the history that the client's connection remembers. Return whether it does."""
     previous = turn.fields.previous_response_id
     history = turn.connection.find(previous) if turn.connection is not None and previous is not None else None
     if history is None:
@@ -265,44 +328,46 @@ def _continues_connection(turn: StoredTurn) -> bool:
     return True
 
 
-async def _add_chain(turn: StoredTurn, store: GatewayStore, previous: str) -> None:
+async def _add_chain(turn: StoredTurn, previous: str) -> None:
     """Add the items of all earlier responses of a chain, the oldest first."""
+    store = turn.store
     try:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
     except NotFound:
         raise unknown_response(previous) from None
-    turn.history = tuple(item.data for one in chain for item in (*one.input, *output_items(one.body)))
+    turn.history = tuple(HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one))
     turn.previous = chain[-1]
 
 
-async def _add_conversation(turn: StoredTurn, store: GatewayStore, identifier: str) -> None:
+async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
     """Take the conversation for this request, and add its items."""
+    store = turn.store
     try:
-        turn.hold(store, await store.service.lock(turn.owner, identifier))
+        turn.hold(await store.service.lock(turn.owner, identifier))
         items = await store.service.read(store.store.conversations.all_items, turn.owner, identifier)
     except NotFound:
         turn.foreign_conversation = True
         return
     except ConversationLocked:
         raise LockedConversation from None
-    turn.history = tuple(item.data for item in items)
+    turn.history = tuple(HistoryItem(item.data) for item in items)
 
 
-async def _resolved(turn: StoredTurn, store: GatewayStore, items: Sequence[bytes]) -> list[bytes]:
-    """Return items with every known reference replaced by its item. An upstream may know the others."""
-    found = []
-    for data in items:
+async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
+    """Return items with every reference replaced by its item. Raises UnknownItem.
+
+    An upstream may know others, but it cannot know which client key they belong to.
+    """
+    found, store = list(items), turn.store
+    for position, data in enumerate(items):
         identifier = reference_of(data)
-        item = await _find_item(turn, store, identifier) if identifier is not None else None
-        found.append(data if item is None else item.data)
+        if identifier is None:
+            continue
+        try:
+            found[position] = (await store.service.read(store.store.responses.item, turn.owner, identifier)).data
+        except NotFound:
+            raise UnknownItem(identifier, position) from None
     return found
-
-
-async def _find_item(turn: StoredTurn, store: GatewayStore, identifier: str) -> Item | None:
-    for find in (store.store.responses.item, store.store.conversations.find_item):
-        with suppress(NotFound):
-            return await store.service.read(find, turn.owner, identifier)
-    return None
 
 
 async def _renew(store: GatewayStore, lease: Lease) -> None:
