@@ -15,7 +15,7 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue.errors import TrilogueError
-from trilogue.gateway.endpoints import conversations, count_tokens, generate, models, responses
+from trilogue.gateway.endpoints import compact, conversations, count_tokens, generate, models, responses
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.routes import find_route
 from trilogue.gateway.observe.observer import Observers
@@ -85,6 +85,8 @@ def fixed_routes() -> dict[str, Route]:
             routes[endpoint.path] = Route(generate.handle, one.protocol, endpoint.path)
         if endpoint.counting is not None and endpoint.counting.path:
             routes[endpoint.counting.path] = Route(count_tokens.handle, one.protocol, endpoint.counting.path)
+        if endpoint.compaction:
+            routes[endpoint.compaction] = Route(compact.handle, one.protocol, endpoint.compaction)
     return routes
 
 

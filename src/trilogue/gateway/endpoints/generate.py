@@ -1,25 +1,22 @@
 """The three endpoints that respond with a model's output, and the list of running requests.
 
-Read the request, route it, and make attempts, while the client and the time limits are watched. A shutdown waits for
-the running requests, and ends them with an error if they take too long.
+Read the request, look up what it refers to, and route it; the rest is in `complete`. A shutdown waits for the running
+requests, and ends them with an error if they take too long.
 """
 
 from __future__ import annotations
 
-import asyncio
-
-from trilogue.errors import UpstreamError, UpstreamFailure
-from trilogue.gateway.log.lines import sane
-from trilogue.gateway.request.call import Call, ReadBody, read_asked
+from trilogue.errors import UpstreamFailure
+from trilogue.gateway.endpoints.compact import compact_turn
+from trilogue.gateway.endpoints.complete import complete, new_call
+from trilogue.gateway.request.call import read_asked
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
-from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure
+from trilogue.gateway.request.failures import SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
-from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.response.timing import KeepAlive, TimeLimits
+from trilogue.gateway.stored.compaction import asks_for_compaction
 from trilogue.gateway.stored.turn import begin_turn
-from trilogue.serving import ClientGone
 
 
 class ActiveRequests:
@@ -46,8 +43,8 @@ class ActiveRequests:
 
 async def handle(context: RequestContext) -> None:
     """Respond to one request, streamed or not. Raises ClientGone; other errors are sent to the client."""
-    request, responder, services = context.request, context.responder, context.entry.services
-    body = await request.body(services.limits.max_body_bytes)
+    services = context.entry.services
+    body = await context.request.body(services.limits.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     strict = context.strict
@@ -55,65 +52,18 @@ async def handle(context: RequestContext) -> None:
         asked = await read_large(context, body)
     else:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
-    call = _call(context, asked, strict)
+    call = new_call(context, asked, strict)
     if context.entry.continues and services.store is not None:
         with watching(context):
             call.turn = await begin_turn(services.store, context.owner, call.body)
-    targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
-    limits = TimeLimits(context.cancellation, responder)
-    client = ClientResponse(call, responder, context.record, services.observers)
-    context.in_band = client.fail_in_band
-    request.on_gone = context.cancellation.client_gone
-    keepalive = None
-    if call.stream:
-        keepalive = KeepAlive(services.limits.keepalive_seconds, responder, client.keepalive)
     try:
-        await respond(context, client, limits, targets)
-    except UpstreamError as error:
-        _fail(context, client, error)
-    except asyncio.CancelledError:
-        if context.cancellation.reason is None:
-            raise
-        _end_cancelled(context, client)
+        targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        if context.entry.continues and asks_for_compaction(call.body):
+            await compact_turn(context, call, targets)
+        else:
+            await complete(
+                context, ClientResponse(call, context.responder, context.record, services.observers), targets
+            )
     finally:
-        limits.stop()
-        if keepalive is not None:
-            keepalive.stop()
         if call.turn is not None and call.turn.lease is not None:
             await call.turn.release()
-
-
-def _call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
-    request, entry, record = context.request, context.entry, context.record
-    record.model, record.stream = sane(asked.model), asked.stream
-    return Call(
-        client=entry.client,
-        body=asked.body,
-        model=asked.model,
-        stream=asked.stream,
-        headers=request.headers,
-        forwarded=entry.forwarded,
-        hop=entry.hop,
-        query=entry.query,
-        strict=strict,
-        request_id=context.request_id,
-        key_name=record.key,
-        losses=asked.losses,
-    )
-
-
-def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError) -> None:
-    """Send an error: inside the stream if there is one, else as an HTTP error."""
-    if context.responder.started or client.must_fail_in_band(error):
-        client.fail_in_band(error)
-    else:
-        context.refuse(client_failure(error, context.entry.client))
-
-
-def _end_cancelled(context: RequestContext, client: ClientResponse) -> None:
-    """End a request that the gateway has cancelled with the error that belongs to the reason. Raises ClientGone."""
-    reason, error = context.cancellation.reason, context.cancellation.clear()
-    if reason is CancelReason.CLIENT_GONE or error is None:
-        raise ClientGone
-    if not context.responder.ended:
-        _fail(context, client, error)

@@ -19,6 +19,7 @@ from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.compaction import opened
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
@@ -149,8 +150,9 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
+    body = call.body if call.turn is None else call.turn.expanded
     up = translate_request(
-        call.body if call.turn is None else call.turn.expanded,
+        opened(body, services.sealer) if CODECS[call.client].endpoint.compaction else body,
         source=call.client,
         target=target,
         strict=call.strict,
@@ -243,6 +245,8 @@ def own_body(
     """
     if not CODECS[protocol].may_hold_sealed(body, plain_text):
         return body, []
+    if CODECS[protocol].endpoint.compaction:
+        body = opened(body, sealer)
     ledger = Ledger()
     wire = parse_request(body)
     cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=plain_text)
@@ -266,7 +270,7 @@ def _request(
     call: Call, place: Place, protocol: Protocol, profile: Profile, headers: HeaderPairs, body: bytes
 ) -> UpstreamRequest:
     provider, endpoint = place.provider, CODECS[protocol].endpoint
-    url = provider.url(protocol, endpoint.path or endpoint.url_path(place.model, call.stream))
+    url = provider.url(protocol, call.path or endpoint.path or endpoint.url_path(place.model, call.stream))
     if endpoint.in_url is not None:
         body = without_head(body, place.model, call.stream)
     if call.query and protocol is call.client:

@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.compaction import without_compacted
 from trilogue.gateway.stored.fields import (
     StateFields,
     input_items,
@@ -241,7 +242,8 @@ async def _add_chain(turn: StoredTurn, previous: str) -> None:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
     except NotFound:
         raise unknown_response(previous) from None
-    turn.history = tuple(item.data for one in chain for item in (*one.input, *output_items(one.body)))
+    items = [item.data for one in chain for item in (*one.input, *output_items(one.body))]
+    turn.history = without_compacted(items)
     turn.previous = chain[-1]
 
 
@@ -256,7 +258,7 @@ async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
         return
     except ConversationLocked:
         raise LockedConversation from None
-    turn.history = tuple(item.data for item in items)
+    turn.history = without_compacted([item.data for item in items])
 
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
