@@ -49,11 +49,11 @@ async def handle(context: RequestContext) -> None:
     else:
         asked = read_asked(body, services.only_model, strict=context.strict)
     call = replace(new_call(context, asked, context.strict), stream=False)
-    if services.store is not None:
+    fields = read_state_fields(call.body)
+    fields.store = False  # the API keeps nothing of a compaction
+    if services.store is not None and fields.need_store:
         with watching(context):
-            call.turn = await begin_turn(services.store, context.owner, call.body)
-        if call.turn is not None:
-            call.turn.fields.store = False  # the API keeps nothing of a compaction
+            call.turn = await begin_turn(services.store, context.owner, call.body, fields)
     targets, own = compacting(await targets_of(context, call.model), call, services, "input")
     if own:
         call.path = CODECS[call.client].endpoint.compaction

@@ -16,6 +16,7 @@ from trilogue.gateway.request.failures import SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.stored.compaction import asks_for_compaction
+from trilogue.gateway.stored.fields import read_state_fields
 from trilogue.gateway.stored.turn import begin_turn
 
 
@@ -54,8 +55,10 @@ async def handle(context: RequestContext) -> None:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
     call = new_call(context, asked, strict)
     if context.entry.continues and services.store is not None:
-        with watching(context):
-            call.turn = await begin_turn(services.store, context.owner, call.body)
+        fields = read_state_fields(call.body)
+        if fields.need_store:
+            with watching(context):
+                call.turn = await begin_turn(services.store, context.owner, call.body, fields)
     try:
         targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
         if context.entry.continues and asks_for_compaction(call.body):

@@ -43,6 +43,14 @@ class StateFields(Struct):
         return self.store is not False
 
     @property
+    def need_store(self) -> bool:
+        """Whether something is to be looked up or kept."""
+        # In one function, because requests that use no state should not pay for it.
+        if self.store is not False or self.previous_response_id or self.conversation:
+            return True
+        return bytes(self.input).find(_REFERENCE_MARK) >= 0
+
+    @property
     def conversation_id(self) -> str | None:
         """The conversation that the request belongs to, or None. Raises BadRequest."""
         given = self.conversation
