@@ -205,8 +205,8 @@ class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What the gateway keeps of responses and conversations. A plain string is short for `store`."""
 
     store: Secret | None = None
-    """where: the path of an SQLite file, `postgresql://…`, `memory`, `none`, or `env:NAME`; default: `responses.db` in
-    the state folder"""
+    """where: the path of an SQLite file, which begins with `/`, `postgresql://…`, `memory` until the gateway stops,
+    `none`, or `env:NAME`; default: `responses.db` in the state folder"""
     days: Annotated[float, Meta(gt=0, le=3_650)] = 30.0
     """how long a response or conversation is kept after its last use"""
     key_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 2 * 2**30

@@ -19,6 +19,21 @@ _HOUR, _DAY = 3_600.0, 86_400.0
 _VOLATILE_BYTES = 64 * 2**20
 
 
+def place_of(settings: StateSettings, file: Path) -> str:
+    """Return where a configuration keeps things, as `database_of` takes it. `file`: the default."""
+    return settings.store.reveal() if settings.store is not None else str(file)
+
+
+def limits_of(settings: StateSettings) -> Limits:
+    """Return how long and how much a configuration keeps."""
+    return Limits(
+        seconds=settings.days * _DAY,
+        reasoning_seconds=settings.reasoning_hours * _HOUR,
+        owner_bytes=settings.key_bytes,
+        total_bytes=settings.total_bytes,
+    )
+
+
 class GatewayStore:
     """A store and the service through which the event loop uses it. `where`: what `database_of` takes."""
 
@@ -69,14 +84,7 @@ class WorkerStores:
         return Stores(self._durable, self._volatile)
 
     def _open(self, settings: StateSettings) -> GatewayStore:
-        where = settings.store.reveal() if settings.store else str(self._file)
-        limits = Limits(
-            seconds=settings.days * _DAY,
-            reasoning_seconds=settings.reasoning_hours * _HOUR,
-            owner_bytes=settings.key_bytes,
-            total_bytes=settings.total_bytes,
-        )
-        return GatewayStore(where, self._keys, limits)
+        return GatewayStore(place_of(settings, self._file), self._keys, limits_of(settings))
 
     async def close(self) -> None:
         """Finish what waits, and close all stores."""
