@@ -20,6 +20,7 @@ from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.compaction import opened
+from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
@@ -36,6 +37,7 @@ from trilogue.translate.requests import fit_own, translate_request
 from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_KEEPS_NOTHING = "this upstream keeps nothing of earlier requests: send the whole history"
 
 
 def refuse_state(body: bytes, protocol: Protocol) -> None:
@@ -44,13 +46,18 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     A server that does not know these fields would ignore them and respond without the history, because the client sends
     only what is new. After this error, clients send everything.
     """
-    named = [name for name in CODECS[protocol].endpoint.state_fields if b'"%b"' % name.encode() in body]
-    if not named:
+    endpoint = CODECS[protocol].endpoint
+    named = [name for name in endpoint.state_fields if b'"%b"' % name.encode() in body]
+    refers = endpoint.continues and body.find(REFERENCE_MARK) >= 0
+    if not named and not refers:
         return
     fields = _decode_fields(body)
     for name in named:
         if bytes(fields.get(name, b"null")) != b"null":
-            raise Unsupported(name, "this upstream keeps nothing of earlier requests: send the whole history")
+            raise Unsupported(name, _KEEPS_NOTHING)
+    for position, item in enumerate(input_items(fields.get("input", Raw())) if refers else ()):
+        if reference_of(item) is not None:
+            raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
 
 
 class Outbound(Struct, frozen=True, gc=False):
