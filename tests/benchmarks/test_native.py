@@ -18,6 +18,7 @@ from benchmarks.gateways import SAME, Pair, Route, Running, ask_once, direct
 from benchmarks.processes import Cores, Processes, rss_kib, split_cores, tree, usage
 from benchmarks.tools import Load, Report, Toolkit, Upstream
 from benchmarks.traffic import Script, stream, write_responses
+from tests.timing import check_within
 
 EVENTS = 20
 ENOUGH = 40
@@ -66,7 +67,11 @@ def test_tools_report_their_work(tmp_path: Path, cores: Cores) -> None:
         assert many.work > 5 * few.work
         assert many.work > 0.3 * many.cpu
         # A tool that sleeps uses CPU time for its work only.
-        assert few.work < 0.3 * few.cpu if cores.separate else few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
+        if not cores.separate:
+            assert few.work == pytest.approx(few.cpu, rel=0.5, abs=2_000)
+        else:
+            # A tool that has to share its core polls less.
+            check_within(few.work / few.cpu, 0.3)
 
 
 class Worked(NamedTuple):
