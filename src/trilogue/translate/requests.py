@@ -1,6 +1,6 @@
 """Translation of requests from any protocol to any other.
 
-decode → offer built-in tools as functions → repair → open sealed values → remove what only the source has
+decode → offer built-in tools as functions → repair → put kept reasoning back → open sealed values → remove what only the source has
 → make tool names legal → separate calls with the same id → encode
 
 A request whose source and target have the same protocol is not translated: the body stays unchanged, except for the
@@ -24,6 +24,7 @@ from trilogue.translate.content.history import PROMPTS, History, is_plain, trail
 from trilogue.translate.content.repair import refuse_broken_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
+from trilogue.translate.reasoning.kept import Recall, put_back
 from trilogue.translate.reasoning.provenance import RequestOpener
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.unseal import without_sealed
@@ -49,11 +50,14 @@ def translate_request(
     strict: bool = False,
     repair: bool = False,
     sealer: Sealer | None = None,
+    recall: Recall | None = None,
 ) -> RequestTranslation:
     """Translate a request body.
 
     `target`: the upstream's protocol, or a `Target` with its model, provider, account and profile. `strict`: raise
-    `StrictLoss` if anything would be lost. `repair`: repair a history with tool calls that have no results.
+    `StrictLoss` if anything would be lost. `repair`: repair a history with tool calls that have no results. `recall`:
+    what earlier translations have `kept`, which is put back where the client has left it out; if given, the translation
+    of the response has what must be kept of it. A request that stays in its protocol is not changed by it.
 
     Raises `BadRequest` for a request that is not valid in its own protocol, and `Unsupported` for a feature without a
     sensible equivalent in the target's protocol.
@@ -72,6 +76,8 @@ def translate_request(
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
             request, builtins = _prepared(request, where, ledger, repair)
+            if recall:
+                request = put_back(request, recall)
             request, names, calls = _adapt(request, where, used_sealer, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
@@ -93,6 +99,7 @@ def translate_request(
         builtins=builtins,
         sealer=used_sealer,
         parsed=wire is not body,
+        keeps=recall is not None,
         # Estimating a large body takes milliseconds, so do it here, off the event loop.
         tokens=estimate(wire) if isinstance(body, bytes) and len(body) > LARGE_BYTES else None,
     )

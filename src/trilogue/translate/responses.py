@@ -40,6 +40,7 @@ from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response
 from trilogue.translate.pipeline import Pipeline
+from trilogue.translate.reasoning.kept import KeptReasoning
 
 
 class ResponseTranslation(Struct, frozen=True):
@@ -49,6 +50,8 @@ class ResponseTranslation(Struct, frozen=True):
     losses: list[Loss]
     response: Response
     """the response of the upstream in neutral form"""
+    kept: KeptReasoning | None = None
+    """the reasoning that the next request needs, if the exchange asks for it"""
 
 
 class Stamp(Struct, frozen=True, kw_only=True):
@@ -88,28 +91,30 @@ def translate_response(
     reply.parsed = wire is not body and (exchange is None or exchange.parsed)
     try:
         response = CODECS[source].decode_response(wire)
-        adapted = _adapted(response, target, exchange, reply.ledger)
+        adapted, kept = _adapted(response, target, exchange, reply.ledger)
         if source is not target:
             adapted = _with_usage(adapted, UsageCounter(reply, target))
         translated = CODECS[target].encode_response(adapted, reply)
     except SUSPECT:
         blame(wire, UpstreamProtocolError)
         raise
-    return ResponseTranslation(translated, reply.ledger.losses, response)
+    return ResponseTranslation(translated, reply.ledger.losses, response, kept)
 
 
-def _adapted(response: Response, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> Response:
-    """Return the response after the steps between decoder and encoder, which work on events."""
+def _adapted(
+    response: Response, target: Protocol, exchange: Exchange | None, ledger: Ledger
+) -> tuple[Response, KeptReasoning | None]:
+    """Return the response after the steps between decoder and encoder, which work on events, and what is kept of it."""
     source = response.protocol
     if FAST_PATHS.on and _is_plain(response, exchange):
         # Skipping the pipeline saves an ordinary response about a hundred calls, a third of all.
         if source is not target:
             declare_response(response, CODECS[source].response_policies, ledger)
-        return response
-    collector = Collector()
-    for event in Pipeline(source, target, exchange, ledger)(list(events_of(response))):
+        return response, None
+    collector, pipeline = Collector(), Pipeline(source, target, exchange, ledger)
+    for event in pipeline(list(events_of(response))):
         collector.feed(event)
-    return collector.response()
+    return collector.response(), pipeline.kept
 
 
 def _with_usage(adapted: Response, counter: UsageCounter) -> Response:
@@ -198,6 +203,11 @@ class StreamTranslator:
         return self.finish.usage if self.finish else None
 
     @property
+    def kept(self) -> KeptReasoning | None:
+        """The reasoning that the next request needs, once the response is complete, if the exchange asks for it."""
+        return self._pipeline.kept
+
+    @property
     def snapshot(self) -> dict[str, Json]:
         """The complete response as the client got it, if its protocol's stream ends with that; else empty."""
         return self._encoder.snapshot
@@ -222,7 +232,7 @@ class StreamTranslator:
             if type(repeated.event) is Delta:
                 self._room -= len(text) + PIECE
                 return self._encoder.more(text)
-            if not pipeline.sums_up:
+            if not pipeline.takes_reasoning:
                 self._room -= len(text) + PIECE
                 return self._encoder.encode([repeated.more(text)])
         return self._relay([repeated.more(text)])

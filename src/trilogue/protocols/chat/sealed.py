@@ -1,8 +1,41 @@
-"""Removal of sealed values from a Chat request: they are entries of `reasoning_details`."""
+"""Sealed values in a Chat request: they are entries of `reasoning_details`."""
 
 from __future__ import annotations
 
-from trilogue.protocols.content.sealed import Cleaning, Wire, objects, replaced
+import msgspec
+from msgspec import Raw, Struct
+
+from trilogue.jsontext.text import DECODE_ERRORS
+from trilogue.protocols.content.sealed import Cleaning, Wire, is_sealed_text, objects, replaced
+
+
+class _Call(Struct):
+    id: str | None = None
+
+
+class _Message(Struct):
+    tool_calls: list[_Call] | None = None
+    reasoning_details: Raw = Raw()
+
+
+class _Body(Struct):
+    messages: list[_Message]
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+def unsealed_calls(body: bytes) -> list[str]:
+    """Return the ids of the tool calls in messages without sealed values. Nothing else is parsed."""
+    if body.find(b'"tool_calls"') < 0:
+        return []
+    try:
+        messages = _decode(body).messages
+    except DECODE_ERRORS:
+        # The decoder of requests says what is wrong.
+        return []
+    unsealed = [message for message in messages if not is_sealed_text(message.reasoning_details)]
+    return [call.id for message in unsealed for call in message.tool_calls or () if call.id]
 
 
 def without_sealed(body: Wire, cleaning: Cleaning) -> Wire:

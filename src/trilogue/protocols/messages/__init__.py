@@ -11,7 +11,7 @@ from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.endpoint import ENDPOINT
 from trilogue.protocols.messages.errors import decode_error, encode_error
-from trilogue.protocols.messages.sealed import may_hold_sealed, without_sealed
+from trilogue.protocols.messages.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.messages.short_forms import summarize
 from trilogue.protocols.messages.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
@@ -35,6 +35,7 @@ CODEC = Codec(
     name_limit=MAX_NAME,
     response_policies=RESPONSE_POLICIES,
     may_hold_sealed=may_hold_sealed,
+    unsealed_calls=unsealed_calls,
     without_sealed=without_sealed,
     required_fields=frozenset({"max_tokens"}),
     ends_with_user=True,
