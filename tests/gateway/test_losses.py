@@ -81,7 +81,7 @@ def test_what_has_no_equivalent(gateway: Gateway, up: ScriptedUpstream, client: 
     fields: dict[Protocol, tuple[dict[str, Any], Protocol]] = {
         Protocol.CHAT: ({"n": 2}, Protocol.MESSAGES),
         Protocol.MESSAGES: ({"container": "container_1"}, Protocol.CHAT),
-        Protocol.RESPONSES: ({"previous_response_id": "resp_1"}, Protocol.MESSAGES),
+        Protocol.RESPONSES: ({"prompt": {"id": "pmpt_1"}}, Protocol.MESSAGES),
     }
     extra, upstream = fields[client]
     asked = body(client, f"{upstream.short}/text", stream=True) | extra

@@ -69,7 +69,7 @@ def _thought(client: Protocol, mark: str = "") -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def pool(up: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
     """Two accounts, of which `a` comes first."""
-    text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=MANY)
+    text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=f"state: none\n{MANY}")
     with pooled(tmp_path_factory.mktemp("journeys"), text, up) as running:
         yield running
 
@@ -174,7 +174,7 @@ def test_fallback_in_an_outage(chain: Pooled, client: Protocol, stream: bool) ->
 
 def test_a_conversation_stays_with_its_account(tmp_path: Path, up: ScriptedUpstream) -> None:
     """By its user, its cache key, its beginning or the response that it continues; it leaves for a reason only."""
-    with pooled(tmp_path, config([account("a"), account("b")]), up) as pool:
+    with pooled(tmp_path, config([account("a"), account("b")], more="state: none"), up) as pool:
         for client, stream in WAYS:
             named = {"metadata": {"user_id": "ada"}} if client is Protocol.MESSAGES else {"prompt_cache_key": "ada"}
             up.requests.clear()
@@ -294,7 +294,7 @@ def test_many_failures_are_not_multiplied(tmp_path: Path, up: ScriptedUpstream) 
         assert count <= len(up.requests) <= 1.2 * count
 
 
-def test_a_sign_of_life_is_no_answer(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_a_keepalive_is_not_a_response(tmp_path: Path, up: ScriptedUpstream) -> None:
     """After one, somebody else may still answer; if nobody does, the error is told inside the stream."""
     text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=MANY)
     with pooled(tmp_path, text.replace("server:\n", "server:\n  keepalive_seconds: 0.1\n"), up) as pool:

@@ -15,6 +15,7 @@ from trilogue.model import Protocol
 
 CONFIG = """\
 keys: [env:TRILOGUE_KEY]
+state: none
 providers:
   none: {protocol: PROTOCOL, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], profile: {keeps_state: false}}
   some: {protocol: PROTOCOL, base_url: UPSTREAM/v1, accounts: [{key: env:UP_KEY}], profile: {keeps_state: true}}

@@ -65,6 +65,8 @@ class Outbound(Struct, frozen=True, gc=False):
     protocol: Protocol
     adjustable: bool = True
     renamed: bool = False
+    echo: dict[str, Json] | None = None
+    """what the response must say about storage, if the upstream does not know"""
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -84,17 +86,17 @@ def outbound(call: Call, place: Place, services: Services) -> Outbound:
         return _passed_on(call, place, services) if own else _translated(call, place, protocols[0], services)
     if call.client not in protocols:
         return _most_exact(call, place, protocols, services)
-    beside = _tools_beside_reasoning(place, call.client)
-    if beside is None or _fits(call, place, beside):
+    with_tools = _tools_with_reasoning(place, call.client)
+    if with_tools is None or _fits(call, place, with_tools):
         return _passed_on(call, place, services)
     try:
         return _most_exact(call, place, [one for one in protocols if one is not call.client], services)
     except ClientError:
         # Only the client's own protocol can express it, but without reasoning, which the model refuses there.
-        return _passed_on(call, place, services, fit=beside)
+        return _passed_on(call, place, services, fit=with_tools)
 
 
-def _tools_beside_reasoning(place: Place, protocol: Protocol) -> Profile | None:
+def _tools_with_reasoning(place: Place, protocol: Protocol) -> Profile | None:
     """Return a profile to check a request with, for a model that refuses tools with reasoning in this protocol.
 
     None for other models, and so for most requests: those need not be parsed.
@@ -171,9 +173,12 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     provider, model = place.provider, place.model
     profile, body = provider.profile(model, call.client), call.body
     losses: list[Loss] = []
-    turn, keeps_state = call.turn, profile.keeps_state and not provider.is_demo
+    turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
         body = turn.expanded
+        echo = turn.echoed({} if keeps_state else {"store": turn.fields.stores})
+    elif turn is not None and not keeps_state and turn.fields.stores:
+        echo = {"store": True}
     elif not keeps_state:
         refuse_state(body, call.client)
     codec = CODECS[call.client]
@@ -196,7 +201,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     request = _request(call, place, call.client, profile, call.forwarded, body)
     # An alias or a route gives the model another name; `provider/model` contains the name itself.
     renamed = model != call.model and call.model != f"{provider.name}/{model}"
-    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed)
+    return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed, echo=echo)
 
 
 def _has_tools(body: bytes) -> bool:

@@ -15,6 +15,7 @@ from typing import Protocol as Interface
 
 from trilogue.errors import UpstreamError
 from trilogue.gateway.request.call import read_model, with_model
+from trilogue.gateway.stored.echo import echoed_events
 from trilogue.jsontext.text import dump
 from trilogue.model import (
     BlockStart,
@@ -260,3 +261,26 @@ class RenamingPassThrough(PassThrough):
         for theirs, ours in self._spellings:
             data = data.replace(theirs, ours)
         return data
+
+
+class EchoingPassThrough(PassThrough):
+    """A stream of an upstream which does not know that its response is stored: its response objects get to say so."""
+
+    echo: dict[str, Json]
+    """the fields about storage, by name; set before the first bytes"""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the whole events in these bytes, with what they say about storage."""
+        return echoed_events(super().feed(data), self.echo)
+
+    def whole(self, body: dict[str, Json]) -> bytes:
+        """Return a whole response where a stream was asked for."""
+        return super().whole({**body, **self.echo})
+
+    def close(self) -> bytes:
+        """Return what is left when the upstream has ended."""
+        return echoed_events(super().close(), self.echo)
+
+
+class EchoingRenamingPassThrough(EchoingPassThrough, RenamingPassThrough):
+    """The same for a client that knows the model by another name."""

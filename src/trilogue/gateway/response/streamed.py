@@ -9,7 +9,13 @@ from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolErro
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseState
 from trilogue.gateway.response.first_bytes import FirstBytes
-from trilogue.gateway.response.pass_through import PassThrough, RenamingPassThrough, StreamPath
+from trilogue.gateway.response.pass_through import (
+    EchoingPassThrough,
+    EchoingRenamingPassThrough,
+    PassThrough,
+    RenamingPassThrough,
+    StreamPath,
+)
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.turn import final_response
 from trilogue.jsontext.text import dump, parse_upstream
@@ -179,7 +185,11 @@ def _path_for(client: ClientResponse, attempt: UpstreamAttempt) -> StreamPath:
     if outbound.exchange is not None:
         return StreamTranslator(source=outbound.protocol, target=call.client, exchange=outbound.exchange, stamp=stamp)
     reply = Reply(model=call.model, created=stamp.now, seed=stamp.seed, request_id=stamp.request_id, source=call.client)
-    return (RenamingPassThrough if outbound.renamed else PassThrough)(outbound.protocol, reply)
+    if outbound.echo is None:
+        return (RenamingPassThrough if outbound.renamed else PassThrough)(outbound.protocol, reply)
+    path = (EchoingRenamingPassThrough if outbound.renamed else EchoingPassThrough)(outbound.protocol, reply)
+    path.echo = outbound.echo
+    return path
 
 
 def _is_over(path: StreamPath) -> bool:

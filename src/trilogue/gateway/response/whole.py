@@ -10,6 +10,7 @@ from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.first_bytes import is_stream
 from trilogue.gateway.response.pass_through import renamed
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.echo import echoed_body
 from trilogue.jsontext.text import dump
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.translate.responses import (
@@ -55,7 +56,8 @@ def _converted(client: ClientResponse, attempt: UpstreamAttempt, body: bytes) ->
         body = dump(collect_stream(body, protocol=upstream))
     if outbound.exchange is None:
         summary = summarize_response(body, source=upstream)
-        return summary, renamed(body, call.model) if outbound.renamed else body, None
+        body = renamed(body, call.model) if outbound.renamed else body
+        return summary, body if outbound.echo is None else echoed_body(body, outbound.echo), None
     down = translate_response(
         body, source=upstream, target=call.client, exchange=outbound.exchange, stamp=client.stamp()
     )

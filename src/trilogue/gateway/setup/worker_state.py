@@ -65,6 +65,8 @@ class WorkerState:
     ) -> None:
         self.pools = WorkerPools(file, shared_file)
         self.sync = self.pools.sync
+        self.close = self.pools.close
+        """writes what is left of the accounts; `aclose` closes the rest too"""
         # Without a key, what is stored can be read until the process ends.
         self.stores = WorkerStores(file.with_name(FILE_NAME), storage_keys or (urandom(KEY_BYTES),))
         self._config: Config | None = None
@@ -86,9 +88,9 @@ class WorkerState:
             pools, self.stores.take(config.state), self._refused_reasoning, self._catalog, self._decisions
         )
 
-    async def close(self) -> None:
-        """Write what is left and close all stores."""
-        self.pools.close()
+    async def aclose(self) -> None:
+        """Write what is left and close everything."""
+        self.close()
         await self.stores.close()
 
 
