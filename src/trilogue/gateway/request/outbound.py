@@ -28,6 +28,7 @@ from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.translate.reasoning.kept import Recall
 from trilogue.translate.reasoning.removal import strip_reasoning
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.unseal import without_sealed
@@ -156,8 +157,11 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         strict=call.strict,
         repair=services.config.repair_history,
         sealer=services.sealer,
+        recall=_recalled(call, place, services),
     )
     wire, losses = up.body, up.losses
+    if call.memory is not None and call.memory.unread:
+        losses = losses + call.memory.losses
     if remedies:
         wire, refused = adjusted(wire, remedies, call)
         losses = losses + refused
@@ -167,6 +171,13 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     exchange = up.exchange if call.turn is None else replace(up.exchange, body=call.turn.echoed(up.exchange.body))
     return Outbound(sent, exchange, losses, protocol)
+
+
+def _recalled(call: Call, place: Place, services: Services) -> Recall | None:
+    """Return the kept reasoning of the request, except for what this account has refused before."""
+    if call.memory is None:
+        return None
+    return services.refused_reasoning.accepted(place.provider.name, place.account.name, call.memory.found)
 
 
 def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
@@ -259,7 +270,8 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
-    return replace(call, body=dump(body)), losses
+    memory = None if call.memory is None else call.memory.without_earlier() if only is None else call.memory
+    return replace(call, body=dump(body), memory=memory), losses
 
 
 def _request(

@@ -236,8 +236,10 @@ class RequestAttempts(Struct, eq=False):
         """Remember reasoning that an account cannot verify. Reasoning that it lacks is nothing to remember."""
         planned = self._plan.decision.attempts[-1]
         if planned.why == REJECTED:
-            call = self._call
-            self._services.refused_reasoning.learn(planned.provider, planned.account, call.body, call.client, failure)
+            call, refused = self._call, self._services.refused_reasoning
+            refused.learn(planned.provider, planned.account, call.body, call.client, failure)
+            if call.memory is not None:
+                refused.learn_kept(planned.provider, planned.account, call.memory.found)
 
     def _no_response(self, refusal: ClientError | None) -> ClientError | UpstreamFailure:
         """Return the error for the client when there is no next attempt."""

@@ -17,7 +17,7 @@ from trilogue.gateway.response.pass_through import (
     StreamPath,
 )
 from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.turn import final_response
+from trilogue.gateway.stored.turn import StoredTurn, final_response
 from trilogue.jsontext.text import dump, parse_upstream
 from trilogue.protocols.stream.reply import Reply
 from trilogue.state.responses import StoreError
@@ -34,7 +34,7 @@ _STREAMING = ResponseState.STREAMING
 class StreamRelay:
     """One upstream stream on its way to the client."""
 
-    __slots__ = ("_attempt", "_client", "_first", "_path", "_progress", "_redactor", "_responder", "_services", "_turn")
+    __slots__ = ("_attempt", "_client", "_first", "_keeps", "_path", "_progress", "_redactor", "_responder", "_services")
 
     def __init__(self, client: ClientResponse, attempt: UpstreamAttempt, services: Services) -> None:
         self._client = client
@@ -43,8 +43,8 @@ class StreamRelay:
         self._progress = attempt.progress
         self._redactor = attempt.redactor
         self._services = services
-        self._turn = client.call.turn
-        """what must be stored before the end of the response leaves; None if nothing, or once it is"""
+        self._keeps = client.call.turn is not None or client.call.memory is not None
+        """whether something may have to be stored before the end of the response leaves"""
         self._path = _path_for(client, attempt)
         self._first = FirstBytes(attempt.response)
 
@@ -64,7 +64,7 @@ class StreamRelay:
             raise UpstreamProtocolError("the upstream has sent too much without any content")
         if path.started or path.failed is None:
             await self._read_end(response)
-        if self._turn is not None:
+        if self._keeps:
             await self._keep()
         self._commit()
         response.release(AFTERWARDS_SECONDS)
@@ -110,7 +110,7 @@ class StreamRelay:
         more = True
         while more and not path.done:
             if not response.complete:
-                if self._turn is not None and path.finish is not None:
+                if self._keeps and path.finish is not None:
                     await self._keep()
                 self._client.send()
             over = _is_over(path)
@@ -127,7 +127,7 @@ class StreamRelay:
         path = self._path
         if path.failed is not None:
             out = self._redactor.body(out)
-        ends = self._turn is not None and path.finish is not None
+        ends = self._keeps and path.finish is not None
         if self._client.state is _STREAMING:
             if ends:
                 self._client.hold_more(out)
@@ -139,11 +139,21 @@ class StreamRelay:
             self._commit()
 
     async def _keep(self) -> None:
-        """Store the response. Raises StoreError, after which the client must not get the end of the response."""
-        turn, self._turn = self._turn, None
-        path = self._path
-        if turn is None or path.finish is None:
+        """Store the response, and its reasoning if the client cannot send that back.
+
+        Raises StoreError if the response cannot be stored; the client must not get its end then.
+        """
+        self._keeps = False
+        path, turn, memory = self._path, self._client.call.turn, self._client.call.memory
+        if path.finish is None:
             return
+        if turn is not None:
+            await self._store(turn)
+        if memory is not None and isinstance(path, StreamTranslator):
+            await memory.keep(path.kept)
+
+    async def _store(self, turn: StoredTurn) -> None:
+        path = self._path
         if isinstance(path, StreamTranslator):
             body = dump(path.snapshot)
         else:

@@ -43,6 +43,8 @@ async def relay_whole(client: ClientResponse, attempt: UpstreamAttempt, services
         losses = [*losses, *translation.losses]
     if client.call.turn is not None:
         await client.call.turn.keep(body, attempt.origin)
+    if translation is not None and client.call.memory is not None:
+        await client.call.memory.keep(translation.kept)
     client.record.usage, client.record.empty = summary.usage, summary.empty
     client.reply(attempt, losses, body)
     return RelayResult(usage=summary.usage, response_id=summary.id)

@@ -1,8 +1,8 @@
 """Reasoning that clients cannot send back: kept when a response ends, and found again for later requests.
 
-    memory = await recall_reasoning(services, owner, call)      # None if the client sends it back itself
-    memory.found                                                # goes into the translation of the request
-    await memory.keep(kept)                                     # before the end of the response leaves
+    memory = await recall_reasoning(stores, owner, body, calls)
+    memory.found                    # goes into the translation of the request
+    await memory.keep(kept)         # before the end of the response leaves
 
 It never fails a request. The write is awaited because a follow-up may come at once and at another worker, but not for
 longer than `KEEP_SECONDS`: then it goes on behind, and a copy in memory serves follow-ups at this worker. What cannot
@@ -19,12 +19,10 @@ import structlog
 from msgspec import Struct
 
 from trilogue.errors import InternalError
-from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
-from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.setup.response_store import GatewayStore, Stores
 from trilogue.jsontext.text import DECODE_ERRORS
-from trilogue.model import Loss, Protocol
+from trilogue.model import Loss
 from trilogue.protocols.content.ids import safe_call_id
-from trilogue.protocols.registry import CODECS
 from trilogue.state.responses import KeptReasoning as KeptRow
 from trilogue.state.responses import StoreError
 from trilogue.translate.reasoning.kept import KeptReasoning, Recall, decode_kept
@@ -36,17 +34,10 @@ READ_SECONDS = 2.0
 UNREAD = Loss("reasoning.unread", "")
 
 
-class ReasoningStores(Struct, frozen=True):
-    """Where reasoning is kept: for good, unless the configuration or the client wants that not, and in memory."""
-
-    durable: GatewayStore | None
-    volatile: GatewayStore
-
-
 class ReasoningMemory(Struct, eq=False):
     """The kept reasoning of one request. `found`: what its tool calls need. `unread`: it could not be read."""
 
-    stores: ReasoningStores
+    stores: Stores
     owner: str
     body: bytes
     found: Recall = {}
@@ -56,6 +47,10 @@ class ReasoningMemory(Struct, eq=False):
     def losses(self) -> list[Loss]:
         """What could not be found again."""
         return [UNREAD] if self.unread else []
+
+    def without_earlier(self) -> ReasoningMemory:
+        """Return the same for an attempt without the reasoning of earlier turns."""
+        return ReasoningMemory(self.stores, self.owner, self.body)
 
     async def find(self, calls: Iterable[str]) -> None:
         """Find what is kept for these calls."""
@@ -91,17 +86,8 @@ class ReasoningMemory(Struct, eq=False):
             await _written(self.stores.volatile, rows)
 
 
-async def recall_reasoning(
-    stores: ReasoningStores, owner: str, client: Protocol, body: bytes
-) -> ReasoningMemory | None:
-    """Find the reasoning that a request lacks. Return None if the client sends its reasoning back itself."""
-    codec = CODECS[client]
-    if len(body) > LARGE_BYTES:
-        calls = await in_thread(codec.unsealed_calls, body)
-    else:
-        calls = codec.unsealed_calls(body)
-    if not calls and codec.may_hold_sealed(body, True):
-        return None
+async def recall_reasoning(stores: Stores, owner: str, body: bytes, calls: list[str]) -> ReasoningMemory:
+    """Find the reasoning that a request lacks. `calls`: the ids of the tool calls that may lack some."""
     memory = ReasoningMemory(stores, owner, body)
     if calls:
         await memory.find(calls)
