@@ -120,7 +120,7 @@ def _may_translate(services: Services, targets: Sequence[Upstream], call: Call) 
 
 async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:
     """Find the reasoning that the client has not sent back. Returns None if it sends back all of it by itself."""
-    body, codec = call.body if call.turn is None else call.turn.expanded, CODECS[call.client]
+    body, codec = call.whole, CODECS[call.client]
     if len(body) > LARGE_BYTES:
         calls = await in_thread(codec.unsealed_calls, body)
     else:

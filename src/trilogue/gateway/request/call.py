@@ -63,6 +63,12 @@ class Call(Struct, kw_only=True, gc=False):
     memory: ReasoningMemory | None = None
     """reasoning that the client has not sent back; None if nothing is translated or the client sends all of it"""
 
+    @property
+    def whole(self) -> bytes:
+        """The request with the stored history that it refers to, as far as the gateway knows it."""
+        turn = self.turn
+        return self.body if turn is None or turn.foreign_conversation else turn.expanded
+
 
 class ReadBody(Struct, frozen=True):
     """A body in which `model` and `stream` are unambiguous, and their values."""

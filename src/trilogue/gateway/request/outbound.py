@@ -31,8 +31,8 @@ from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.reasoning.kept import Recall
 from trilogue.translate.reasoning.removal import strip_reasoning
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import without_sealed
-from trilogue.translate.requests import fit_own, translate_request
+from trilogue.translate.reasoning.unseal import accepts_text, without_sealed
+from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -150,15 +150,14 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
-    up = translate_request(
-        call.body if call.turn is None else call.turn.expanded,
-        source=call.client,
-        target=target,
+    options = RequestOptions(
         strict=call.strict,
         repair=services.config.repair_history,
         sealer=services.sealer,
         recall=_recalled(call, place, services),
     )
+    body = call.body if call.turn is None else call.turn.expanded
+    up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses
     if call.memory is not None and call.memory.unread:
         losses = losses + call.memory.losses
@@ -193,9 +192,8 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     elif not keeps_state:
         refuse_state(body, call.client)
     codec = CODECS[call.client]
-    plain_text = codec.text_reasoning or profile.raw_reasoning
-    if codec.may_hold_sealed(body, plain_text):
-        body, losses = own_body(body, call.client, call.strict, services.sealer, plain_text=plain_text)
+    if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
+        body, losses = own_body(body, call.client, call.strict, services.sealer, profile)
     if model != call.model:
         body = with_model(body, call.model, model)
     if codec.billing_block and not profile.billing_block:
@@ -246,17 +244,17 @@ def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
 
 
 def own_body(
-    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, *, plain_text: bool = True
+    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, profile: Profile
 ) -> tuple[bytes, list[Loss]]:
     """Return the body for an upstream of the client's own protocol, without values that only this gateway can read.
 
-    The bytes are the same if there are none. `plain_text`: the upstream accepts reasoning that is only text.
+    The bytes are the same if there are none.
     """
-    if not CODECS[protocol].may_hold_sealed(body, plain_text):
+    if not CODECS[protocol].may_hold_sealed(body, accepts_text(protocol, profile)):
         return body, []
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=plain_text)
+    cleaned = without_sealed(wire, protocol, ledger, sealer, profile)
     if strict:
         ledger.refuse_if_any()
     return body if cleaned is wire else dump(cleaned), ledger.losses
@@ -268,10 +266,14 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     `only`: the beginnings of the values to remove; by default all are removed.
     """
     body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
+    turn = call.turn
+    if turn is not None and call.whole is not call.body:
+        expanded, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
+        turn = turn.with_expanded(dump(expanded))
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
     memory = None if call.memory is None else call.memory.without_earlier() if only is None else call.memory
-    return replace(call, body=dump(body), memory=memory), losses
+    return replace(call, body=dump(body), turn=turn, memory=memory), losses
 
 
 def _request(

@@ -72,7 +72,7 @@ def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbou
     if strip:
         call, losses = stripped(call)
     elif services.refused_reasoning.known and not call.strict:
-        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.body)
+        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.whole)
         call, losses = stripped(call, rejected) if rejected else (call, losses)
     request = outbound(call, place, services)
     if not losses and not call.losses:

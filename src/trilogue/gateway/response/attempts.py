@@ -237,7 +237,7 @@ class RequestAttempts(Struct, eq=False):
         planned = self._plan.decision.attempts[-1]
         if planned.why == REJECTED:
             call, refused = self._call, self._services.refused_reasoning
-            refused.learn(planned.provider, planned.account, call.body, call.client, failure)
+            refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
             if call.memory is not None:
                 refused.learn_kept(planned.provider, planned.account, call.memory.found)
 

@@ -34,7 +34,17 @@ _STREAMING = ResponseState.STREAMING
 class StreamRelay:
     """One upstream stream on its way to the client."""
 
-    __slots__ = ("_attempt", "_client", "_first", "_keeps", "_path", "_progress", "_redactor", "_responder", "_services")
+    __slots__ = (
+        "_attempt",
+        "_client",
+        "_first",
+        "_keeps",
+        "_path",
+        "_progress",
+        "_redactor",
+        "_responder",
+        "_services",
+    )
 
     def __init__(self, client: ClientResponse, attempt: UpstreamAttempt, services: Services) -> None:
         self._client = client

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
@@ -147,6 +148,10 @@ class StoredTurn(Struct, kw_only=True, eq=False):
                 with_input(self.body, (*self.history, *self.own), _STATE_FIELDS) if self.refers else self.body
             )
         return self._expanded
+
+    def with_expanded(self, body: bytes) -> StoredTurn:
+        """Return the same turn for one attempt, with another form of the whole request."""
+        return replace(self, _expanded=body)
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""

@@ -48,5 +48,8 @@ def without_sealed(body: Wire, cleaning: Cleaning) -> Wire:
             cleaning.ledger.add("reasoning.foreign_dropped", f"messages[{position}].reasoning_details")
             remaining = [entry for n, entry in objects(details) if n not in sealed]
             rest = {name: value for name, value in message.items() if name != "reasoning_details"}
+            if cleaning.reasoning_field and message.get("tool_calls"):
+                # The client has sent back all that it got. DeepSeek and Moonshot refuse a call without any reasoning.
+                rest.setdefault(cleaning.reasoning_field, " ")
             changed[position] = {**rest, "reasoning_details": remaining} if remaining else rest
     return replaced(body, "messages", changed)

@@ -26,6 +26,8 @@ class Cleaning(Struct, frozen=True):
     """returns whether only this gateway can read a value"""
     plain_text: bool
     """whether the upstream accepts earlier reasoning that is only text"""
+    reasoning_field: str = ""
+    """the field that must be in every assistant message with tool calls, if the upstream has such a rule"""
 
 
 def may_hold_sealed(body: bytes, plain_text: bool) -> bool:
