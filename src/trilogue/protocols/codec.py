@@ -27,6 +27,7 @@ from trilogue.profiles import Profile, profile_for, vendor_named
 from trilogue.protocols.content.sealed import Cleaning, may_hold_sealed, no_calls, unchanged
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fields.extras import FieldPolicies
+from trilogue.protocols.pauses import PauseForm
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply
@@ -147,5 +148,7 @@ class Codec(Struct, frozen=True, kw_only=True):
     """whether clients run tools that the protocol defines, whose calls have forms of their own"""
     reasoning_summaries: bool = False
     """whether clients can get raw reasoning as a summary, if the model's profile says so"""
+    pauses: PauseForm | None = None
+    """how servers pause long turns; None: the protocol has no such thing, and its clients cannot continue one"""
     keeps_text: bool = False
     """whether the stream decoder keeps the whole text, so that its length must be limited in pass-through as well"""

@@ -25,6 +25,8 @@ from trilogue.model import (
     ReasoningDelta,
     Response,
     Sequencer,
+    Stop,
+    StopReason,
     Text,
     Usage,
     events_of,
@@ -36,6 +38,7 @@ from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
+from trilogue.translate.content.pauses import PauseStage
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.foreign import declare_response
@@ -157,6 +160,9 @@ class StreamTranslator:
     If an upstream is cut off, sends invalid data, sends more than the limit or reports an error, the client gets an
     error in its own protocol, never an invented end. `done` is set once the client has its last event; the upstream is
     not needed any more then.
+
+    `continues`: the caller continues a response that the upstream has paused: it is `paused` and `finish` is set until
+    `resume` is called, or `end_paused` if it is not to be continued.
     """
 
     def __init__(
@@ -166,6 +172,7 @@ class StreamTranslator:
         target: Protocol | str,
         exchange: Exchange | None = None,
         stamp: Stamp | None = None,
+        continues: bool = False,
     ) -> None:
         if type(source) is not Protocol or type(target) is not Protocol:
             source, target = protocol_of(source), protocol_of(target)
@@ -178,6 +185,8 @@ class StreamTranslator:
         self._repeated = RepeatedText(self._decoder)
         self._encoder = CODECS[target].encoder(reply)
         self._pipeline = Pipeline(source, target, exchange, reply.ledger)
+        self._pauses = PauseStage() if continues else None
+        self._stop_path = reply.stop_path(Stop(reason=StopReason.PAUSE))
         self._room = MOST_TEXT
         """the number of characters that the response may still have"""
         self.done = False
@@ -206,6 +215,28 @@ class StreamTranslator:
     def kept(self) -> KeptReasoning | None:
         """The reasoning that the next request needs, once the response is complete, if the exchange asks for it."""
         return self._pipeline.kept
+
+    @property
+    def paused(self) -> bool:
+        """Whether the upstream has paused the response."""
+        return self._pauses is not None and self._pauses.paused is not None
+
+    def resume(self) -> None:
+        """Expect the stream that continues a paused response."""
+        if self._pauses is not None:
+            self._pauses.resume()
+            self.finish = None
+            self._decoder = CODECS[self._source].decoder()
+            self._repeated = RepeatedText(self._decoder)
+
+    def end_paused(self) -> bytes:
+        """Return the end of a paused response that is not continued: it is cut short, which is declared."""
+        paused = self._pauses.paused if self._pauses is not None else None
+        if self._pauses is None or paused is None:
+            return b""
+        self._ledger.add("stop.pause_turn", self._stop_path)
+        self._pauses.paused = self.finish = None
+        return self._relay([replace(paused, stop=replace(paused.stop, reason=StopReason.LENGTH))])
 
     @property
     def snapshot(self) -> dict[str, Json]:
@@ -264,6 +295,9 @@ class StreamTranslator:
         return b"" if self.done else self._encoder.keepalive()
 
     def _relay(self, events: list[Event]) -> bytes:
+        if self._pauses is not None:
+            events = self._pauses(events)
+            self.finish = self._pauses.paused
         for event in events:
             if type(event) is Delta or type(event) is ReasoningDelta:
                 self._room -= len(event.text) + PIECE

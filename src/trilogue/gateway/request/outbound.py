@@ -23,6 +23,7 @@ from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
+from trilogue.protocols.pauses import PauseForm
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
@@ -57,7 +58,7 @@ class Outbound(Struct, frozen=True, gc=False):
     """One attempt, ready to be sent. `exchange`: None in pass-through.
 
     `adjustable`: parameters that the upstream refuses may be left out. `renamed`: the client knows the model by another
-    name.
+    name. `pauses`: how the upstream may pause the response, if the client cannot continue it itself.
     """
 
     request: UpstreamRequest
@@ -68,6 +69,7 @@ class Outbound(Struct, frozen=True, gc=False):
     renamed: bool = False
     echo: dict[str, Json] | None = None
     """what the response must say about storage, if the upstream does not know"""
+    pauses: PauseForm | None = None
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -169,7 +171,15 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         extra += tuple(extra_headers(wire).items())
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     exchange = up.exchange if call.turn is None else replace(up.exchange, body=call.turn.echoed(up.exchange.body))
-    return Outbound(sent, exchange, losses, protocol)
+    return Outbound(sent, exchange, losses, protocol, pauses=_pauses(call.client, protocol, wire))
+
+
+def _pauses(client: Protocol, upstream: Protocol, body: dict[str, Json]) -> PauseForm | None:
+    """Return how the upstream may pause its response, if that is possible and the client knows no pauses."""
+    form = CODECS[upstream].pauses
+    if form is None or CODECS[client].pauses is not None:
+        return None
+    return form if form.may_pause(body) else None
 
 
 def _recalled(call: Call, place: Place, services: Services) -> Recall | None:

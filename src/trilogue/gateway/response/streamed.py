@@ -8,6 +8,7 @@ import time
 from trilogue.errors import UpstreamError, UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
 from trilogue.gateway.response.client_response import ClientResponse, ResponseState
+from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.first_bytes import FirstBytes
 from trilogue.gateway.response.pass_through import (
     EchoingPassThrough,
@@ -37,6 +38,7 @@ class StreamRelay:
     __slots__ = (
         "_attempt",
         "_client",
+        "_continuation",
         "_first",
         "_keeps",
         "_path",
@@ -46,8 +48,15 @@ class StreamRelay:
         "_services",
     )
 
-    def __init__(self, client: ClientResponse, attempt: UpstreamAttempt, services: Services) -> None:
+    def __init__(
+        self,
+        client: ClientResponse,
+        attempt: UpstreamAttempt,
+        services: Services,
+        continuation: Continuation | None = None,
+    ) -> None:
         self._client = client
+        self._continuation = continuation
         self._responder = client.responder
         self._attempt = attempt
         self._progress = attempt.progress
@@ -63,13 +72,11 @@ class StreamRelay:
 
         What the upstream says about a failure must be `redacted` before it is logged or sent.
         """
-        response, path, first = self._attempt.response, self._path, self._first
-        await response.pour(self._take)
-        if first.bare:
-            body, whole = await first.gathered(response, self._services.limits.max_body_bytes)
-            self._forward(path.whole(parse_upstream(body, whole=True)) if whole else path.feed(body))
-            if not _is_over(path):
-                await response.pour(self._take)
+        path, first = self._path, self._first
+        await self._read()
+        while path.paused and await self._continue():
+            await self._read()
+        response = self._attempt.response
         if self._client.state is not _STREAMING and first.too_long:
             raise UpstreamProtocolError("the upstream has sent too much without any content")
         if path.started or path.failed is None:
@@ -79,6 +86,42 @@ class StreamRelay:
         self._commit()
         response.release(AFTERWARDS_SECONDS)
         return self._finish()
+
+    async def _read(self) -> None:
+        """Read the stream until the response is complete, or this part of it."""
+        response, path, first = self._attempt.response, self._path, self._first
+        take = self._take if self._continuation is None else self._take_part
+        await response.pour(take)
+        if first.bare:
+            body, whole = await first.gathered(response, self._services.limits.max_body_bytes)
+            first.bare = b""
+            if self._continuation is not None:
+                self._continuation.pieces = [body]
+            self._forward(path.whole(parse_upstream(body, whole=True)) if whole else path.feed(body))
+            if not _is_over(path):
+                await response.pour(take)
+
+    async def _continue(self) -> bool:
+        """Continue a response that the upstream has paused. Return False if that has been done too often."""
+        path, continuation = self._path, self._continuation
+        if continuation is None or not isinstance(path, StreamTranslator):
+            return False
+        if path.started:
+            self._commit()
+        self._client.send()
+        if not await continuation.continue_stream():
+            self._forward(path.end_paused())
+            return False
+        path.resume()
+        self._progress = self._attempt.progress
+        self._responder.follow(self._attempt.response.hold)
+        return True
+
+    def _take_part(self, data: bytes) -> bool:
+        """Do the same as `_take` for a response that may be paused: then its bytes are needed to continue it."""
+        if self._continuation is not None:
+            self._continuation.pieces.append(data)
+        return self._take(data)
 
     def _take(self, data: bytes) -> bool:
         """Take bytes of the upstream; return whether that is enough for `pour`.
@@ -203,7 +246,13 @@ def _path_for(client: ClientResponse, attempt: UpstreamAttempt) -> StreamPath:
     """Return the translator, or the pass-through if both sides speak the same protocol."""
     outbound, call, stamp = attempt.outbound, client.call, client.stamp()
     if outbound.exchange is not None:
-        return StreamTranslator(source=outbound.protocol, target=call.client, exchange=outbound.exchange, stamp=stamp)
+        return StreamTranslator(
+            source=outbound.protocol,
+            target=call.client,
+            exchange=outbound.exchange,
+            stamp=stamp,
+            continues=outbound.pauses is not None,
+        )
     reply = Reply(model=call.model, created=stamp.now, seed=stamp.seed, request_id=stamp.request_id, source=call.client)
     if outbound.echo is None:
         return (RenamingPassThrough if outbound.renamed else PassThrough)(outbound.protocol, reply)

@@ -11,6 +11,7 @@ from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.endpoint import ENDPOINT
 from trilogue.protocols.messages.errors import decode_error, encode_error
+from trilogue.protocols.messages.pause import PAUSES
 from trilogue.protocols.messages.sealed import may_hold_sealed, unsealed_calls, without_sealed
 from trilogue.protocols.messages.short_forms import summarize
 from trilogue.protocols.messages.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
@@ -43,4 +44,5 @@ CODEC = Codec(
     billing_block=True,
     thinking_first=True,
     needs_tokens=True,
+    pauses=PAUSES,
 )
