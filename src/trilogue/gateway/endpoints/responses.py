@@ -13,12 +13,14 @@ from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.response.headers import SSE_HEADERS
 from trilogue.gateway.setup.response_store import GatewayStore
 from trilogue.gateway.stored.objects import UnknownId, deleted_object, item_list, read_page
+from trilogue.gateway.stored.turn import stored_items
 from trilogue.jsontext.text import parse_request
 from trilogue.model import events_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
 from trilogue.state.responses import NotFound, StoredResponse
+from trilogue.state.responses.items import paginate
 
 KIND = "Response"
 
@@ -46,12 +48,16 @@ async def delete(context: RequestContext) -> None:
 
 
 async def list_input(context: RequestContext) -> None:
-    """Respond with the items of the request that a response belongs to."""
+    """Respond with the items that led to a response: those of its request, after those of the responses before it."""
     (identifier,) = context.entry.parameters
     store, page = store_of(context), read_page(query_of(context))
-    await stored(context, store, identifier)
     try:
-        found = await store.service.read(store.store.responses.input_items, context.owner, identifier, page)
+        *earlier, last = await store.service.read(store.store.responses.chain, context.owner, identifier)
+    except NotFound:
+        raise UnknownId(KIND, identifier) from None
+    items = [item for one in earlier for item in stored_items(one)]
+    try:
+        found = paginate([*items, *last.input], page)
     except NotFound:
         raise UnknownId("Item", page.after or "") from None
     context.reply_json(item_list(found))

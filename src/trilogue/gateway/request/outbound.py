@@ -195,7 +195,7 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     losses: list[Loss] = []
     turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
-        body = turn.expanded
+        body, losses = turn.expanded_for(provider.name, place.account.name)
         echo = turn.echoed({} if keeps_state else {"store": turn.fields.stores})
     elif turn is not None and not keeps_state and turn.fields.stores:
         echo = {"store": True}
@@ -203,7 +203,8 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         refuse_state(body, call.client)
     codec = CODECS[call.client]
     if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
-        body, losses = own_body(body, call.client, call.strict, services.sealer, profile)
+        body, foreign = own_body(body, call.client, call.strict, services.sealer, profile)
+        losses = losses + foreign
     if model != call.model:
         body = with_model(body, call.model, model)
     if codec.billing_block and not profile.billing_block:

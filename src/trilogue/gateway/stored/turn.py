@@ -9,8 +9,9 @@ await turn.release()                                    # always, at the end
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -26,8 +27,8 @@ from trilogue.gateway.stored.fields import (
     with_ids,
     with_input,
 )
-from trilogue.jsontext.text import DECODE_ERRORS
-from trilogue.model import Json
+from trilogue.jsontext.text import DECODE_ERRORS, dump
+from trilogue.model import Json, Loss
 from trilogue.sse import SseParser
 from trilogue.state.responses import (
     Append,
@@ -58,6 +59,15 @@ class LockedConversation(ClientError):
         )
 
 
+class UnknownItem(ClientError):
+    """A reference to an item that this client key does not have."""
+
+    status = 404
+
+    def __init__(self, identifier: str, position: int) -> None:
+        super().__init__(f"Item with id '{identifier}' not found.", path=f"input[{position}].id", code="not_found")
+
+
 class UnknownConversation(ClientError):
     """A conversation that this client key does not have."""
 
@@ -85,6 +95,15 @@ class _ResponseHead(Struct):
 
 
 _decode_head = msgspec.json.Decoder(_ResponseHead).decode
+_decode_any = msgspec.json.Decoder(dict[str, Json]).decode
+_CALLS = frozenset({"function_call", "custom_tool_call"})
+
+
+class HistoryItem(NamedTuple):
+    """An item of an earlier turn, and the account that made it if its id is not the gateway's own."""
+
+    data: bytes
+    origin: Origin | None = None
 
 
 class StoredTurn(Struct, kw_only=True, eq=False):
@@ -94,7 +113,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     owner: str
     fields: StateFields
     body: bytes
-    history: tuple[bytes, ...] = ()
+    history: tuple[HistoryItem, ...] = ()
     own: tuple[bytes, ...] = ()
     previous: StoredResponse | None = None
     foreign_conversation: bool = False
@@ -144,14 +163,24 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         if self.foreign_conversation:
             raise UnknownConversation(self.fields.conversation_id or "")
         if self._expanded is None:
-            self._expanded = (
-                with_input(self.body, (*self.history, *self.own), _STATE_FIELDS) if self.refers else self.body
-            )
+            items = (*(item.data for item in self.history), *self.own)
+            self._expanded = with_input(self.body, items, _STATE_FIELDS) if self.refers else self.body
         return self._expanded
 
+    def expanded_for(self, provider: str, account: str) -> tuple[bytes, list[Loss]]:
+        """Return the request with its history for an account of the client's protocol, and what it cannot read.
+
+        Encrypted reasoning belongs to the account that made it: another one refuses the whole request.
+        """
+        here, body = Origin(provider, account), self.expanded
+        if all(item.origin is None or item.origin == here for item in self.history):
+            return body, []
+        readable, losses = without_foreign_reasoning(self.history, here)
+        return with_input(self.body, (*readable, *self.own), _STATE_FIELDS), losses
+
     def with_expanded(self, body: bytes) -> StoredTurn:
-        """Return the same turn for one attempt, with another form of the whole request."""
-        return replace(self, _expanded=body)
+        """Return the turn with another form of its whole request, for one attempt."""
+        return replace(self, history=(), _expanded=body)
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
@@ -215,6 +244,33 @@ def final_response(data: bytes) -> bytes:
     raise StoreError("the stream did not end with a response that can be stored")
 
 
+def stored_items(response: StoredResponse) -> Iterator[Item]:
+    """Yield what a response adds to the history: the items of its request, and its own."""
+    yield from response.input
+    yield from output_items(response.body)
+
+
+def without_foreign_reasoning(history: Sequence[HistoryItem], here: Origin) -> tuple[list[bytes], list[Loss]]:
+    """Return the items that an account accepts, and the losses. A call whose reasoning is gone loses its id as well."""
+    kept: list[bytes] = []
+    losses: list[Loss] = []
+    after_reasoning = False
+    for position, item in enumerate(history):
+        wire = _decode_any(item.data) if item.origin not in (None, here) else {}
+        if wire.get("type") == "reasoning":
+            losses.append(Loss("reasoning.foreign_dropped", f"input[{position}]"))
+            after_reasoning = True
+            continue
+        orphan = after_reasoning and wire.get("type") in _CALLS
+        kept.append(_without_id(wire) if orphan else item.data)
+        after_reasoning = False
+    return kept, losses
+
+
+def _without_id(wire: dict[str, Json]) -> bytes:
+    return dump({name: value for name, value in wire.items() if name != "id"})
+
+
 async def begin_turn(store: GatewayStore, owner: str, body: bytes) -> StoredTurn | None:
     """Look up what a request refers to. Returns None if it refers to nothing and nothing is to be kept.
 
@@ -246,7 +302,7 @@ async def _add_chain(turn: StoredTurn, previous: str) -> None:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
     except NotFound:
         raise unknown_response(previous) from None
-    turn.history = tuple(item.data for one in chain for item in (*one.input, *output_items(one.body)))
+    turn.history = tuple(HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one))
     turn.previous = chain[-1]
 
 
@@ -261,25 +317,24 @@ async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
         return
     except ConversationLocked:
         raise LockedConversation from None
-    turn.history = tuple(item.data for item in items)
+    turn.history = tuple(HistoryItem(item.data) for item in items)
 
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
-    """Return items with every known reference replaced by its item. An upstream may know the others."""
-    found = []
-    for data in items:
+    """Return items with every reference replaced by its item. Raises UnknownItem.
+
+    An upstream may know others, but it cannot know which client key they belong to.
+    """
+    found, store = list(items), turn.store
+    for position, data in enumerate(items):
         identifier = reference_of(data)
-        item = await _find_item(turn, identifier) if identifier is not None else None
-        found.append(data if item is None else item.data)
+        if identifier is None:
+            continue
+        try:
+            found[position] = (await store.service.read(store.store.responses.item, turn.owner, identifier)).data
+        except NotFound:
+            raise UnknownItem(identifier, position) from None
     return found
-
-
-async def _find_item(turn: StoredTurn, identifier: str) -> Item | None:
-    store = turn.store
-    for find in (store.store.responses.item, store.store.conversations.find_item):
-        with suppress(NotFound):
-            return await store.service.read(find, turn.owner, identifier)
-    return None
 
 
 async def _renew(store: GatewayStore, lease: Lease) -> None:
