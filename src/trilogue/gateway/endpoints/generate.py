@@ -15,11 +15,14 @@ from trilogue.gateway.request.call import Call, ReadBody, read_asked
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure
-from trilogue.gateway.request.large_bodies import LARGE_BYTES
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
+from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.reasoning import ReasoningMemory, recall_reasoning
 from trilogue.gateway.stored.turn import begin_turn
+from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.serving import ClientGone
 
@@ -74,6 +77,9 @@ async def respond_to(context: RequestContext, call: Call) -> None:
     services = context.entry.services
     try:
         targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        if _may_translate(services, targets, call):
+            with watching(context):
+                call.memory = await _recalled(context, call)
         await run(context, call, targets)
     finally:
         if call.turn is not None and call.turn.lease is not None:
@@ -121,6 +127,26 @@ def _call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
         key_name=record.key,
         losses=asked.losses,
     )
+
+
+def _may_translate(services: Services, targets: Sequence[Upstream], call: Call) -> bool:
+    """Return whether an upstream may get the request in another protocol than the client's."""
+    for target in targets:
+        if services.providers[target.provider].protocols != (call.client,):
+            return call.turn is None or not call.turn.foreign_conversation
+    return False
+
+
+async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:
+    """Find the reasoning that the client has not sent back. Returns None if it sends back all of it by itself."""
+    body, codec = call.whole, CODECS[call.client]
+    if len(body) > LARGE_BYTES:
+        calls = await in_thread(codec.unsealed_calls, body)
+    else:
+        calls = codec.unsealed_calls(body)
+    if not calls and codec.may_hold_sealed(body, True):
+        return None
+    return await recall_reasoning(context.entry.services.stores, context.owner, body, calls)
 
 
 def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError) -> None:

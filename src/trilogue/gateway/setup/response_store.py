@@ -45,6 +45,11 @@ class GatewayStore:
             self._jobs = RunningJobs(self.service)
         return self._jobs
 
+    @property
+    def in_use(self) -> bool:
+        """Whether anything was read or written here."""
+        return self._service is not None
+
     async def close(self) -> None:
         """Finish what waits, and close the store."""
         if self._jobs is not None:
@@ -70,17 +75,28 @@ class WorkerStores:
         self._durable: GatewayStore | None = None
         self._replaced: list[GatewayStore] = []
         """stores of earlier configurations, which running requests may still use"""
-        limits = Limits(owner_bytes=_VOLATILE_BYTES, total_bytes=4 * _VOLATILE_BYTES)
-        self._volatile = GatewayStore(MEMORY, keys, limits)
+        self._volatile = self._in_memory(StateSettings())
 
     def take(self, settings: StateSettings) -> Stores:
         """Return the stores for a configuration: those of the last one, if it keeps things in the same way."""
         if settings != self._settings:
+            hours = StateSettings().reasoning_hours if self._settings is None else self._settings.reasoning_hours
+            if settings.reasoning_hours != hours:
+                self._replaced.append(self._volatile)
+                self._volatile = self._in_memory(settings)
             self._settings = settings
             if self._durable is not None:
                 self._replaced.append(self._durable)
             self._durable = self._open(settings) if settings.kept else None
         return Stores(self._durable, self._volatile)
+
+    def _in_memory(self, settings: StateSettings) -> GatewayStore:
+        limits = Limits(
+            reasoning_seconds=settings.reasoning_hours * _HOUR,
+            owner_bytes=_VOLATILE_BYTES,
+            total_bytes=4 * _VOLATILE_BYTES,
+        )
+        return GatewayStore(MEMORY, self._keys, limits)
 
     def _open(self, settings: StateSettings) -> GatewayStore:
         where = settings.store.reveal() if settings.store else str(self._file)
