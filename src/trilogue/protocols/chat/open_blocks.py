@@ -159,7 +159,7 @@ class CallAssembler:
     @property
     def unfinished(self) -> bool:
         """Whether the arguments of a call are incomplete."""
-        return any(call.begun and not call.whole for call in self._open)
+        return any(call.begun and not call.complete for call in self._open)
 
     def take_short(self, entries: list[CallDelta]) -> bool:
         """Take one fragment that only adds arguments; return False for any other. Part of the decoder's fast path."""
@@ -170,7 +170,7 @@ class CallAssembler:
         call = self._by_index.get(entry.index) if entry.index is not None else None
         if call is None or entry.id or function is None or function.name or not function.arguments:
             return False
-        if call.block is None or call.closed or not call.begun or call.whole:
+        if call.block is None or call.closed or not call.begun or call.complete:
             return False
         self._last = call
         self._feed(call, function.arguments)
