@@ -102,6 +102,8 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """largest request, and largest response that is not streamed, in bytes"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
     """silence after which a streaming client gets a keep-alive"""
+    max_continuations: Annotated[int, Meta(ge=0, le=100)] = 10
+    """how often a response that Anthropic pauses is continued for clients whose protocol has no pauses"""
     drain_seconds: Seconds = 30.0
     """how long running requests may take to finish when the server stops"""
     timeouts: ProviderTimeouts = ProviderTimeouts()

@@ -126,7 +126,8 @@ def _compacted(call: Call, response: dict[str, Json], services: Services) -> dic
     """Return the object that the endpoint responds with: the messages that stay, and the item with the summary."""
     turn, identifier = call.turn, _new_id(call)
     own = input_items(read_state_fields(call.body).input)
-    kept = kept_messages((*turn.history, *(turn.own or own)) if turn is not None else own)
+    history = [item.data for item in turn.history] if turn is not None else []
+    kept = kept_messages((*history, *(turn.own if turn is not None and turn.own else own)))
     messages = with_ids([as_output(data) for data in kept], identifier)
     item = compaction_item(summary_of(response), call.client, services.sealer, identifier)
     return {

@@ -116,8 +116,8 @@ def _for_upstream(
     protocol, model = asked
     if protocol is not context.entry.client:
         return _translated(context, body, provider, asked)
-    plain_text = CODECS[protocol].text_reasoning or provider.profile(model, protocol).raw_reasoning
-    own, losses = own_body(body, protocol, context.strict, context.entry.services.sealer, plain_text=plain_text)
+    profile = provider.profile(model, protocol)
+    own, losses = own_body(body, protocol, context.strict, context.entry.services.sealer, profile)
     return own if model == context.record.model else with_model(own, context.record.model, model), losses
 
 

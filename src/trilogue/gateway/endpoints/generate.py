@@ -6,18 +6,24 @@ requests, and ends them with an error if they take too long.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.endpoints.compact import compact_turn
 from trilogue.gateway.endpoints.complete import complete, new_call
-from trilogue.gateway.request.call import read_asked
+from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import SHUTTING_DOWN
-from trilogue.gateway.request.large_bodies import LARGE_BYTES
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.compaction import asks_for_compaction
 from trilogue.gateway.stored.fields import read_state_fields
+from trilogue.gateway.stored.reasoning import ReasoningMemory, recall_reasoning
 from trilogue.gateway.stored.turn import begin_turn
+from trilogue.protocols.registry import CODECS
+from trilogue.routing import Upstream
 
 
 class ActiveRequests:
@@ -44,8 +50,13 @@ class ActiveRequests:
 
 async def handle(context: RequestContext) -> None:
     """Respond to one request, streamed or not. Raises ClientGone; other errors are sent to the client."""
-    services = context.entry.services
-    body = await context.request.body(services.limits.max_body_bytes)
+    await respond_to(context, await read_call(context))
+
+
+async def read_call(context: RequestContext) -> Call:
+    """Read a request, and look up what it refers to. Whoever takes the call must release its turn at the end."""
+    request, services = context.request, context.entry.services
+    body = await request.body(services.limits.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     strict = context.strict
@@ -59,14 +70,47 @@ async def handle(context: RequestContext) -> None:
         if fields.need_store:
             with watching(context):
                 call.turn = await begin_turn(services.store, context.owner, call.body, fields)
+    return call
+
+
+async def respond_to(context: RequestContext, call: Call) -> None:
+    """Route a request that was read, respond to it, and release its turn."""
+    services = context.entry.services
     try:
         targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
-        if context.entry.continues and asks_for_compaction(call.body):
-            await compact_turn(context, call, targets)
-        else:
-            await complete(
-                context, ClientResponse(call, context.responder, context.record, services.observers), targets
-            )
+        if _may_translate(services, targets, call):
+            with watching(context):
+                call.memory = await _recalled(context, call)
+        await run(context, call, targets)
     finally:
         if call.turn is not None and call.turn.lease is not None:
             await call.turn.release()
+
+
+async def run(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> None:
+    """Respond to a request with the output of one of these targets."""
+    if context.entry.continues and asks_for_compaction(call.body):
+        await compact_turn(context, call, targets)
+        return
+    client = ClientResponse(call, context.responder, context.record, context.entry.services.observers)
+    await complete(context, client, targets)
+
+
+def _may_translate(services: Services, targets: Sequence[Upstream], call: Call) -> bool:
+    """Return whether an upstream may get the request in another protocol than the client's."""
+    for target in targets:
+        if services.providers[target.provider].protocols != (call.client,):
+            return call.turn is None or not call.turn.foreign_conversation
+    return False
+
+
+async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:
+    """Find the reasoning that the client has not sent back. Returns None if it sends back all of it by itself."""
+    body, codec = call.whole, CODECS[call.client]
+    if len(body) > LARGE_BYTES:
+        calls = await in_thread(codec.unsealed_calls, body)
+    else:
+        calls = codec.unsealed_calls(body)
+    if not calls and codec.may_hold_sealed(body, True):
+        return None
+    return await recall_reasoning(context.entry.services.stores, context.owner, body, calls)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest
+from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Loss, Protocol
@@ -61,6 +62,14 @@ class Call(Struct, kw_only=True, gc=False):
     """where an upstream of the client's protocol gets it; empty: where the protocol's requests go"""
     turn: StoredTurn | None = None
     """what the request refers to and what is kept of its response, in protocols that can continue a response"""
+    memory: ReasoningMemory | None = None
+    """reasoning that the client has not sent back; None if nothing is translated or the client sends all of it"""
+
+    @property
+    def whole(self) -> bytes:
+        """The request with the stored history that it refers to, as far as the gateway knows it."""
+        turn = self.turn
+        return self.body if turn is None or turn.foreign_conversation else turn.expanded
 
 
 class ReadBody(Struct, frozen=True):

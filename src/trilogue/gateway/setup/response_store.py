@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trilogue.config import StateSettings
-from trilogue.state.responses import Limits, ResponseStore, StoreService, database_of
+from trilogue.state.responses import Limits, ResponseStore, RunningJobs, StoreService, database_of
 
 FILE_NAME = "responses.db"
 MEMORY = "memory"
@@ -39,17 +39,36 @@ class GatewayStore:
 
     def __init__(self, where: str, keys: Sequence[bytes], limits: Limits) -> None:
         self.store = ResponseStore(database_of(where), keys, limits)
+        self._is_shared = where != MEMORY
         self._service: StoreService | None = None
+        self._jobs: RunningJobs | None = None
 
     @property
     def service(self) -> StoreService:
         """The service, which starts with its first use inside the event loop."""
         if self._service is None:
             self._service = StoreService(self.store)
+            if self._is_shared:
+                # Every worker that uses a store also fails the jobs of workers that died.
+                self._jobs = RunningJobs(self._service)
         return self._service
+
+    @property
+    def jobs(self) -> RunningJobs:
+        """The background jobs that this worker runs in the store."""
+        if self._jobs is None:
+            self._jobs = RunningJobs(self.service)
+        return self._jobs
+
+    @property
+    def in_use(self) -> bool:
+        """Whether anything was read or written here."""
+        return self._service is not None
 
     async def close(self) -> None:
         """Finish what waits, and close the store."""
+        if self._jobs is not None:
+            self._jobs.close()
         if self._service is not None:
             await self._service.close()
 
@@ -71,17 +90,28 @@ class WorkerStores:
         self._durable: GatewayStore | None = None
         self._replaced: list[GatewayStore] = []
         """stores of earlier configurations, which running requests may still use"""
-        limits = Limits(owner_bytes=_VOLATILE_BYTES, total_bytes=4 * _VOLATILE_BYTES)
-        self._volatile = GatewayStore(MEMORY, keys, limits)
+        self._volatile = self._in_memory(StateSettings())
 
     def take(self, settings: StateSettings) -> Stores:
         """Return the stores for a configuration: those of the last one, if it keeps things in the same way."""
         if settings != self._settings:
+            hours = StateSettings().reasoning_hours if self._settings is None else self._settings.reasoning_hours
+            if settings.reasoning_hours != hours:
+                self._replaced.append(self._volatile)
+                self._volatile = self._in_memory(settings)
             self._settings = settings
             if self._durable is not None:
                 self._replaced.append(self._durable)
             self._durable = self._open(settings) if settings.kept else None
         return Stores(self._durable, self._volatile)
+
+    def _in_memory(self, settings: StateSettings) -> GatewayStore:
+        limits = Limits(
+            reasoning_seconds=settings.reasoning_hours * _HOUR,
+            owner_bytes=_VOLATILE_BYTES,
+            total_bytes=4 * _VOLATILE_BYTES,
+        )
+        return GatewayStore(MEMORY, self._keys, limits)
 
     def _open(self, settings: StateSettings) -> GatewayStore:
         return GatewayStore(place_of(settings, self._file), self._keys, limits_of(settings))

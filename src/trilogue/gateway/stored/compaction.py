@@ -112,16 +112,19 @@ def opened(body: bytes, sealer: Sealer) -> bytes:
     return dump(fields)
 
 
-def without_compacted(items: Sequence[bytes]) -> tuple[bytes, ...]:
-    """Return the items of a stored history without those that a later summary of this gateway stands for.
+def not_compacted(items: Sequence[bytes]) -> Sequence[int]:
+    """Return the positions in a stored history of what a later summary of this gateway does not stand for.
 
     Messages that are not the assistant's stay, as in the API's own compaction.
     """
     if not any(data.find(_ITEM_MARK) >= 0 for data in items):
-        return tuple(items)
-    items = [data for data in items if _kind(data) != TRIGGER]
+        return range(len(items))
     last = max((position for position, data in enumerate(items) if _sealed_summary(data)), default=-1)
-    return (*kept_messages(items[:last] if last >= 0 else ()), *items[max(last, 0) :])
+    return [
+        position
+        for position, data in enumerate(items)
+        if _kind(data) != TRIGGER and (position >= last or _role(data) in _KEPT_ROLES)
+    ]
 
 
 def kept_messages(items: Iterable[bytes]) -> tuple[bytes, ...]:

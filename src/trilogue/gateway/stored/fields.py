@@ -14,7 +14,7 @@ from trilogue.errors import BadRequest
 from trilogue.jsontext.text import DECODE_ERRORS, dump
 from trilogue.model import Json
 from trilogue.protocols.content.ids import derive_id
-from trilogue.state.responses import Item, to_item
+from trilogue.state.responses import Item
 
 REFERENCE = "item_reference"
 REFERENCE_MARK = b'"item_reference"'
@@ -46,7 +46,7 @@ class StateFields(Struct):
     def need_store(self) -> bool:
         """Whether something is to be looked up or kept."""
         # In one function, because requests that use no state should not pay for it.
-        if self.store is not False or self.previous_response_id or self.conversation:
+        if self.store is not False or self.previous_response_id or self.conversation or self.background:
             return True
         return bytes(self.input).find(REFERENCE_MARK) >= 0
 
@@ -91,21 +91,27 @@ def input_items(raw: Raw) -> list[bytes]:
 
 def with_ids(items: Iterable[bytes], seed: str) -> tuple[Item, ...]:
     """Return items with an id each. `seed`: what ids of items that have none are derived from."""
-    found = []
-    for position, data in enumerate(items):
-        item = to_item(data)
-        found.append(item if item.id else _identified(data, seed, position))
-    return tuple(found)
+    return tuple(_identified(data, seed, position) for position, data in enumerate(items))
 
 
 def _identified(data: bytes, seed: str, position: int) -> Item:
+    """Return an item as the API lists it: with a type and an id, and the content of a message as a list."""
     wire = _decode_any(data)
     if not isinstance(wire, dict):
         return Item("", data)
     kind = wire.get("type") or "message"
     # Encoders derive the ids of output items from numbers.
-    identifier = derive_id(_PREFIXES.get(kind, "item_"), seed, f"input{position}")
-    return Item(identifier, dump({**wire, "type": kind, "id": identifier}))
+    identifier = wire.get("id") or derive_id(_PREFIXES.get(kind, "item_"), seed, f"input{position}")
+    listed = {**wire, "type": kind, "id": identifier}
+    if kind == "message" and isinstance(wire.get("content"), str):
+        listed["content"] = [_text_part(wire["content"], wire.get("role"))]
+    return Item(identifier, data if listed == wire else dump(listed))
+
+
+def _text_part(text: str, role: Json) -> dict[str, Json]:
+    if role == "assistant":
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "input_text", "text": text}
 
 
 def reference_of(data: bytes) -> str | None:
@@ -117,6 +123,13 @@ def reference_of(data: bytes) -> str | None:
         found: str = wire["id"]
         return found
     return None
+
+
+def without_background(body: bytes) -> bytes:
+    """Return a request as the job that runs it in the background sends it: streamed, and not in the background."""
+    fields = {name: value for name, value in _decode_body(body).items() if name != "background"}
+    fields["stream"] = Raw(b"true")
+    return dump(fields)
 
 
 def with_input(body: bytes, items: Iterable[bytes], without: Iterable[str]) -> bytes:

@@ -10,15 +10,17 @@ await turn.release()                                    # always, at the end
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
-from trilogue.gateway.stored.compaction import without_compacted
+from trilogue.gateway.stored.compaction import not_compacted
 from trilogue.gateway.stored.fields import (
     StateFields,
     input_items,
@@ -26,8 +28,8 @@ from trilogue.gateway.stored.fields import (
     with_ids,
     with_input,
 )
-from trilogue.jsontext.text import DECODE_ERRORS
-from trilogue.model import Json
+from trilogue.jsontext.text import DECODE_ERRORS, dump
+from trilogue.model import Json, Loss
 from trilogue.sse import SseParser
 from trilogue.state.responses import (
     Append,
@@ -58,6 +60,15 @@ class LockedConversation(ClientError):
         )
 
 
+class UnknownItem(ClientError):
+    """A reference to an item that this client key does not have."""
+
+    status = 404
+
+    def __init__(self, identifier: str, position: int) -> None:
+        super().__init__(f"Item with id '{identifier}' not found.", path=f"input[{position}].id", code="not_found")
+
+
 class UnknownConversation(ClientError):
     """A conversation that this client key does not have."""
 
@@ -85,6 +96,15 @@ class _ResponseHead(Struct):
 
 
 _decode_head = msgspec.json.Decoder(_ResponseHead).decode
+_decode_any = msgspec.json.Decoder(dict[str, Json]).decode
+_CALLS = frozenset({"function_call", "custom_tool_call"})
+
+
+class HistoryItem(NamedTuple):
+    """An item of an earlier turn, and the account that made it if its id is not the gateway's own."""
+
+    data: bytes
+    origin: Origin | None = None
 
 
 class StoredTurn(Struct, kw_only=True, eq=False):
@@ -94,12 +114,14 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     owner: str
     fields: StateFields
     body: bytes
-    history: tuple[bytes, ...] = ()
+    history: tuple[HistoryItem, ...] = ()
     own: tuple[bytes, ...] = ()
     previous: StoredResponse | None = None
     foreign_conversation: bool = False
     """whether only an upstream may know the conversation"""
     lease: Lease | None = None
+    in_job: bool = False
+    """whether a background job stores the response, with the events of its stream"""
     _renewing: asyncio.Task[None] | None = None
     _expanded: bytes | None = None
 
@@ -144,15 +166,36 @@ class StoredTurn(Struct, kw_only=True, eq=False):
         if self.foreign_conversation:
             raise UnknownConversation(self.fields.conversation_id or "")
         if self._expanded is None:
-            self._expanded = (
-                with_input(self.body, (*self.history, *self.own), _STATE_FIELDS) if self.refers else self.body
-            )
+            items = (*(item.data for item in self.history), *self.own)
+            self._expanded = with_input(self.body, items, _STATE_FIELDS) if self.refers else self.body
         return self._expanded
+
+    def expanded_for(self, provider: str, account: str) -> tuple[bytes, list[Loss]]:
+        """Return the request with its history for an account of the client's protocol, and what it cannot read.
+
+        Encrypted reasoning belongs to the account that made it: another one refuses the whole request.
+        """
+        here, body = Origin(provider, account), self.expanded
+        if all(item.origin is None or item.origin == here for item in self.history):
+            return body, []
+        readable, losses = without_foreign_reasoning(self.history, here)
+        return with_input(self.body, (*readable, *self.own), _STATE_FIELDS), losses
+
+    def with_expanded(self, body: bytes) -> StoredTurn:
+        """Return the turn with another form of its whole request, for one attempt."""
+        return replace(self, history=(), _expanded=body)
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
-        if not self.fields.stores:
+        if not self.fields.stores or self.in_job:
             return
+        response, append = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response, append)
+        if append is not None:
+            self.appended()
+
+    def stored(self, body: bytes, origin: Origin | None = None) -> tuple[StoredResponse, Append | None]:
+        """Return a response as it is stored, and what it adds to its conversation."""
         head = _decode_head(body)
         own = with_ids(self.own or input_items(self.fields.input), head.id)
         response = StoredResponse(
@@ -166,11 +209,22 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             conversation=self.fields.conversation_id if self.lease else None,
             origin=origin,
         )
-        append = Append(self.lease, (*own, *output_items(body))) if self.lease else None
-        await self.store.service.write(self.store.store.responses.put, response, append)
-        if append is not None:
-            self._stop_renewing()
-            self.lease = None
+        return response, Append(self.lease, (*own, *output_items(body))) if self.lease else None
+
+    @property
+    def passes_background(self) -> bool:
+        """Whether an upstream runs the response in the background, and not a job of the gateway."""
+        return bool(self.fields.background) and not self.in_job
+
+    async def keep_running(self, body: bytes, origin: Origin | None) -> None:
+        """Store a response that an upstream has begun to run in the background. Raises StoreError."""
+        response, _ = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response)
+
+    def appended(self) -> None:
+        """Note that the items are in the conversation, which ended the lease."""
+        self._stop_renewing()
+        self.lease = None
 
     async def release(self) -> None:
         """Let other requests use the conversation, if this one still has it."""
@@ -211,11 +265,40 @@ def final_response(data: bytes) -> bytes:
     raise StoreError("the stream did not end with a response that can be stored")
 
 
+def stored_items(response: StoredResponse) -> Iterator[Item]:
+    """Yield what a response adds to the history: the items of its request, and its own."""
+    yield from response.input
+    yield from output_items(response.body)
+
+
+def without_foreign_reasoning(history: Sequence[HistoryItem], here: Origin) -> tuple[list[bytes], list[Loss]]:
+    """Return the items that an account accepts, and the losses. A call whose reasoning is gone loses its id as well."""
+    kept: list[bytes] = []
+    losses: list[Loss] = []
+    after_reasoning = False
+    for position, item in enumerate(history):
+        wire = _decode_any(item.data) if item.origin not in (None, here) else {}
+        if wire.get("type") == "reasoning":
+            losses.append(Loss("reasoning.foreign_dropped", f"input[{position}]"))
+            after_reasoning = True
+            continue
+        orphan = after_reasoning and wire.get("type") in _CALLS
+        kept.append(_without_id(wire) if orphan else item.data)
+        after_reasoning = False
+    return kept, losses
+
+
+def _without_id(wire: dict[str, Json]) -> bytes:
+    return dump({name: value for name, value in wire.items() if name != "id"})
+
+
 async def begin_turn(store: GatewayStore, owner: str, body: bytes, fields: StateFields) -> StoredTurn:
     """Look up what a request with these fields refers to.
 
     Raises BadRequest or ClientError for unknown ids, and StoreError.
     """
+    if fields.background and not fields.stores:
+        raise BadRequest("Background mode requires `store` to be true.", path="store")
     conversation = fields.conversation_id
     if fields.previous_response_id and conversation:
         text = "previous_response_id and conversation cannot be used together"
@@ -239,8 +322,8 @@ async def _add_chain(turn: StoredTurn, previous: str) -> None:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
     except NotFound:
         raise unknown_response(previous) from None
-    items = [item.data for one in chain for item in (*one.input, *output_items(one.body))]
-    turn.history = without_compacted(items)
+    items = [HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one)]
+    turn.history = _without_compacted(items)
     turn.previous = chain[-1]
 
 
@@ -255,25 +338,28 @@ async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
         return
     except ConversationLocked:
         raise LockedConversation from None
-    turn.history = without_compacted([item.data for item in items])
+    turn.history = _without_compacted([HistoryItem(item.data) for item in items])
+
+
+def _without_compacted(items: Sequence[HistoryItem]) -> tuple[HistoryItem, ...]:
+    return tuple(items[position] for position in not_compacted([item.data for item in items]))
 
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:
-    """Return items with every known reference replaced by its item. An upstream may know the others."""
-    found = []
-    for data in items:
+    """Return items with every reference replaced by its item. Raises UnknownItem.
+
+    An upstream may know others, but it cannot know which client key they belong to.
+    """
+    found, store = list(items), turn.store
+    for position, data in enumerate(items):
         identifier = reference_of(data)
-        item = await _find_item(turn, identifier) if identifier is not None else None
-        found.append(data if item is None else item.data)
+        if identifier is None:
+            continue
+        try:
+            found[position] = (await store.service.read(store.store.responses.item, turn.owner, identifier)).data
+        except NotFound:
+            raise UnknownItem(identifier, position) from None
     return found
-
-
-async def _find_item(turn: StoredTurn, identifier: str) -> Item | None:
-    store = turn.store
-    for find in (store.store.responses.item, store.store.conversations.find_item):
-        with suppress(NotFound):
-            return await store.service.read(find, turn.owner, identifier)
-    return None
 
 
 async def _renew(store: GatewayStore, lease: Lease) -> None:
