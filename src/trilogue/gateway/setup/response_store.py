@@ -25,6 +25,8 @@ class GatewayStore:
     def __init__(self, where: str, keys: Sequence[bytes], limits: Limits) -> None:
         self.store = ResponseStore(database_of(where), keys, limits)
         self._service: StoreService | None = None
+        self.left_alone_until = 0.0
+        """when to use it again for what can do without it, after it was away; by the clock of the event loop"""
 
     @property
     def service(self) -> StoreService:
