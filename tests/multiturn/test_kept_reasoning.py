@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.multiturn.agents import Agent, ChatAgent, MessagesAgent
-from tests.multiturn.gateways import MODELS, NO_STATE, OTHER_KEY, STATE_FOLDER, Gateway, gateway, settings
+from tests.multiturn.gateways import MODELS, NO_STATE, OTHER_KEY, OTHER_MODELS, STATE_FOLDER, Gateway, gateway, settings
 from tests.multiturn.strict import StrictUpstream
 from trilogue.model import Protocol
 
@@ -161,3 +161,18 @@ def test_another_key_gets_nothing(tmp_path: Path, up: StrictUpstream) -> None:
         agent.client = running.client_of(OTHER_KEY)
         agent.give(said.results())
         assert returned(up) == (1, 0)
+
+
+def test_a_client_that_changes_its_history(tmp_path: Path, up: StrictUpstream) -> None:
+    """Anthropic binds thinking to what came before it. What it has refused once is not sent again."""
+    with gateway(tmp_path, up) as running:
+        # With a budget, Claude cannot begin to think again in the middle of a loop; this model decides for itself.
+        agent = ChatAgent(running.client, OTHER_MODELS[Protocol.MESSAGES], echo="nothing")
+        said = agent.give(agent.say("loop 4").results())
+        agent.history[0]["content"] = "loop 4 please"
+        while said.calls:
+            said = agent.give(said.results())
+        assert said.text == "Done after 4 steps."
+        assert len(up.refusals) == 1
+        # The thinking of the last two calls was made after the change, and came back.
+        assert [replay.got for replay in up.replays[-2:]] == [1, 2]
