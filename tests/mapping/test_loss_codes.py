@@ -109,7 +109,9 @@ def of_all_rows() -> dict[str, str]:
 ROWS = of_all_rows()
 
 
-OF_THE_GATEWAY = frozenset({"count.estimated", "model.defaulted", "param.refused", "reasoning.unread"})
+OF_THE_GATEWAY = frozenset(
+    {"compaction.model", "count.estimated", "model.defaulted", "param.refused", "reasoning.unread"}
+)
 """counting tokens, the only model, what an upstream refused before, and the store, are the gateway's: tests/gateway"""
 
 

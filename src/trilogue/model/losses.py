@@ -201,6 +201,10 @@ LOSSES: dict[str, LossRule] = {
         "the part is reduced to the total",
     ),
     "usage.detail": LossRule("usage figure with no equivalent", "dropped"),
+    "compaction.model": LossRule(
+        "a compaction is asked of an upstream that has none, and `compaction: model` is set on its provider",
+        "the model writes a summary, in one request",
+    ),
     "count.estimated": LossRule("token count from an upstream that cannot count", "an estimate"),
     "resp.meta": LossRule("field of the response with no equivalent", "dropped"),
     "store.ignored": LossRule("a request to store the response at the provider", "not stored; the response says so"),

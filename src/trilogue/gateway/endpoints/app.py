@@ -6,43 +6,28 @@ of the registered protocols. What a request is about is decided in the handlers.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from itertools import count
 
-import structlog
 from msgspec.structs import replace
 
-from trilogue.errors import TrilogueError
-from trilogue.gateway.endpoints import conversations, count_tokens, generate, models, responses
+from trilogue.gateway.endpoints import background, compact, conversations, count_tokens, generate, models, responses
+from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.routes import find_route
-from trilogue.gateway.observe.observer import Observers
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
-from trilogue.gateway.request.cancellation import Cancellation, CancelReason
+from trilogue.gateway.request.cancellation import Cancellation
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure, error_reply, raw_headers
+from trilogue.gateway.request.failures import SHUTTING_DOWN, error_reply, raw_headers
 from trilogue.gateway.setup.access import preflight_headers
 from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.failures import store_failure
 from trilogue.jsontext.text import dump
 from trilogue.model import Protocol
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS, DEFAULT, protocol_of_client
-from trilogue.serving import (
-    BodyBroken,
-    BodyEncoded,
-    BodyTooLarge,
-    BodyTooSlow,
-    ClientGone,
-    Headers,
-    HttpRequest,
-    Responder,
-    header_lines,
-)
-from trilogue.state.responses import StoreError
+from trilogue.serving import Headers, HttpRequest, Responder, header_lines
 
 
 def versionless(path: str) -> str:
@@ -60,19 +45,6 @@ def owner(path: str) -> Protocol | None:
 CLIENT_CLOSED = 499
 """for the log only: the client has disconnected"""
 
-log = structlog.get_logger("trilogue.gateway")
-
-_REFUSED: dict[type[Exception], tuple[int, str, str]] = {
-    BodyTooLarge: (413, "the body is larger than this gateway takes (server.max_body_bytes)", "request_too_large"),
-    BodyTooSlow: (408, "the body came too slowly", "request_timeout"),
-    BodyBroken: (400, "the body is not valid HTTP", "bad_http"),
-    BodyEncoded: (
-        415,
-        "compressed bodies are not taken: send it without content-encoding",
-        "unsupported_encoding",
-    ),
-}
-
 _MODELS = "/models"
 
 
@@ -82,9 +54,12 @@ def fixed_routes() -> dict[str, HttpRoute]:
     for one in CODECS.values():
         endpoint = one.endpoint
         if endpoint.path:
-            routes[endpoint.path] = HttpRoute(generate.handle, one.protocol, endpoint.path)
+            handler = background.handle if endpoint.continues else generate.handle
+            routes[endpoint.path] = HttpRoute(handler, one.protocol, endpoint.path)
         if endpoint.counting is not None and endpoint.counting.path:
             routes[endpoint.counting.path] = HttpRoute(count_tokens.handle, one.protocol, endpoint.counting.path)
+        if endpoint.compaction:
+            routes[endpoint.compaction] = HttpRoute(compact.handle, one.protocol, endpoint.compaction)
     return routes
 
 
@@ -156,10 +131,11 @@ class Gateway:
             record=record,
             cancellation=Cancellation(request.task),
             request_id=request_id,
+            running=self.running.requests,
         )
         observers = entry.services.observers
         if observers.request_began is not None or observers.observe_bytes is not None:
-            _begin(context, observers)
+            begin(context, observers)
         running = self.running.requests
         running[context] = None
         try:
@@ -169,7 +145,7 @@ class Gateway:
             else:
                 context.refuse(refusal)
         except BaseException as error:  # the request boundary: whatever it is, the client gets a response
-            if not _report(context, error):
+            if not report(context, error):
                 raise
         finally:
             del running[context]
@@ -231,41 +207,6 @@ class Gateway:
             context.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))
             return
         context.refuse(own_failure(404, f"there is no {request.method} {path[:200]} here", "not_found"))
-
-
-def _begin(context: RequestContext, observers: Observers) -> None:
-    """Notify observers of a request, and show its bytes to those that want them."""
-    if observers.request_began is not None:
-        observers.request_began(context.record)
-    wanted = observers.observe_bytes(context.record, context.request.headers) if observers.observe_bytes else None
-    if wanted is not None:
-        context.observe_bytes(wanted)
-
-
-def _report(context: RequestContext, error: BaseException) -> bool:
-    """Respond with the error that ended the handling of a request. Return False if it must be raised again.
-
-    A request that a shutdown ends gets an error as well.
-    """
-    match error:
-        case ClientGone():
-            context.record.error = "client_gone"
-        case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
-            context.refuse(own_failure(*_REFUSED[type(error)]))
-        case asyncio.CancelledError() if context.cancellation.reason is CancelReason.DRAINING:
-            context.cancellation.clear()
-            context.refuse(SHUTTING_DOWN)
-        case StoreError():
-            log.error("store", error=str(error), request_id=context.request_id)
-            context.refuse(store_failure(error))
-        case TrilogueError():
-            context.refuse(client_failure(error, context.entry.client))
-        case Exception():
-            log.error("bug", error=type(error).__name__, request_id=context.request_id, exc_info=True)
-            context.refuse(own_failure(500, "internal error", "internal_error"))
-        case _:
-            return False
-    return True
 
 
 def _json(responder: Responder, status: int, body: bytes) -> None:

@@ -1,17 +1,19 @@
-"""Stored responses: fetch, stream again, delete, and list what they responded to.
+"""Stored responses: fetch, stream again, cancel, delete, and list what they responded to.
 
-Background responses that are still running are in `background`.
+How those run that are still running is in `background`, and in `owned` for those that an upstream runs.
 """
 
 from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
-from trilogue.errors import BadRequest
+from trilogue.errors import BadRequest, UpstreamError
+from trilogue.gateway.endpoints import background, owned
 from trilogue.gateway.endpoints.routes import PathRoute
-from trilogue.gateway.request.context import RequestContext
+from trilogue.gateway.request.context import RequestContext, watching
 from trilogue.gateway.response.headers import SSE_HEADERS
 from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.jobs import is_background, shown
 from trilogue.gateway.stored.objects import UnknownId, deleted_object, item_list, read_page
 from trilogue.gateway.stored.turn import stored_items
 from trilogue.jsontext.text import parse_request
@@ -19,7 +21,7 @@ from trilogue.model import events_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
-from trilogue.state.responses import NotFound, StoredResponse
+from trilogue.state.responses import ENDED, NotFound, StoredResponse
 from trilogue.state.responses.items import paginate
 
 KIND = "Response"
@@ -31,19 +33,58 @@ async def retrieve(context: RequestContext) -> None:
     store, query = store_of(context), query_of(context)
     response = await stored(context, store, identifier)
     if query.get("stream") == "true":
-        stream_again(context, response, starting_after(query))
-    else:
-        context.reply_json(response.body)
+        await _stream(context, store, response, starting_after(query))
+        return
+    if response.status not in ENDED and response.origin is not None:
+        with watching(context):
+            response = await owned.refreshed(context, store, response)
+    context.reply_json(shown(response))
+
+
+async def _stream(context: RequestContext, store: GatewayStore, response: StoredResponse, after: int) -> None:
+    """Respond with the stream of a response: that of its job or of the account that runs it, or a new one."""
+    if response.origin is not None and is_background(response):
+        try:
+            await owned.stream(context, store, response)
+            return
+        except (UpstreamError, UnknownId):
+            if context.responder.started or response.status not in ENDED:
+                raise
+    elif response.origin is None and is_background(response):
+        await background.stream_job(context, store, (response.owner, response.id), after)
+        return
+    stream_again(context, response, after)
+
+
+async def cancel(context: RequestContext) -> None:
+    """Cancel a background response, and respond with it. One that has ended stays as it is."""
+    (identifier,) = context.entry.parameters
+    store = store_of(context)
+    response = await stored(context, store, identifier)
+    if not is_background(response):
+        raise BadRequest("Cannot cancel a synchronous response.", path="response_id")
+    if response.status not in ENDED:
+        with watching(context):
+            if response.origin is not None:
+                response = await owned.cancelled(context, store, response)
+            else:
+                await background.stop_job(store, (response.owner, response.id))
+                response = await stored(context, store, identifier)
+    context.reply_json(shown(response))
 
 
 async def delete(context: RequestContext) -> None:
-    """Delete a stored response."""
+    """Delete a stored response, also at the account that keeps it. One that runs is stopped."""
     (identifier,) = context.entry.parameters
     store = store_of(context)
+    response = await stored(context, store, identifier)
     try:
         await store.service.write(store.store.responses.delete, context.owner, identifier)
     except NotFound:
         raise UnknownId(KIND, identifier) from None
+    store.jobs.stop((response.owner, response.id))
+    if owned.is_kept_upstream(context, response):
+        await owned.deleted(context, response)
     context.reply_json(deleted_object(identifier, "response"))
 
 
@@ -66,6 +107,7 @@ async def list_input(context: RequestContext) -> None:
 ROUTES = (
     PathRoute("GET", "{id}", retrieve),
     PathRoute("DELETE", "{id}", delete),
+    PathRoute("POST", "{id}/cancel", cancel),
     PathRoute("GET", "{id}/input_items", list_input),
 )
 

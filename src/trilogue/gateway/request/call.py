@@ -58,6 +58,8 @@ class Call(Struct, kw_only=True, gc=False):
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
     """losses from before the request was routed"""
+    path: str = ""
+    """where an upstream of the client's protocol gets it; empty: where the protocol's requests go"""
     turn: StoredTurn | None = None
     """what the request refers to and what is kept of its response, in protocols that can continue a response"""
     memory: ReasoningMemory | None = None

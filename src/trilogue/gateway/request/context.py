@@ -35,6 +35,8 @@ class RequestContext(Struct, kw_only=True, eq=False):
     record: RequestRecord
     cancellation: Cancellation
     request_id: str
+    running: dict[RequestContext, None]
+    """all running requests of the process: a shutdown waits for them"""
     byte_observers: ByteObservers | None = None
     """those that want the bytes of this request"""
     in_band: Callable[[UpstreamError], None] | None = None

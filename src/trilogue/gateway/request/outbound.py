@@ -19,6 +19,8 @@ from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.compaction import opened
+from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
@@ -37,6 +39,7 @@ from trilogue.translate.requests import RequestOptions, fit_own, translate_reque
 from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_KEEPS_NOTHING = "this upstream keeps nothing of earlier requests: send the whole history"
 
 
 def refuse_state(body: bytes, protocol: Protocol) -> None:
@@ -45,13 +48,18 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     A server that does not know these fields would ignore them and respond without the history, because the client sends
     only what is new. After this error, clients send everything.
     """
-    named = [name for name in CODECS[protocol].endpoint.state_fields if b'"%b"' % name.encode() in body]
-    if not named:
+    endpoint = CODECS[protocol].endpoint
+    named = [name for name in endpoint.state_fields if b'"%b"' % name.encode() in body]
+    refers = endpoint.continues and body.find(REFERENCE_MARK) >= 0
+    if not named and not refers:
         return
     fields = _decode_fields(body)
     for name in named:
         if bytes(fields.get(name, b"null")) != b"null":
-            raise Unsupported(name, "this upstream keeps nothing of earlier requests: send the whole history")
+            raise Unsupported(name, _KEEPS_NOTHING)
+    for position, item in enumerate(input_items(fields.get("input", Raw())) if refers else ()):
+        if reference_of(item) is not None:
+            raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
 
 
 class Outbound(Struct, frozen=True, gc=False):
@@ -159,6 +167,8 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         recall=_recalled(call, place, services),
     )
     body = call.body if call.turn is None else call.turn.expanded
+    if CODECS[call.client].endpoint.compaction:
+        body = opened(body, services.sealer)
     up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses
     if call.memory is not None and call.memory.unread:
@@ -196,6 +206,8 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
         body, losses = turn.expanded_for(provider.name, place.account.name)
+        if not keeps_state:
+            refuse_state(body, call.client)
         echo = turn.echoed({} if keeps_state else {"store": turn.fields.stores})
     elif turn is not None and not keeps_state and turn.fields.stores:
         echo = {"store": True}
@@ -263,6 +275,8 @@ def own_body(
     """
     if not CODECS[protocol].may_hold_sealed(body, accepts_text(protocol, profile)):
         return body, []
+    if CODECS[protocol].endpoint.compaction:
+        body = opened(body, sealer)
     ledger = Ledger()
     wire = parse_request(body)
     cleaned = without_sealed(wire, protocol, ledger, sealer, profile)
@@ -276,22 +290,20 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
 
     `only`: the beginnings of the values to remove; by default all are removed.
     """
-    body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
-    turn = call.turn
-    if turn is not None and call.whole is not call.body:
-        expanded, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
-        turn = turn.with_expanded(dump(expanded))
+    wire, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
+    body = dump(wire)
+    turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_expanded(body)
     memory = None if call.memory is None else call.memory.without_earlier() if only is None else call.memory
-    return replace(call, body=dump(body), turn=turn, memory=memory), losses
+    return replace(call, body=body, turn=turn, memory=memory), losses
 
 
 def _request(
     call: Call, place: Place, protocol: Protocol, profile: Profile, headers: HeaderPairs, body: bytes
 ) -> UpstreamRequest:
     provider, endpoint = place.provider, CODECS[protocol].endpoint
-    url = provider.url(protocol, endpoint.path or endpoint.url_path(place.model, call.stream))
+    url = provider.url(protocol, call.path or endpoint.path or endpoint.url_path(place.model, call.stream))
     if endpoint.in_url is not None:
         body = without_head(body, place.model, call.stream)
     if call.query and protocol is call.client:

@@ -35,6 +35,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
+from trilogue.state.responses import Origin
 from trilogue.translate.learning.remedies import Remedy
 
 
@@ -62,6 +63,8 @@ async def respond(
         sticky = _conversation(call, services, targets)
     now = steady_time()
     services.sync(now)
+    if call.turn is not None and call.turn.origin is not None:
+        targets = _preferring(call.turn.origin, services, targets, sticky, now)
     plan = services.pools.begin(now, context.request_id, targets, sticky=sticky, tokens=size // BYTES_PER_TOKEN)
     record.decision = plan.decision
     if services.observers.request_planned is not None:
@@ -255,3 +258,19 @@ def _conversation(call: Call, services: Services, targets: Sequence[Upstream]) -
         if len(services.pools.pools[target.provider].accounts) > 1:
             return sticky_key(call.body, call.client, call.headers)
     return ""
+
+
+def _preferring(
+    origin: Origin, services: Services, targets: Sequence[Upstream], sticky: str, now: float
+) -> Sequence[Upstream]:
+    """Prefer the account that knows the response which a request continues. Return the targets in that order.
+
+    The pool knows it by the conversation, but not after a restart on another machine, and not among providers.
+    """
+    pool = services.pools.pools.get(origin.provider)
+    account = pool.account(origin.account) if pool is not None else None
+    if pool is None or account is None:
+        return targets
+    if sticky and pool.settings.sticky:
+        pool.bind(sticky, account, now)
+    return sorted(targets, key=lambda target: target.provider != origin.provider)

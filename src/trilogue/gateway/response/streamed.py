@@ -45,6 +45,7 @@ class StreamRelay:
         "_progress",
         "_redactor",
         "_responder",
+        "_runs_upstream",
         "_services",
     )
 
@@ -64,6 +65,9 @@ class StreamRelay:
         self._services = services
         self._keeps = client.call.turn is not None or client.call.memory is not None
         """whether something may have to be stored before the end of the response leaves"""
+        turn = client.call.turn
+        self._runs_upstream = turn is not None and turn.passes_background and attempt.origin is not None
+        """whether the upstream runs the response in the background, and that was not stored yet"""
         self._path = _path_for(client, attempt)
         self._first = FirstBytes(attempt.response)
 
@@ -92,6 +96,9 @@ class StreamRelay:
         response, path, first = self._attempt.response, self._path, self._first
         take = self._take if self._continuation is None else self._take_part
         await response.pour(take)
+        if self._runs_upstream and self._has_begun():
+            await self._keep_running()
+            await response.pour(take)
         if first.bare:
             body, whole = await first.gathered(response, self._services.limits.max_body_bytes)
             first.bare = b""
@@ -155,6 +162,8 @@ class StreamRelay:
             self._progress.since = time.monotonic()
             self._progress.began()
         self._forward(out)
+        if self._runs_upstream and self._has_begun():
+            return True
         return _is_over(path) or (self._client.state is not _STREAMING and first.too_long)
 
     async def _read_end(self, response: UpstreamResponse) -> None:
@@ -188,8 +197,24 @@ class StreamRelay:
                 self._client.send(out)
             return
         self._first.hold(out)
-        if path.started and self._first.held and not ends:
+        if path.started and self._first.held and not ends and not self._runs_upstream:
             self._commit()
+
+    async def _keep_running(self) -> None:
+        """Store a response that the upstream runs in the background, before the client has anything of it.
+
+        From then on it goes on without the client, and the client can ask for the rest.
+        """
+        self._runs_upstream = False
+        turn = self._client.call.turn
+        if turn is not None:
+            await turn.keep_running(final_response(b"".join(self._first.held)), self._attempt.origin)
+        self._commit()
+
+    def _has_begun(self) -> bool:
+        """Return whether the upstream has named the response, and goes on with it."""
+        path = self._path
+        return isinstance(path, PassThrough) and bool(path.response_id and self._first.held) and not _is_over(path)
 
     async def _keep(self) -> None:
         """Store the response, and its reasoning if the client cannot send that back.

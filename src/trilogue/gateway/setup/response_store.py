@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trilogue.config import StateSettings
-from trilogue.state.responses import Limits, ResponseStore, StoreService, database_of
+from trilogue.state.responses import Limits, ResponseStore, RunningJobs, StoreService, database_of
 
 FILE_NAME = "responses.db"
 MEMORY = "memory"
@@ -19,12 +19,29 @@ _HOUR, _DAY = 3_600.0, 86_400.0
 _VOLATILE_BYTES = 64 * 2**20
 
 
+def place_of(settings: StateSettings, file: Path) -> str:
+    """Return where a configuration keeps things, as `database_of` takes it. `file`: the default."""
+    return settings.store.reveal() if settings.store is not None else str(file)
+
+
+def limits_of(settings: StateSettings) -> Limits:
+    """Return how long and how much a configuration keeps."""
+    return Limits(
+        seconds=settings.days * _DAY,
+        reasoning_seconds=settings.reasoning_hours * _HOUR,
+        owner_bytes=settings.key_bytes,
+        total_bytes=settings.total_bytes,
+    )
+
+
 class GatewayStore:
     """A store and the service through which the event loop uses it. `where`: what `database_of` takes."""
 
     def __init__(self, where: str, keys: Sequence[bytes], limits: Limits) -> None:
         self.store = ResponseStore(database_of(where), keys, limits)
+        self._is_shared = where != MEMORY
         self._service: StoreService | None = None
+        self._jobs: RunningJobs | None = None
         self.left_alone_until = 0.0
         """when to use it again for what can do without it, after it was away; by the clock of the event loop"""
 
@@ -33,7 +50,17 @@ class GatewayStore:
         """The service, which starts with its first use inside the event loop."""
         if self._service is None:
             self._service = StoreService(self.store)
+            if self._is_shared:
+                # Every worker that uses a store also fails the jobs of workers that died.
+                self._jobs = RunningJobs(self._service)
         return self._service
+
+    @property
+    def jobs(self) -> RunningJobs:
+        """The background jobs that this worker runs in the store."""
+        if self._jobs is None:
+            self._jobs = RunningJobs(self.service)
+        return self._jobs
 
     @property
     def in_use(self) -> bool:
@@ -42,6 +69,8 @@ class GatewayStore:
 
     async def close(self) -> None:
         """Finish what waits, and close the store."""
+        if self._jobs is not None:
+            self._jobs.close()
         if self._service is not None:
             await self._service.close()
 
@@ -87,14 +116,7 @@ class WorkerStores:
         return GatewayStore(MEMORY, self._keys, limits)
 
     def _open(self, settings: StateSettings) -> GatewayStore:
-        where = settings.store.reveal() if settings.store else str(self._file)
-        limits = Limits(
-            seconds=settings.days * _DAY,
-            reasoning_seconds=settings.reasoning_hours * _HOUR,
-            owner_bytes=settings.key_bytes,
-            total_bytes=settings.total_bytes,
-        )
-        return GatewayStore(where, self._keys, limits)
+        return GatewayStore(place_of(settings, self._file), self._keys, limits_of(settings))
 
     async def close(self) -> None:
         """Finish what waits, and close all stores."""

@@ -1,6 +1,7 @@
 """One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
 
-turn = await begin_turn(stores, owner, body, now)       # None if there is nothing to look up or keep
+fields = read_state_fields(body)                        # fields.need_store: there is something to look up or keep
+turn = await begin_turn(store, owner, body, fields)
 turn.expanded                                           # the request with its whole history, for any upstream
 await turn.keep(response, origin)                       # before the end of the response leaves
 await turn.release()                                    # always, at the end
@@ -19,10 +20,10 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.compaction import not_compacted
 from trilogue.gateway.stored.fields import (
     StateFields,
     input_items,
-    read_state_fields,
     reference_of,
     with_ids,
     with_input,
@@ -119,6 +120,8 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     foreign_conversation: bool = False
     """whether only an upstream may know the conversation"""
     lease: Lease | None = None
+    in_job: bool = False
+    """whether a background job stores the response, with the events of its stream"""
     _renewing: asyncio.Task[None] | None = None
     _expanded: bytes | None = None
 
@@ -184,8 +187,15 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
-        if not self.fields.stores:
+        if not self.fields.stores or self.in_job:
             return
+        response, append = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response, append)
+        if append is not None:
+            self.appended()
+
+    def stored(self, body: bytes, origin: Origin | None = None) -> tuple[StoredResponse, Append | None]:
+        """Return a response as it is stored, and what it adds to its conversation."""
         head = _decode_head(body)
         own = with_ids(self.own or input_items(self.fields.input), head.id)
         response = StoredResponse(
@@ -199,11 +209,22 @@ class StoredTurn(Struct, kw_only=True, eq=False):
             conversation=self.fields.conversation_id if self.lease else None,
             origin=origin,
         )
-        append = Append(self.lease, (*own, *output_items(body))) if self.lease else None
-        await self.store.service.write(self.store.store.responses.put, response, append)
-        if append is not None:
-            self._stop_renewing()
-            self.lease = None
+        return response, Append(self.lease, (*own, *output_items(body))) if self.lease else None
+
+    @property
+    def passes_background(self) -> bool:
+        """Whether an upstream runs the response in the background, and not a job of the gateway."""
+        return bool(self.fields.background) and not self.in_job
+
+    async def keep_running(self, body: bytes, origin: Origin | None) -> None:
+        """Store a response that an upstream has begun to run in the background. Raises StoreError."""
+        response, _ = self.stored(body, origin)
+        await self.store.service.write(self.store.store.responses.put, response)
+
+    def appended(self) -> None:
+        """Note that the items are in the conversation, which ended the lease."""
+        self._stop_renewing()
+        self.lease = None
 
     async def release(self) -> None:
         """Let other requests use the conversation, if this one still has it."""
@@ -271,15 +292,14 @@ def _without_id(wire: dict[str, Json]) -> bytes:
     return dump({name: value for name, value in wire.items() if name != "id"})
 
 
-async def begin_turn(store: GatewayStore, owner: str, body: bytes) -> StoredTurn | None:
-    """Look up what a request refers to. Returns None if it refers to nothing and nothing is to be kept.
+async def begin_turn(store: GatewayStore, owner: str, body: bytes, fields: StateFields) -> StoredTurn:
+    """Look up what a request with these fields refers to.
 
     Raises BadRequest or ClientError for unknown ids, and StoreError.
     """
-    fields = read_state_fields(body)
+    if fields.background and not fields.stores:
+        raise BadRequest("Background mode requires `store` to be true.", path="store")
     conversation = fields.conversation_id
-    if not (fields.stores or fields.previous_response_id or conversation or fields.has_references):
-        return None
     if fields.previous_response_id and conversation:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
@@ -302,7 +322,8 @@ async def _add_chain(turn: StoredTurn, previous: str) -> None:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
     except NotFound:
         raise unknown_response(previous) from None
-    turn.history = tuple(HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one))
+    items = [HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one)]
+    turn.history = _without_compacted(items)
     turn.previous = chain[-1]
 
 
@@ -317,7 +338,11 @@ async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
         return
     except ConversationLocked:
         raise LockedConversation from None
-    turn.history = tuple(HistoryItem(item.data) for item in items)
+    turn.history = _without_compacted([HistoryItem(item.data) for item in items])
+
+
+def _without_compacted(items: Sequence[HistoryItem]) -> tuple[HistoryItem, ...]:
+    return tuple(items[position] for position in not_compacted([item.data for item in items]))
 
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:

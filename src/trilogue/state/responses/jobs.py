@@ -39,11 +39,14 @@ _ADD_EVENTS = "INSERT INTO trl_job_event (response, last, first, content) VALUES
 _COUNT_EVENTS = "UPDATE trl_job SET last_event = ?, size = size + ? WHERE response = ?"
 _EVENTS = "SELECT first, last, content FROM trl_job_event WHERE response = ? AND last > ? ORDER BY last LIMIT ?"
 _CANCEL = "UPDATE trl_job SET cancel = 1 WHERE owner = ? AND id = ? AND ended = 0"
-_REPORT = "UPDATE trl_job SET seen = ? WHERE worker = ? AND ended = 0 RETURNING owner, id, cancel"
+_REPORT = "UPDATE trl_job SET seen = ? WHERE owner = ? AND id = ? AND worker = ? AND ended = 0 RETURNING cancel"
+_HAS_DEAD = "SELECT 1 FROM trl_job WHERE ended = 0 AND seen < ? LIMIT 1"
 _DEAD = "UPDATE trl_job SET ended = 1 WHERE ended = 0 AND seen < ? RETURNING COLUMNS, response".replace(
     "COLUMNS", COLUMNS
 )
 _EVENT_ROWS = 200
+DEAD_SECONDS = 6.0
+"""A worker that has not reported for so long is dead."""
 _TEXTS = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 JobKey = tuple[str, str]
@@ -111,15 +114,24 @@ class Jobs(Part):
 
     @writing
     def report(self, transaction: Transaction, worker: str, running: Collection[JobKey]) -> set[JobKey]:
-        """Report that a worker is alive; return those of its running jobs that it should stop.
+        """Report that a worker still runs these jobs; return those of them that it should stop.
 
-        These are to be cancelled, or were deleted or failed.
+        These are to be cancelled, or were deleted or failed. Jobs that it does not name count as abandoned.
         """
-        rows = transaction.rows(_REPORT, transaction.now, worker)
-        return set(running) - {(owner, identifier) for owner, identifier, cancel in rows if not cancel}
+        stopped = set()
+        for key in running:
+            row = transaction.first(_REPORT, transaction.now, *key, worker)
+            if row is None or row[0]:
+                stopped.add(key)
+        return stopped
+
+    @reading
+    def has_dead(self, transaction: Transaction, seconds: float = DEAD_SECONDS) -> bool:
+        """Return whether `fail_dead` would find a job. Reading is cheap enough to ask every second."""
+        return transaction.first(_HAS_DEAD, transaction.now - seconds) is not None
 
     @writing
-    def fail_dead(self, transaction: Transaction, seconds: float = 6.0) -> tuple[Job, ...]:
+    def fail_dead(self, transaction: Transaction, seconds: float = DEAD_SECONDS) -> tuple[Job, ...]:
         """Mark the jobs of workers that have not reported for so long as failed, and return them.
 
         `StoredResponse.status` and `failure` say so; its body and its events are as the worker left them.
