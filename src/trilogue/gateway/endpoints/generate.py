@@ -76,12 +76,12 @@ async def _turn(context: RequestContext, body: bytes) -> StoredTurn | None:
     if services.store is None and connection is None:
         return None
     fields = read_state_fields(body)
-    if services.store is None:
-        return connection and begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
-    if not fields.need_store and connection is None:
-        return None
-    with watching(context):
-        return await begin_turn(services.store, context.owner, body, fields, connection)
+    if services.store is not None and (fields.need_store or connection is not None):
+        with watching(context):
+            return await begin_turn(services.store, context.owner, body, fields, connection)
+    if services.store is None and connection is not None:
+        return begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
+    return None
 
 
 async def respond_to(context: RequestContext, call: Call) -> None:
