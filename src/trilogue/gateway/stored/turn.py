@@ -1,6 +1,7 @@
 """One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
 
-turn = await begin_turn(stores, owner, body, now)       # None if there is nothing to look up or keep
+fields = read_state_fields(body)                        # fields.need_store: there is something to look up or keep
+turn = await begin_turn(store, owner, body, fields)
 turn.expanded                                           # the request with its whole history, for any upstream
 await turn.keep(response, origin)                       # before the end of the response leaves
 await turn.release()                                    # always, at the end
@@ -22,7 +23,6 @@ from trilogue.gateway.setup.response_store import GatewayStore
 from trilogue.gateway.stored.fields import (
     StateFields,
     input_items,
-    read_state_fields,
     reference_of,
     with_ids,
     with_input,
@@ -291,17 +291,14 @@ def _without_id(wire: dict[str, Json]) -> bytes:
     return dump({name: value for name, value in wire.items() if name != "id"})
 
 
-async def begin_turn(store: GatewayStore, owner: str, body: bytes) -> StoredTurn | None:
-    """Look up what a request refers to. Returns None if it refers to nothing and nothing is to be kept.
+async def begin_turn(store: GatewayStore, owner: str, body: bytes, fields: StateFields) -> StoredTurn:
+    """Look up what a request with these fields refers to.
 
     Raises BadRequest or ClientError for unknown ids, and StoreError.
     """
-    fields = read_state_fields(body)
+    conversation = fields.conversation_id
     if fields.background and not fields.stores:
         raise BadRequest("Background mode requires `store` to be true.", path="store")
-    conversation = fields.conversation_id
-    if not (fields.stores or fields.previous_response_id or conversation or fields.has_references):
-        return None
     if fields.previous_response_id and conversation:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
