@@ -109,7 +109,7 @@ def of_all_rows() -> dict[str, str]:
 ROWS = of_all_rows()
 
 
-OF_THE_GATEWAY = frozenset({"count.estimated", "model.defaulted", "param.refused"})
+OF_THE_GATEWAY = frozenset({"compaction.model", "count.estimated", "model.defaulted", "param.refused"})
 """counting tokens, the only model, and what an upstream refused before, are the gateway's: tests/gateway"""
 
 

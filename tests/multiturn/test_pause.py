@@ -1,4 +1,7 @@
-"""`pause_turn` of a Messages upstream, for clients whose protocol has no such thing: the gateway goes on by itself."""
+"""`pause_turn` of a Messages upstream, for clients whose protocol has no such thing: the gateway goes on by itself.
+
+Anthropic pauses only turns with tools that it runs itself, so every client here offers web search.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ MOST = 10
 IN, OUT, CACHED = 25, 10, 5
 """tokens of one upstream response; cached tokens are part of the input"""
 
+SEARCH: Any = {"web_search_options": {}}
+TOOLS: Any = {"tools": [{"type": "web_search"}]}
+
 
 def text(pauses: int) -> str:
     """Return what the model says in all."""
@@ -27,7 +33,7 @@ def text(pauses: int) -> str:
 @pytest.mark.parametrize("pauses", [1, 3, MOST])
 def test_responses(one: Gateway, pauses: int, stream: bool) -> None:
     """One response with all the text, and the tokens of all upstream calls."""
-    agent = ResponsesAgent(one.client, MODEL, stream=stream)
+    agent = ResponsesAgent(one.client, MODEL, stream=stream, **TOOLS)
     said = agent.say(f"pause {pauses}")
     assert said.text == text(pauses)
     assert said.native["status"] == "completed"
@@ -42,7 +48,7 @@ def test_responses(one: Gateway, pauses: int, stream: bool) -> None:
 
 @EITHER
 def test_chat(one: Gateway, stream: bool) -> None:
-    agent = ChatAgent(one.client, MODEL, stream=stream)
+    agent = ChatAgent(one.client, MODEL, stream=stream, **SEARCH)
     said = agent.say("pause 3")
     choice = said.native["choices"][0]
     assert (said.text, choice["finish_reason"]) == (text(3), "stop")
@@ -58,7 +64,7 @@ def test_chat_streams_the_sum(one: Gateway) -> None:
     question: Any = [{"role": "user", "content": "pause 2"}]
     chunks = list(
         one.client.chat.completions.create(
-            model=MODEL, messages=question, stream=True, stream_options={"include_usage": True}
+            model=MODEL, messages=question, stream=True, stream_options={"include_usage": True}, **SEARCH
         )
     )
     usages = [chunk.usage for chunk in chunks if chunk.usage is not None]
@@ -70,7 +76,7 @@ def test_chat_streams_the_sum(one: Gateway) -> None:
 @EITHER
 def test_bounded(one: Gateway, stream: bool) -> None:
     """At the bound the client gets what has come, as incomplete, with what it cost."""
-    said = ResponsesAgent(one.client, MODEL, stream=stream).say("pause 30")
+    said = ResponsesAgent(one.client, MODEL, stream=stream, **TOOLS).say("pause 30")
     calls = MOST + 1
     assert said.native["status"] == "incomplete"
     assert said.native["incomplete_details"]["reason"]
@@ -78,7 +84,7 @@ def test_bounded(one: Gateway, stream: bool) -> None:
     assert said.native["usage"]["output_tokens"] == OUT * calls
     assert len(one.up.bodies()) == calls
     one.up.reset()
-    chat = ChatAgent(one.client, MODEL, stream=False).say("pause 30")
+    chat = ChatAgent(one.client, MODEL, stream=False, **SEARCH).say("pause 30")
     assert chat.native["choices"][0]["finish_reason"] == "length"
     assert len(one.up.bodies()) == calls
 
@@ -95,7 +101,7 @@ def test_messages_clients_pause_themselves(one: Gateway, stream: bool) -> None:
 
 def test_what_is_sent_back_is_what_came(one: Gateway) -> None:
     """Each continuation ends with the assistant's turn so far, and nothing before it changes."""
-    ResponsesAgent(one.client, MODEL).say("pause 3")
+    ResponsesAgent(one.client, MODEL, **TOOLS).say("pause 3")
     bodies = one.up.bodies()
     assert [len(body["messages"]) for body in bodies[1:]] == [len(bodies[0]["messages"]) + 1] * 3
     for number, body in enumerate(bodies[1:], 1):

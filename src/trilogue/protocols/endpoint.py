@@ -115,6 +115,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """request fields that refer to what the upstream stored of earlier requests"""
     continues: bool = False
     """whether a client can continue a response by its id, at the account that it came from"""
+    compaction: str = ""
+    """where conversations are compacted; empty if the protocol has no such thing"""
     conversations: str = ""
     """where stored conversations are, for clients that can continue them; empty if the protocol has none"""
     terminal: bytes = b""

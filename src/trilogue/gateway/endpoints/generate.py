@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trilogue.errors import UpstreamFailure
+from trilogue.gateway.endpoints.compact import compact_turn
 from trilogue.gateway.endpoints.complete import complete, new_call
 from trilogue.gateway.request.call import Call, read_asked
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import SHUTTING_DOWN
-from trilogue.gateway.request.large_bodies import LARGE_BYTES
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.compaction import asks_for_compaction
 from trilogue.gateway.stored.fields import read_state_fields
+from trilogue.gateway.stored.reasoning import ReasoningMemory, recall_reasoning
 from trilogue.gateway.stored.turn import begin_turn
+from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 
 
@@ -76,7 +81,34 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
     services, turn = context.entry.services, call.turn
     try:
         targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
-        await complete(context, ClientResponse(call, context.responder, context.record, services.observers), targets)
+        if _may_translate(services, targets, call):
+            with watching(context):
+                call.memory = await _recalled(context, call)
+        if context.entry.continues and asks_for_compaction(call.body):
+            await compact_turn(context, call, targets)
+            return
+        client = ClientResponse(call, context.responder, context.record, services.observers)
+        await complete(context, client, targets)
     finally:
         if turn is not None and turn.lease is not None and not turn.in_job:
             await turn.release()
+
+
+def _may_translate(services: Services, targets: Sequence[Upstream], call: Call) -> bool:
+    """Return whether an upstream may get the request in another protocol than the client's."""
+    for target in targets:
+        if services.providers[target.provider].protocols != (call.client,):
+            return call.turn is None or not call.turn.foreign_conversation
+    return False
+
+
+async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:
+    """Find the reasoning that the client has not sent back. Returns None if it sends back all of it by itself."""
+    body, codec = call.whole, CODECS[call.client]
+    if len(body) > LARGE_BYTES:
+        calls = await in_thread(codec.unsealed_calls, body)
+    else:
+        calls = codec.unsealed_calls(body)
+    if not calls and codec.may_hold_sealed(body, True):
+        return None
+    return await recall_reasoning(context.entry.services.stores, context.owner, body, calls)

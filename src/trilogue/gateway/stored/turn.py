@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.compaction import not_compacted
 from trilogue.gateway.stored.fields import (
     StateFields,
     input_items,
@@ -296,9 +297,9 @@ async def begin_turn(store: GatewayStore, owner: str, body: bytes, fields: State
 
     Raises BadRequest or ClientError for unknown ids, and StoreError.
     """
-    conversation = fields.conversation_id
     if fields.background and not fields.stores:
         raise BadRequest("Background mode requires `store` to be true.", path="store")
+    conversation = fields.conversation_id
     if fields.previous_response_id and conversation:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
@@ -321,7 +322,8 @@ async def _add_chain(turn: StoredTurn, previous: str) -> None:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
     except NotFound:
         raise unknown_response(previous) from None
-    turn.history = tuple(HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one))
+    items = [HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one)]
+    turn.history = _without_compacted(items)
     turn.previous = chain[-1]
 
 
@@ -336,7 +338,11 @@ async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
         return
     except ConversationLocked:
         raise LockedConversation from None
-    turn.history = tuple(HistoryItem(item.data) for item in items)
+    turn.history = _without_compacted([HistoryItem(item.data) for item in items])
+
+
+def _without_compacted(items: Sequence[HistoryItem]) -> tuple[HistoryItem, ...]:
+    return tuple(items[position] for position in not_compacted([item.data for item in items]))
 
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:

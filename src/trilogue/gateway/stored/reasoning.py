@@ -1,0 +1,123 @@
+"""Reasoning that clients cannot send back: kept when a response ends, and found again for later requests.
+
+    memory = await recall_reasoning(stores, owner, body, calls)
+    memory.found                    # goes into the translation of the request
+    await memory.keep(kept)         # before the end of the response leaves
+
+It never fails a request. The write is awaited because a follow-up may come at once and at another worker, but not for
+longer than `KEEP_SECONDS`: then it goes on behind, and a copy in memory serves follow-ups at this worker. What cannot
+be read in time is missing, which is declared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from trilogue.errors import InternalError
+from trilogue.gateway.setup.response_store import GatewayStore, Stores
+from trilogue.jsontext.text import DECODE_ERRORS
+from trilogue.model import Loss
+from trilogue.protocols.content.ids import safe_call_id
+from trilogue.state.responses import KeptReasoning as KeptRow
+from trilogue.state.responses import StoreError
+from trilogue.translate.reasoning.kept import KeptReasoning, Recall, decode_kept
+
+log = structlog.get_logger("trilogue.gateway")
+
+KEEP_SECONDS = 0.25
+READ_SECONDS = 2.0
+UNREAD = Loss("reasoning.unread", "")
+
+
+class ReasoningMemory(Struct, eq=False):
+    """The kept reasoning of one request. `found`: what its tool calls need. `unread`: it could not be read."""
+
+    stores: Stores
+    owner: str
+    body: bytes
+    found: Recall = {}
+    unread: bool = False
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What could not be found again."""
+        return [UNREAD] if self.unread else []
+
+    def without_earlier(self) -> ReasoningMemory:
+        """Return the same for an attempt without the reasoning of earlier turns."""
+        return ReasoningMemory(self.stores, self.owner, self.body)
+
+    async def find(self, calls: Iterable[str]) -> None:
+        """Find what is kept for these calls."""
+        wanted = list(dict.fromkeys(map(safe_call_id, calls)))
+        found: dict[str, KeptReasoning] = {}
+        durable, volatile = self.stores.durable, self.stores.volatile
+        if durable is not None:
+            found |= await self._read(durable, wanted)
+        missing = [call for call in wanted if call not in found]
+        # Most gateways never use it, and then there is nothing to read.
+        if missing and volatile.in_use:
+            found |= await self._read(volatile, missing)
+        self.found = found
+
+    async def _read(self, store: GatewayStore, calls: list[str]) -> dict[str, KeptReasoning]:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                rows = await store.service.read(store.store.reasoning.find, self.owner, calls)
+            return {call: decode_kept(data) for call, data in rows.items()}
+        except (StoreError, TimeoutError, InternalError) as error:
+            log.warning("kept reasoning cannot be read", error=str(error) or "the store is slow")
+            self.unread = True
+            return {}
+
+    async def keep(self, kept: KeptReasoning | None) -> None:
+        """Keep the reasoning of a response, under each of its calls."""
+        if kept is None:
+            return
+        data = kept.encode()
+        rows = [KeptRow(self.owner, call, data) for call in kept.calls]
+        store = self.stores.durable
+        if store is None or _forbids_storing(self.body) or not await _written(store, rows):
+            await _written(self.stores.volatile, rows)
+
+
+async def recall_reasoning(stores: Stores, owner: str, body: bytes, calls: list[str]) -> ReasoningMemory:
+    """Find the reasoning that a request lacks. `calls`: the ids of the tool calls that may lack some."""
+    memory = ReasoningMemory(stores, owner, body)
+    if calls:
+        await memory.find(calls)
+    return memory
+
+
+async def _written(store: GatewayStore, rows: list[KeptRow]) -> bool:
+    """Write rows. Return whether they are durable; if that takes too long, the write goes on behind."""
+    writing = asyncio.ensure_future(store.service.write(store.store.reasoning.keep, rows))
+    writing.add_done_callback(_log_failure)
+    done, _ = await asyncio.wait({writing}, timeout=KEEP_SECONDS)
+    return bool(done) and writing.exception() is None
+
+
+def _log_failure(writing: asyncio.Future[None]) -> None:
+    error = None if writing.cancelled() else writing.exception()
+    if error is not None:
+        log.warning("reasoning cannot be kept", error=str(error))
+
+
+class _StoreField(Struct):
+    store: bool | None = None
+
+
+_decode_store = msgspec.json.Decoder(_StoreField).decode
+
+
+def _forbids_storing(body: bytes) -> bool:
+    """Return whether the client said `store: false`."""
+    try:
+        return _decode_store(body).store is False
+    except DECODE_ERRORS:
+        return False
