@@ -48,8 +48,9 @@ bench-docs: $(STAMP) ## Compare with other gateways and write docs/performance.*
 bench-core: $(STAMP) ## Measure the core: decode, encode and translate
 	$(BIN)/python -m benchmarks.core
 
-bench-state: $(STAMP) ## Measure the store of responses, with 1,000 and 1,000,000 of them
+bench-state: $(STAMP) ## Measure the store of responses, and what storing costs a request
 	$(BIN)/python -m benchmarks.state
+	$(BIN)/python -m benchmarks.stored
 
 lock: $(STAMP) ## Regenerate requirements.lock from pyproject.toml
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe \

@@ -1,4 +1,4 @@
-"""Requests that rely on what an upstream keeps of earlier ones, and upstreams that keep nothing."""
+"""With `state: none`: requests that rely on what an upstream keeps of earlier ones, and upstreams that keep nothing."""
 
 from __future__ import annotations
 

@@ -104,10 +104,13 @@ class Agent:
 class ChatAgent(Agent):
     """Chat Completions. With `echo="reasoning"` it knows `reasoning_content` and no other extension."""
 
-    def __init__(self, client: openai.OpenAI, model: str, *, echo: Echo = "all", stream: bool = False) -> None:
+    def __init__(
+        self, client: openai.OpenAI, model: str, *, echo: Echo = "all", stream: bool = False, **options: Any
+    ) -> None:
         super().__init__(model, stream)
         self.client = client
         self.echo = echo
+        self.options = options
 
     def _user(self, text: str) -> None:
         self.history.append({"role": "user", "content": text})
@@ -118,6 +121,7 @@ class ChatAgent(Agent):
     def _ask(self) -> Said:
         tool = {"type": "function", "function": {"name": "work", "parameters": SCHEMA, "strict": True}}
         body: Json = {"model": self.model, "messages": self.history, "tools": [tool], "reasoning_effort": "high"}
+        body |= self.options
         completions: Any = self.client.chat.completions
         if self.stream:
             with completions.stream(**body) as events:

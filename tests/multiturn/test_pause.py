@@ -1,13 +1,25 @@
-"""`pause_turn` of a Messages upstream, for clients whose protocol has no such thing: the gateway goes on by itself."""
+"""`pause_turn` of a Messages upstream, for clients whose protocol has no such thing: the gateway goes on by itself.
+
+Anthropic pauses only turns with tools that it runs itself, so every client here offers web search.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
+from tests.multiturn import strict_messages
 from tests.multiturn.agents import ChatAgent, MessagesAgent, ResponsesAgent
-from tests.multiturn.gateways import MODELS, Gateway
+from tests.multiturn.gateways import MODELS, Gateway, gateway, settings
+from tests.multiturn.refusal import RefusedError
+from tests.multiturn.strict import StrictUpstream
+from tests.scripted import thread
+from tests.scripted.http import Step
+from tests.scripted.server import Recorded
 from trilogue.model import Protocol
 
 MODEL = MODELS[Protocol.MESSAGES]
@@ -16,6 +28,9 @@ MOST = 10
 """how often the gateway goes on at most, unless it is set otherwise"""
 IN, OUT, CACHED = 25, 10, 5
 """tokens of one upstream response; cached tokens are part of the input"""
+
+SEARCH: Any = {"web_search_options": {}}
+TOOLS: Any = {"tools": [{"type": "web_search"}]}
 
 
 def text(pauses: int) -> str:
@@ -27,7 +42,7 @@ def text(pauses: int) -> str:
 @pytest.mark.parametrize("pauses", [1, 3, MOST])
 def test_responses(one: Gateway, pauses: int, stream: bool) -> None:
     """One response with all the text, and the tokens of all upstream calls."""
-    agent = ResponsesAgent(one.client, MODEL, stream=stream)
+    agent = ResponsesAgent(one.client, MODEL, stream=stream, **TOOLS)
     said = agent.say(f"pause {pauses}")
     assert said.text == text(pauses)
     assert said.native["status"] == "completed"
@@ -42,7 +57,7 @@ def test_responses(one: Gateway, pauses: int, stream: bool) -> None:
 
 @EITHER
 def test_chat(one: Gateway, stream: bool) -> None:
-    agent = ChatAgent(one.client, MODEL, stream=stream)
+    agent = ChatAgent(one.client, MODEL, stream=stream, **SEARCH)
     said = agent.say("pause 3")
     choice = said.native["choices"][0]
     assert (said.text, choice["finish_reason"]) == (text(3), "stop")
@@ -58,7 +73,7 @@ def test_chat_streams_the_sum(one: Gateway) -> None:
     question: Any = [{"role": "user", "content": "pause 2"}]
     chunks = list(
         one.client.chat.completions.create(
-            model=MODEL, messages=question, stream=True, stream_options={"include_usage": True}
+            model=MODEL, messages=question, stream=True, stream_options={"include_usage": True}, **SEARCH
         )
     )
     usages = [chunk.usage for chunk in chunks if chunk.usage is not None]
@@ -70,7 +85,7 @@ def test_chat_streams_the_sum(one: Gateway) -> None:
 @EITHER
 def test_bounded(one: Gateway, stream: bool) -> None:
     """At the bound the client gets what has come, as incomplete, with what it cost."""
-    said = ResponsesAgent(one.client, MODEL, stream=stream).say("pause 30")
+    said = ResponsesAgent(one.client, MODEL, stream=stream, **TOOLS).say("pause 30")
     calls = MOST + 1
     assert said.native["status"] == "incomplete"
     assert said.native["incomplete_details"]["reason"]
@@ -78,7 +93,7 @@ def test_bounded(one: Gateway, stream: bool) -> None:
     assert said.native["usage"]["output_tokens"] == OUT * calls
     assert len(one.up.bodies()) == calls
     one.up.reset()
-    chat = ChatAgent(one.client, MODEL, stream=False).say("pause 30")
+    chat = ChatAgent(one.client, MODEL, stream=False, **SEARCH).say("pause 30")
     assert chat.native["choices"][0]["finish_reason"] == "length"
     assert len(one.up.bodies()) == calls
 
@@ -95,7 +110,7 @@ def test_messages_clients_pause_themselves(one: Gateway, stream: bool) -> None:
 
 def test_what_is_sent_back_is_what_came(one: Gateway) -> None:
     """Each continuation ends with the assistant's turn so far, and nothing before it changes."""
-    ResponsesAgent(one.client, MODEL).say("pause 3")
+    ResponsesAgent(one.client, MODEL, **TOOLS).say("pause 3")
     bodies = one.up.bodies()
     assert [len(body["messages"]) for body in bodies[1:]] == [len(bodies[0]["messages"]) + 1] * 3
     for number, body in enumerate(bodies[1:], 1):
@@ -105,3 +120,53 @@ def test_what_is_sent_back_is_what_came(one: Gateway) -> None:
         assert {name: value for name, value in body.items() if name != "messages"} == {
             name: value for name, value in bodies[0].items() if name != "messages"
         }
+
+
+class FailingLater(StrictUpstream):
+    """A strict upstream whose third part fails."""
+
+    def _messages(self, request: Recorded, account: str, number: int) -> Iterable[Step]:
+        if strict_messages.read(request.json).parts == 2:
+            raise RefusedError("This part is wrong.")
+        return super()._messages(request, account, number)
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Iterator[Gateway]:
+    """A gateway before an upstream whose third part fails."""
+    with thread.running(FailingLater()) as up:
+        assert isinstance(up, FailingLater)
+        with gateway(tmp_path, up, settings(accounts=("a",))) as running:
+            yield running
+
+
+def test_a_part_that_fails(failing: Gateway) -> None:
+    """What has come stays, and the failure is one of the response: no end is invented."""
+    with pytest.raises(openai.APIStatusError) as refused:
+        ChatAgent(failing.client, MODEL, stream=False, **SEARCH).say("pause 5")
+    assert refused.value.status_code == 400
+    question: Any = [{"role": "user", "content": "pause 5"}]
+    stream = failing.client.chat.completions.create(model=MODEL, messages=question, stream=True, **SEARCH)
+    texts = (choice.delta.content or "" for chunk in stream for choice in chunk.choices)
+    pieces: list[str] = []
+    with pytest.raises(openai.APIError, match="This part is wrong"):
+        pieces.extend(texts)
+    assert "".join(pieces) == "Part 1. Part 2. "
+    assert len(failing.up.bodies()) == 6
+
+
+def test_the_setting(tmp_path: Path, up: StrictUpstream) -> None:
+    """With 0, nothing is continued: the client gets what has come as incomplete."""
+    config = settings().replace("server: {", "server: {max_continuations: 0, ")
+    with gateway(tmp_path, up, config) as running:
+        for stream in (False, True):
+            said = ResponsesAgent(running.client, MODEL, stream=stream, **TOOLS).say("pause 1")
+            assert (said.text, said.native["status"]) == ("Part 1. ", "incomplete")
+    assert len(up.bodies()) == 2
+
+
+def test_the_loss_is_declared(one: Gateway) -> None:
+    raw = one.client.responses.with_raw_response.create(model=MODEL, input="pause 30", **TOOLS)
+    assert "stop.pause_turn" in raw.headers["trilogue-loss"]
+    raw = one.client.responses.with_raw_response.create(model=MODEL, input="pause 3", **TOOLS)
+    assert "stop.pause_turn" not in raw.headers.get("trilogue-loss", "")

@@ -132,8 +132,11 @@ def test_another_account_and_another_model(changing: Gateway, client: str, upstr
     assert agent.work(f"loop {STEPS} {secrets.token_hex(4)}", change).text == f"Done after {STEPS} steps."
     assert {(replay.account, replay.model) for replay in up.replays} >= {("a", up.replays[0].model)}
     assert {replay.account for replay in up.replays[-4:]} == {"b"}
-    # The first account gets back 1 + 2 + 3 blocks; after the change each gets back what it made itself.
-    check_returned(up, 6 if reasons(client, upstream) else 0)
+    # The first account gets back 1 + 2 + 3 blocks; after the change each gets back what it made itself. Where the
+    # protocol stays the same, the upstream's own values pass through unread: each worker learns from a refusal which of
+    # them are another account's, and that request goes without any.
+    if not client.startswith(upstream.short):
+        check_returned(up, 6 if reasons(client, upstream) else 0)
     assert agent.recall()["results"] == all_results(STEPS)
 
 

@@ -134,7 +134,7 @@ def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
         str(line["requests"]),
         "" if rate is None else f"{rate:.1%}",
         "" if money is None else f"{money:.4g}",
-        f"{error}{status}, {_time_since(line['last_error_at'], now)}" if error else "",
+        f"{error}{status}, {time_since(line['last_error_at'], now)}" if error else "",
     )
 
 
@@ -142,7 +142,8 @@ def _time_until(when: float, now: float) -> str:
     return f"in {_duration(when - now)}"
 
 
-def _time_since(when: float, now: float) -> str:
+def time_since(when: float, now: float) -> str:
+    """Return how long ago something was, for people."""
     return f"{_duration(now - when)} ago"
 
 

@@ -20,6 +20,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
     "accounts": ("trilogue.cli.accounts", "Show accounts and their state; enable, disable, reset or add them."),
+    "state": ("trilogue.cli.state", "Show, prune, export or delete stored responses and conversations."),
     "check": ("trilogue.cli.check", "Check a configuration file, or print its JSON Schema."),
     "models": ("trilogue.cli.models", "Show what a model accepts, with sources, and what is sent instead."),
     "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -24,11 +23,14 @@ import uvloop
 from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
+from trilogue.cli.stored import fault_at_start, is_file
+from trilogue.cli.stored import sealer as make_sealer
 from trilogue.config import (
     Config,
     ConfigError,
     Problem,
     ProviderSettings,
+    Secret,
     find,
     load,
     reason_not_to_start,
@@ -42,9 +44,13 @@ from trilogue.gateway.setup.provider import TransportFor
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
+from trilogue.state.responses import StoreAway
 from trilogue.upstream import HttpTransport, Transport
 
 BACKLOG = 2048
+
+NOTHING = Secret("none", literal=True)
+"""the store of a configuration that keeps nothing"""
 
 log = structlog.get_logger("trilogue.server")
 
@@ -96,7 +102,8 @@ def serve(path: str | None, host: str | None, port: int | None, workers: int | N
     configure_logging(config.server.log)
     listener = listen(config.server.host, config.server.port)
     admin = listen_for_admins(config)
-    sealer = _sealer(config)
+    sealer = make_sealer(config)
+    check_store(settings, sealer)
     # Load the library now, so that the first request does not have to wait for it.
     cipher.load()
     if not quiet:
@@ -116,7 +123,18 @@ class ServeOptions:
         self._file = file
         self._given = {name: value for name, value in given.items() if value is not None}
         self._at_start: dict[str, object] = {}
+        self._default_store = True
         self.config = Config()
+
+    def without_default_store(self) -> None:
+        """Store nothing, now and after reloads, unless the configuration says where."""
+        self._default_store = False
+        self.config = self._with_store(self.config)
+
+    def _with_store(self, config: Config) -> Config:
+        if self._default_store or config.state.store is not None:
+            return config
+        return replace(config, state=replace(config.state, store=NOTHING))
 
     def load(self) -> Config:
         """Read the configuration again and return it. Raises ConfigError and keeps the old one if it cannot be used."""
@@ -134,7 +152,7 @@ class ServeOptions:
         changed = [name for name, value in _restart_settings(config).items() if value != self._at_start[name]]
         if changed:
             log.warning("these settings wait for a restart", settings=changed)
-        self.config = config
+        self.config = self._with_store(config)
         return self.config
 
     def reload(self) -> bool:
@@ -158,6 +176,25 @@ def _restart_settings(config: Config) -> dict[str, object]:
         "server.workers": server.workers,
         "admin": (admin.host, admin.port) if admin.key else None,
     }
+
+
+def check_store(settings: ServeOptions, sealer: Sealer) -> None:
+    """Check that responses can be stored. Raises NotStarted if the store that was asked for cannot be used.
+
+    A default file that cannot be used is a warning, and nothing is stored: a home folder may be read-only. A server
+    that is away is a warning as well: it may come back.
+    """
+    state = settings.config.state
+    fault = fault_at_start(state, sealer.storage_keys)
+    if fault is None:
+        return
+    if state.store is None:
+        log.warning("responses and conversations are not stored", reason=str(fault), hint="set `state`, or state: none")
+        settings.without_default_store()
+    elif isinstance(fault, StoreAway) and not is_file(state):
+        log.warning("the store cannot be reached now; requests that need it fail until it can be", reason=str(fault))
+    else:
+        raise NotStarted(f"state: {fault}")
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -249,23 +286,6 @@ def _shared_folder(workers: int) -> Path | None:
     except OSError as error:
         log.warning("workers cannot ask each other: there is no place for temporary files", error=error.strerror)
         return None
-
-
-def _sealer(config: Config) -> Sealer:
-    """Return a sealer with the configured keys, or with a key that is created on the first run and kept."""
-    if config.seal_keys:
-        return Sealer([key.derive() for key in config.seal_keys])
-    path = state_directory(os.environ) / "seal.key"
-    try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.touch(mode=0o600)
-            path.write_bytes(secrets.token_bytes(32))
-        return Sealer([path.read_bytes()])
-    except (OSError, ValueError) as error:
-        click.echo(f"trilogue: cannot store the seal key in {path}: {error}", err=True)
-        click.echo("trilogue: reasoning that is sealed now cannot be opened after a restart", err=True)
-        return Sealer.ephemeral()
 
 
 def welcome(config: Config, port: int, file: Path | None = None) -> str:

@@ -102,6 +102,8 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """largest request, and largest response that is not streamed, in bytes"""
     keepalive_seconds: Annotated[float, Meta(gt=0, le=15)] = 10.0
     """silence after which a streaming client gets a keep-alive"""
+    max_continuations: Annotated[int, Meta(ge=0, le=100)] = 10
+    """how often a response that Anthropic pauses is continued for clients whose protocol has no pauses"""
     drain_seconds: Seconds = 30.0
     """how long running requests may take to finish when the server stops"""
     timeouts: ProviderTimeouts = ProviderTimeouts()
@@ -159,6 +161,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """header that carries the key; auto: x-api-key for Messages, api-key for Azure, otherwise a bearer token"""
     profile: ProfileSettings = ProfileSettings()
     """its dialect: a name, or individual fields"""
+    compaction: Literal["none", "model"] = "none"
+    """what to do when a client asks an upstream that has no compaction to compact a conversation: `none` to refuse, or
+    `model` to have the model write a summary, in one request"""
     fit_requests: bool = False
     """also adjust requests that are passed through to what the model accepts; by default only the fields set in
     `profile` apply to them"""
@@ -202,8 +207,8 @@ class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What the gateway keeps of responses and conversations. A plain string is short for `store`."""
 
     store: Secret | None = None
-    """where: the path of an SQLite file, `postgresql://…`, `memory`, `none`, or `env:NAME`; default: `responses.db` in
-    the state folder"""
+    """where: the path of an SQLite file, which begins with `/`, `postgresql://…`, `memory` until the gateway stops,
+    `none`, or `env:NAME`; default: `responses.db` in the state folder"""
     days: Annotated[float, Meta(gt=0, le=3_650)] = 30.0
     """how long a response or conversation is kept after its last use"""
     key_bytes: Annotated[int, Meta(ge=1_000_000, le=2**50)] = 2 * 2**30

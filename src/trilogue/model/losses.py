@@ -131,6 +131,10 @@ LOSSES: dict[str, LossRule] = {
     "thinking.mode": LossRule("thinking mode without an equivalent", "the target's default"),
     "reasoning.nonstandard": LossRule("reasoning goes to a Chat client", "sent in `reasoning_content`"),
     "reasoning.foreign_dropped": LossRule("reasoning of another provider, model or account", "dropped"),
+    "reasoning.unread": LossRule(
+        "reasoning that the gateway keeps for a client that cannot send it back, while the store does not respond",
+        "left out; the model thinks again",
+    ),
     "reasoning.context": LossRule("how much earlier reasoning to use", "dropped"),
     "reasoning.visibility": LossRule("how much reasoning to show", "the nearest setting"),
     "verbosity": LossRule("verbosity hint", "dropped"),
@@ -141,7 +145,13 @@ LOSSES: dict[str, LossRule] = {
     "code_exec.container": LossRule("container of a code execution, with its files", "a new container"),
     "hosted.history_as_text": LossRule("hosted tool call in the history", "replaced by a short note"),
     "hosted.result_dropped": LossRule("output of a hosted tool without an equivalent", "dropped"),
-    "stop.pause_turn": LossRule("the provider paused a long turn", "reported as complete"),
+    "stop.pause_turn": LossRule(
+        "the provider paused a long turn",
+        (
+            "the gateway continues it; one that it has continued `server.max_continuations` times is reported as cut "
+            "short. The library reports it as complete"
+        ),
+    ),
     "citation.source_span": LossRule("the quoted source text of a citation", "only the link and its position are kept"),
     "citation.span": LossRule("which part of the text a citation is for", ("the citation applies to the whole text")),
     "citation.document": LossRule("citation into a document", "dropped"),
@@ -191,6 +201,10 @@ LOSSES: dict[str, LossRule] = {
         "the part is reduced to the total",
     ),
     "usage.detail": LossRule("usage figure with no equivalent", "dropped"),
+    "compaction.model": LossRule(
+        "a compaction is asked of an upstream that has none, and `compaction: model` is set on its provider",
+        "the model writes a summary, in one request",
+    ),
     "count.estimated": LossRule("token count from an upstream that cannot count", "an estimate"),
     "resp.meta": LossRule("field of the response with no equivalent", "dropped"),
     "store.ignored": LossRule("a request to store the response at the provider", "not stored; the response says so"),

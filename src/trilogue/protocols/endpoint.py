@@ -115,6 +115,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """request fields that refer to what the upstream stored of earlier requests"""
     continues: bool = False
     """whether a client can continue a response by its id, at the account that it came from"""
+    compaction: str = ""
+    """where conversations are compacted; empty if the protocol has no such thing"""
     websocket: bool = False
     """whether clients may send their requests as messages over a WebSocket on the same path"""
     conversations: str = ""

@@ -1,7 +1,7 @@
 """Translation of requests from any protocol to any other.
 
-decode → offer built-in tools as functions → repair → open sealed values → remove what only the source has
-→ make tool names legal → separate calls with the same id → encode
+decode → offer built-in tools as functions → repair → put kept reasoning back → open sealed values
+→ remove what only the source has → make tool names legal → separate calls with the same id → encode
 
 A request whose source and target have the same protocol is not translated: the body stays unchanged, except for the
 model's name and for sealed values, which mean nothing there.
@@ -24,6 +24,7 @@ from trilogue.translate.content.history import PROMPTS, History, is_plain, trail
 from trilogue.translate.content.repair import refuse_broken_history, repair_history
 from trilogue.translate.exchange import NO_CALLS, Exchange, default_sealer
 from trilogue.translate.foreign import Foreign
+from trilogue.translate.reasoning.kept import Recall, put_back
 from trilogue.translate.reasoning.provenance import RequestOpener
 from trilogue.translate.reasoning.seal import Sealer
 from trilogue.translate.reasoning.unseal import without_sealed
@@ -39,6 +40,19 @@ class RequestTranslation(Struct, frozen=True):
     body: dict[str, Json]
     losses: list[Loss]
     exchange: Exchange
+
+
+class RequestOptions(Struct, frozen=True, kw_only=True):
+    """How a request is translated; see `translate_request`.
+
+    `recall`: what earlier translations have `kept`, which is put back where the client has left it out. If it is given,
+    the translation of the response says what must be kept of it. A request that stays in its protocol needs none.
+    """
+
+    strict: bool = False
+    repair: bool = False
+    sealer: Sealer | None = None
+    recall: Recall | None = None
 
 
 def translate_request(
@@ -58,6 +72,18 @@ def translate_request(
     Raises `BadRequest` for a request that is not valid in its own protocol, and `Unsupported` for a feature without a
     sensible equivalent in the target's protocol.
     """
+    options = RequestOptions(strict=strict, repair=repair, sealer=sealer)
+    return translate_request_with(body, source, target, options)
+
+
+def translate_request_with(
+    body: dict[str, Json] | bytes | str,
+    source: Protocol | str,
+    target: Protocol | Target | str,
+    options: RequestOptions,
+) -> RequestTranslation:
+    """Translate a request body with more options than `translate_request` has, which says what is raised."""
+    sealer, repair = options.sealer, options.repair
     # The gateway passes a `Protocol` with every request; only callers of the library pass names.
     if type(source) is not Protocol:
         source = protocol_of(source)
@@ -72,6 +98,8 @@ def translate_request(
             wire, translated = _same_protocol(wire, request, where, ledger, sealer, repair)
         else:
             request, builtins = _prepared(request, where, ledger, repair)
+            if options.recall:
+                request = put_back(request, options.recall)
             request, names, calls = _adapt(request, where, used_sealer, ledger)
             translated = CODECS[where.protocol].encode_request(request, where, ledger)
             if request.sampling.stop:
@@ -80,7 +108,7 @@ def translate_request(
     except SUSPECT:
         blame(wire, BadRequest)
         raise
-    if strict:
+    if options.strict:
         ledger.refuse_if_any()
     exchange = Exchange(
         client=source,
@@ -93,6 +121,7 @@ def translate_request(
         builtins=builtins,
         sealer=used_sealer,
         parsed=wire is not body,
+        keeps=options.recall is not None,
         # Estimating a large body takes milliseconds, so do it here, off the event loop.
         tokens=estimate(wire) if isinstance(body, bytes) and len(body) > LARGE_BYTES else None,
     )
@@ -124,7 +153,7 @@ def _same_protocol(
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """Return a request that stays in its protocol twice: without sealed values, and as the upstream gets it."""
     codec = CODECS[target.protocol]
-    cleaned = without_sealed(wire, target.protocol, ledger, sealer, plain_text=target.profile.raw_reasoning)
+    cleaned = without_sealed(wire, target.protocol, ledger, sealer, target.profile)
     if cleaned is not wire:
         request = codec.decode_request(cleaned)
     repaired = _repaired(request, ledger) if repair else request

@@ -12,7 +12,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from trilogue.gateway.endpoints import background, conversations, count_tokens, generate, models, responses
+from trilogue.gateway.endpoints import background, compact, conversations, count_tokens, generate, models, responses
 from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.routes import find_route
@@ -59,6 +59,8 @@ def fixed_routes() -> dict[str, HttpRoute]:
             routes[endpoint.path] = HttpRoute(handler, one.protocol, endpoint.path)
         if endpoint.counting is not None and endpoint.counting.path:
             routes[endpoint.counting.path] = HttpRoute(count_tokens.handle, one.protocol, endpoint.counting.path)
+        if endpoint.compaction:
+            routes[endpoint.compaction] = HttpRoute(compact.handle, one.protocol, endpoint.compaction)
     return routes
 
 

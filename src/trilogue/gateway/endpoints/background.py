@@ -59,7 +59,7 @@ async def handle(context: RequestContext) -> None:
     if turn is not None and turn.previous is not None and turn.previous.status not in ENDED:
         turn = call.turn = await _continued(context, call, turn)
     if turn is None or not turn.fields.background:
-        await generate.respond_to(context, call)
+        await generate.run(context, call)
         return
     try:
         targets = await targets_of(context, call.model)
@@ -67,19 +67,19 @@ async def handle(context: RequestContext) -> None:
         await turn.release()
         raise
     if turn.lease is None and all(_has_background(context, target) for target in targets):
-        await generate.respond_to(context, call)
+        await generate.run(context, call, targets)
         return
     await _start(context, call, turn, targets)
 
 
-async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn | None:
+async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn:
     """Return the turn again once the response that it continues is complete. Raises BadRequest if it is not."""
     previous = turn.previous
     if previous is not None and previous.origin is not None:
         with watching(context):
             current = await refreshed(context, turn.store, previous)
             if current.status in ENDED:
-                return await begin_turn(turn.store, turn.owner, call.body, turn.connection)
+                return await begin_turn(turn.store, turn.owner, call.body, turn.fields, turn.connection)
     text = f"Previous response with id '{previous.id if previous else ''}' is still in progress."
     raise BadRequest(text, path="previous_response_id", code="previous_response_in_progress")
 

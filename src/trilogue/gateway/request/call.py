@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest
+from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.gateway.stored.turn import StoredTurn
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Loss, Protocol
@@ -57,13 +58,18 @@ class Call(Struct, kw_only=True, gc=False):
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
     """losses from before the request was routed"""
+    path: str = ""
+    """where an upstream of the client's protocol gets it; empty: where the protocol's requests go"""
     turn: StoredTurn | None = None
     """what the request refers to and what is kept of its response, in protocols that can continue a response"""
+    memory: ReasoningMemory | None = None
+    """reasoning that the client has not sent back; None if nothing is translated or the client sends all of it"""
 
     @property
-    def complete(self) -> bytes:
-        """The body with its whole history, as far as the gateway knows it."""
-        return self.body if self.turn is None or self.turn.foreign_conversation else self.turn.expanded
+    def whole(self) -> bytes:
+        """The request with the stored history that it refers to, as far as the gateway knows it."""
+        turn = self.turn
+        return self.body if turn is None or turn.foreign_conversation else turn.expanded
 
 
 class ReadBody(Struct, frozen=True):

@@ -19,22 +19,27 @@ from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
+from trilogue.gateway.stored.compaction import opened
+from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
+from trilogue.protocols.pauses import PauseForm
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
+from trilogue.translate.reasoning.kept import Recall
 from trilogue.translate.reasoning.removal import strip_reasoning
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import without_sealed
-from trilogue.translate.requests import fit_own, translate_request
+from trilogue.translate.reasoning.unseal import accepts_text, without_sealed
+from trilogue.translate.requests import RequestOptions, fit_own, translate_request_with
 from trilogue.upstream import HeaderPairs, UpstreamRequest
 
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_KEEPS_NOTHING = "this upstream keeps nothing of earlier requests: send the whole history"
 
 
 def refuse_state(body: bytes, protocol: Protocol) -> None:
@@ -43,20 +48,25 @@ def refuse_state(body: bytes, protocol: Protocol) -> None:
     A server that does not know these fields would ignore them and respond without the history, because the client sends
     only what is new. After this error, clients send everything.
     """
-    named = [name for name in CODECS[protocol].endpoint.state_fields if b'"%b"' % name.encode() in body]
-    if not named:
+    endpoint = CODECS[protocol].endpoint
+    named = [name for name in endpoint.state_fields if b'"%b"' % name.encode() in body]
+    refers = endpoint.continues and body.find(REFERENCE_MARK) >= 0
+    if not named and not refers:
         return
     fields = _decode_fields(body)
     for name in named:
         if bytes(fields.get(name, b"null")) != b"null":
-            raise Unsupported(name, "this upstream keeps nothing of earlier requests: send the whole history")
+            raise Unsupported(name, _KEEPS_NOTHING)
+    for position, item in enumerate(input_items(fields.get("input", Raw())) if refers else ()):
+        if reference_of(item) is not None:
+            raise Unsupported(f"input[{position}]", _KEEPS_NOTHING)
 
 
 class Outbound(Struct, frozen=True, gc=False):
     """One attempt, ready to be sent. `exchange`: None in pass-through.
 
     `adjustable`: parameters that the upstream refuses may be left out. `renamed`: the client knows the model by another
-    name.
+    name. `pauses`: how the upstream may pause the response, if the client cannot continue it itself.
     """
 
     request: UpstreamRequest
@@ -67,6 +77,7 @@ class Outbound(Struct, frozen=True, gc=False):
     renamed: bool = False
     echo: dict[str, Json] | None = None
     """what the response must say about storage, if the upstream does not know"""
+    pauses: PauseForm | None = None
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -149,15 +160,19 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     fields, remedies = profile_fields(place.remedies) if place.remedies else ({}, ())
     profile = place.provider.profile(place.model, protocol)
     target = _target(place, protocol, replace(profile, **fields) if fields else profile)
-    up = translate_request(
-        call.body if call.turn is None else call.turn.expanded,
-        source=call.client,
-        target=target,
+    options = RequestOptions(
         strict=call.strict,
         repair=services.config.repair_history,
         sealer=services.sealer,
+        recall=_recalled(call, place, services),
     )
+    body = call.body if call.turn is None else call.turn.expanded
+    if CODECS[call.client].endpoint.compaction:
+        body = opened(body, services.sealer)
+    up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses
+    if call.memory is not None and call.memory.unread:
+        losses = losses + call.memory.losses
     if remedies:
         wire, refused = adjusted(wire, remedies, call)
         losses = losses + refused
@@ -166,7 +181,22 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         extra += tuple(extra_headers(wire).items())
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     exchange = up.exchange if call.turn is None else replace(up.exchange, body=call.turn.echoed(up.exchange.body))
-    return Outbound(sent, exchange, losses, protocol)
+    return Outbound(sent, exchange, losses, protocol, pauses=_pauses(call.client, protocol, wire))
+
+
+def _pauses(client: Protocol, upstream: Protocol, body: dict[str, Json]) -> PauseForm | None:
+    """Return how the upstream may pause its response, if that is possible and the client knows no pauses."""
+    form = CODECS[upstream].pauses
+    if form is None or CODECS[client].pauses is not None:
+        return None
+    return form if form.may_pause(body) else None
+
+
+def _recalled(call: Call, place: Place, services: Services) -> Recall | None:
+    """Return the kept reasoning of the request, except for what this account has refused before."""
+    if call.memory is None:
+        return None
+    return services.refused_reasoning.accepted(place.provider.name, place.account.name, call.memory.found)
 
 
 def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
@@ -176,15 +206,16 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     turn, keeps_state, echo = call.turn, profile.keeps_state and not provider.is_demo, None
     if turn is not None and turn.is_complete_with(provider.name, place.account.name, keeps_state):
         body, losses = turn.expanded_for(provider.name, place.account.name)
+        if not keeps_state:
+            refuse_state(body, call.client)
         echo = turn.echoed({} if keeps_state else {"store": turn.fields.stores})
     elif turn is not None and not keeps_state and turn.fields.stores:
         echo = {"store": True}
     elif not keeps_state:
         refuse_state(body, call.client)
     codec = CODECS[call.client]
-    plain_text = codec.text_reasoning or profile.raw_reasoning
-    if codec.may_hold_sealed(body, plain_text):
-        body, foreign = own_body(body, call.client, call.strict, services.sealer, plain_text=plain_text)
+    if codec.may_hold_sealed(body, accepts_text(call.client, profile)):
+        body, foreign = own_body(body, call.client, call.strict, services.sealer, profile)
         losses = losses + foreign
     if model != call.model:
         body = with_model(body, call.model, model)
@@ -236,17 +267,19 @@ def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
 
 
 def own_body(
-    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, *, plain_text: bool = True
+    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, profile: Profile
 ) -> tuple[bytes, list[Loss]]:
     """Return the body for an upstream of the client's own protocol, without values that only this gateway can read.
 
-    The bytes are the same if there are none. `plain_text`: the upstream accepts reasoning that is only text.
+    The bytes are the same if there are none.
     """
-    if not CODECS[protocol].may_hold_sealed(body, plain_text):
+    if not CODECS[protocol].may_hold_sealed(body, accepts_text(protocol, profile)):
         return body, []
+    if CODECS[protocol].endpoint.compaction:
+        body = opened(body, sealer)
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=plain_text)
+    cleaned = without_sealed(wire, protocol, ledger, sealer, profile)
     if strict:
         ledger.refuse_if_any()
     return body if cleaned is wire else dump(cleaned), ledger.losses
@@ -257,19 +290,20 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
 
     `only`: the beginnings of the values to remove; by default all are removed.
     """
-    wire, losses = strip_reasoning(call.complete, protocol=call.client, only=only)
+    wire, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
     body = dump(wire)
     turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_expanded(body)
-    return replace(call, body=body, turn=turn), losses
+    memory = None if call.memory is None else call.memory.without_earlier() if only is None else call.memory
+    return replace(call, body=body, turn=turn, memory=memory), losses
 
 
 def _request(
     call: Call, place: Place, protocol: Protocol, profile: Profile, headers: HeaderPairs, body: bytes
 ) -> UpstreamRequest:
     provider, endpoint = place.provider, CODECS[protocol].endpoint
-    url = provider.url(protocol, endpoint.path or endpoint.url_path(place.model, call.stream))
+    url = provider.url(protocol, call.path or endpoint.path or endpoint.url_path(place.model, call.stream))
     if endpoint.in_url is not None:
         body = without_head(body, place.model, call.stream)
     if call.query and protocol is call.client:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trilogue.errors import UpstreamFailure, UpstreamProtocolError
 from trilogue.gateway.observe.observer import ByteObservers
 from trilogue.gateway.observe.upstream_bytes import ObservedResponse
 from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.failures import error_body, response_failure
 from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped
 from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
 from trilogue.gateway.setup.services import Services
@@ -62,6 +64,15 @@ class UpstreamAttempt:
         if stream and response.status < 300:
             self.progress = limits.streaming(clocks.first_event, clocks.between_events)
 
+    async def check(self) -> None:
+        """Raise UpstreamError if the response is an error or a redirect."""
+        response = self.response
+        if response.status >= 400:
+            body = await error_body(response)
+            raise UpstreamFailure(response_failure(response, body, self.outbound.protocol, self.redactor))
+        if response.status >= 300:
+            raise UpstreamProtocolError(f"the upstream responded with a redirect ({response.status})")
+
 
 def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbound:
     """Return what is sent. Raises ClientError if the target cannot express it.
@@ -72,7 +83,7 @@ def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbou
     if strip:
         call, losses = stripped(call)
     elif services.refused_reasoning.known and not call.strict:
-        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.complete)
+        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.whole)
         call, losses = stripped(call, rejected) if rejected else (call, losses)
     request = outbound(call, place, services)
     if not losses and not call.losses:

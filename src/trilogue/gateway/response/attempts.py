@@ -12,16 +12,17 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from trilogue.errors import ClientError, UpstreamError, UpstreamFailure, UpstreamProtocolError
+from trilogue.errors import ClientError, UpstreamError, UpstreamFailure
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.cancellation import CancelReason
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import error_body, redacted, response_failure
+from trilogue.gateway.request.failures import redacted
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
 from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.response.continuation import continuation_for
 from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.whole import relay_whole
@@ -168,15 +169,12 @@ class RequestAttempts(Struct, eq=False):
 
     async def _relay(self, attempt: UpstreamAttempt) -> RelayResult:
         """Relay the response of an attempt. Raises UpstreamError if it is none, or an error."""
-        response = attempt.response
-        if response.status >= 400:
-            body = await error_body(response)
-            raise UpstreamFailure(response_failure(response, body, attempt.outbound.protocol, attempt.redactor))
-        if response.status >= 300:
-            raise UpstreamProtocolError(f"the upstream responded with a redirect ({response.status})")
+        await attempt.check()
+        services, most = self._services, self._services.config.server.max_continuations
+        continuation = continuation_for(attempt, self._limits, most, self._context.byte_observers)
         if self._call.stream:
-            return await StreamRelay(self._client, attempt, self._services).run()
-        return await relay_whole(self._client, attempt, self._services)
+            return await StreamRelay(self._client, attempt, services, continuation).run()
+        return await relay_whole(self._client, attempt, services, continuation)
 
     def _finish(self, planned: Attempt, result: RelayResult) -> None:
         """Report an attempt whose response the client has got. One that was cut off is still a failed attempt."""
@@ -239,10 +237,10 @@ class RequestAttempts(Struct, eq=False):
         """Remember reasoning that an account cannot verify. Reasoning that it lacks is nothing to remember."""
         planned = self._plan.decision.attempts[-1]
         if planned.why == REJECTED:
-            call = self._call
-            self._services.refused_reasoning.learn(
-                planned.provider, planned.account, call.complete, call.client, failure
-            )
+            call, refused = self._call, self._services.refused_reasoning
+            refused.learn(planned.provider, planned.account, call.whole, call.client, failure)
+            if call.memory is not None:
+                refused.learn_kept(planned.provider, planned.account, call.memory.found)
 
     def _no_response(self, refusal: ClientError | None) -> ClientError | UpstreamFailure:
         """Return the error for the client when there is no next attempt."""

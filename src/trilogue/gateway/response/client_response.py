@@ -107,6 +107,11 @@ class ClientResponse(Struct, eq=False):
     """the number of the next event, if its protocol numbers them and the end was dropped"""
 
     @property
+    def streams(self) -> bool:
+        """Whether the client gets a stream."""
+        return self.call.stream
+
+    @property
     def is_final(self) -> bool:
         """Whether the client has a part of a response, so that no other account can respond any more."""
         return self.state >= ResponseState.STREAMING
@@ -181,7 +186,7 @@ class ClientResponse(Struct, eq=False):
     def must_fail_in_band(self, error: UpstreamError) -> bool:
         """Return whether clients understand this error only inside a stream, even as its first event."""
         client = self.call.client
-        return self.call.stream and failure_of(error, client).kind in codec(client).streamed_failures
+        return self.streams and failure_of(error, client).kind in codec(client).streamed_failures
 
     def fail_in_band(self, error: UpstreamError) -> None:
         """End the stream with an error."""

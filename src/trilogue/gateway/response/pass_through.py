@@ -56,6 +56,8 @@ class StreamPath(Interface):
     finish: Finish | None
 
     @property
+    def paused(self) -> bool: ...
+    @property
     def usage(self) -> Usage | None: ...
     @property
     def losses(self) -> list[Loss]: ...
@@ -78,6 +80,9 @@ _NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
 class PassThrough:
     """A stream whose bytes are forwarded unchanged."""
+
+    paused = False
+    """a client of the same protocol knows pauses itself"""
 
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         self._protocol = protocol

@@ -19,6 +19,21 @@ _HOUR, _DAY = 3_600.0, 86_400.0
 _VOLATILE_BYTES = 64 * 2**20
 
 
+def place_of(settings: StateSettings, file: Path) -> str:
+    """Return where a configuration keeps things, as `database_of` takes it. `file`: the default."""
+    return settings.store.reveal() if settings.store is not None else str(file)
+
+
+def limits_of(settings: StateSettings) -> Limits:
+    """Return how long and how much a configuration keeps."""
+    return Limits(
+        seconds=settings.days * _DAY,
+        reasoning_seconds=settings.reasoning_hours * _HOUR,
+        owner_bytes=settings.key_bytes,
+        total_bytes=settings.total_bytes,
+    )
+
+
 class GatewayStore:
     """A store and the service through which the event loop uses it. `where`: what `database_of` takes."""
 
@@ -27,6 +42,8 @@ class GatewayStore:
         self._is_shared = where != MEMORY
         self._service: StoreService | None = None
         self._jobs: RunningJobs | None = None
+        self.left_alone_until = 0.0
+        """when to use it again for what can do without it, after it was away; by the clock of the event loop"""
 
     @property
     def service(self) -> StoreService:
@@ -44,6 +61,11 @@ class GatewayStore:
         if self._jobs is None:
             self._jobs = RunningJobs(self.service)
         return self._jobs
+
+    @property
+    def in_use(self) -> bool:
+        """Whether anything was read or written here."""
+        return self._service is not None
 
     async def close(self) -> None:
         """Finish what waits, and close the store."""
@@ -70,27 +92,31 @@ class WorkerStores:
         self._durable: GatewayStore | None = None
         self._replaced: list[GatewayStore] = []
         """stores of earlier configurations, which running requests may still use"""
-        limits = Limits(owner_bytes=_VOLATILE_BYTES, total_bytes=4 * _VOLATILE_BYTES)
-        self._volatile = GatewayStore(MEMORY, keys, limits)
+        self._volatile = self._in_memory(StateSettings())
 
     def take(self, settings: StateSettings) -> Stores:
         """Return the stores for a configuration: those of the last one, if it keeps things in the same way."""
         if settings != self._settings:
+            hours = StateSettings().reasoning_hours if self._settings is None else self._settings.reasoning_hours
+            if settings.reasoning_hours != hours:
+                self._replaced.append(self._volatile)
+                self._volatile = self._in_memory(settings)
             self._settings = settings
             if self._durable is not None:
                 self._replaced.append(self._durable)
             self._durable = self._open(settings) if settings.kept else None
         return Stores(self._durable, self._volatile)
 
-    def _open(self, settings: StateSettings) -> GatewayStore:
-        where = settings.store.reveal() if settings.store else str(self._file)
+    def _in_memory(self, settings: StateSettings) -> GatewayStore:
         limits = Limits(
-            seconds=settings.days * _DAY,
             reasoning_seconds=settings.reasoning_hours * _HOUR,
-            owner_bytes=settings.key_bytes,
-            total_bytes=settings.total_bytes,
+            owner_bytes=_VOLATILE_BYTES,
+            total_bytes=4 * _VOLATILE_BYTES,
         )
-        return GatewayStore(where, self._keys, limits)
+        return GatewayStore(MEMORY, self._keys, limits)
+
+    def _open(self, settings: StateSettings) -> GatewayStore:
+        return GatewayStore(place_of(settings, self._file), self._keys, limits_of(settings))
 
     async def close(self) -> None:
         """Finish what waits, and close all stores."""

@@ -57,8 +57,8 @@ class Services:
         self.pools = carried.pools
         self.store = carried.stores.durable
         """what is kept of responses and conversations; None if the configuration wants nothing kept"""
-        self.volatile_store = carried.stores.volatile
-        """a store in memory, for reasoning that must not be written"""
+        self.stores = carried.stores
+        """the same, and a store in memory for reasoning that must not be written"""
         self.refused_reasoning = carried.refused_reasoning
         self.catalog = carried.catalog
         self.decisions = carried.decisions

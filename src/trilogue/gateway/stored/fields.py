@@ -17,7 +17,7 @@ from trilogue.protocols.content.ids import derive_id
 from trilogue.state.responses import Item
 
 REFERENCE = "item_reference"
-_REFERENCE_MARK = b'"item_reference"'
+REFERENCE_MARK = b'"item_reference"'
 _PREFIXES = {
     "message": "msg_",
     "function_call": "fc_",
@@ -43,6 +43,14 @@ class StateFields(Struct):
         return self.store is not False
 
     @property
+    def need_store(self) -> bool:
+        """Whether something is to be looked up or kept."""
+        # In one function, because requests that use no state should not pay for it.
+        if self.store is not False or self.previous_response_id or self.conversation or self.background:
+            return True
+        return bytes(self.input).find(REFERENCE_MARK) >= 0
+
+    @property
     def conversation_id(self) -> str | None:
         """The conversation that the request belongs to, or None. Raises BadRequest."""
         given = self.conversation
@@ -54,7 +62,7 @@ class StateFields(Struct):
     @property
     def has_references(self) -> bool:
         """Whether items may be named by their ids only."""
-        return bytes(self.input).find(_REFERENCE_MARK) >= 0
+        return bytes(self.input).find(REFERENCE_MARK) >= 0
 
 
 _decode_fields = msgspec.json.Decoder(StateFields).decode
@@ -108,7 +116,7 @@ def _text_part(text: str, role: Json) -> dict[str, Json]:
 
 def reference_of(data: bytes) -> str | None:
     """Return the id that an item refers to, or None if it is an item of its own."""
-    if data.find(_REFERENCE_MARK) < 0:
+    if data.find(REFERENCE_MARK) < 0:
         return None
     wire = _decode_any(data)
     if isinstance(wire, dict) and wire.get("type") == REFERENCE and isinstance(wire.get("id"), str):

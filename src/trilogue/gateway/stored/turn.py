@@ -1,6 +1,7 @@
 """One turn of a conversation that the gateway remembers: what its request refers to, and what is kept of its response.
 
-turn = await begin_turn(store, owner, body)             # None if there is nothing to look up or keep
+fields = read_state_fields(body)                        # fields.need_store: there is something to look up or keep
+turn = await begin_turn(store, owner, body, fields)
 turn.expanded                                           # the request with its whole history, for any upstream
 await turn.keep(response, origin)                       # before the end of the response leaves
 await turn.release()                                    # always, at the end
@@ -18,11 +19,11 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.compaction import not_compacted
 from trilogue.gateway.stored.connection import ConnectionResponses
 from trilogue.gateway.stored.fields import (
     StateFields,
     input_items,
-    read_state_fields,
     reference_of,
     with_ids,
     with_input,
@@ -273,27 +274,27 @@ def final_response(data: bytes) -> bytes:
 
 
 async def begin_turn(
-    store: GatewayStore, owner: str, body: bytes, connection: ConnectionResponses | None = None
-) -> StoredTurn | None:
-    """Look up what a request refers to. Returns None if it refers to nothing and nothing is to be kept.
+    store: GatewayStore,
+    owner: str,
+    body: bytes,
+    fields: StateFields,
+    connection: ConnectionResponses | None = None,
+) -> StoredTurn:
+    """Look up what a request with these fields refers to.
 
     `connection`: the responses that the client's connection remembers, if it does. Raises BadRequest or ClientError for
     unknown ids, and StoreError.
     """
-    fields = read_state_fields(body)
     if fields.background and not fields.stores:
         raise BadRequest("Background mode requires `store` to be true.", path="store")
     conversation = fields.conversation_id
-    refers = fields.previous_response_id or conversation or fields.has_references
-    if not (fields.stores or refers or connection is not None):
-        return None
     if fields.previous_response_id and conversation:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
     turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
     if fields.has_references:
         turn.own = tuple(await _resolved(turn, input_items(fields.input)))
-    elif refers:
+    elif fields.previous_response_id or conversation:
         turn.own = tuple(input_items(fields.input))
     if fields.previous_response_id:
         if not _continue_connection(turn):
@@ -304,13 +305,12 @@ async def begin_turn(
 
 
 def begin_connection_turn(
-    store: GatewayStore, owner: str, body: bytes, connection: ConnectionResponses
+    store: GatewayStore, owner: str, body: bytes, fields: StateFields, connection: ConnectionResponses
 ) -> StoredTurn | None:
     """Look up what a request refers to where nothing is stored, so that only the client's connection remembers.
 
     Returns None for ids that it does not know: an upstream may know them. `store` is not used. Raises BadRequest.
     """
-    fields = read_state_fields(body)
     refers = fields.previous_response_id or fields.conversation_id or fields.has_references
     turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
     turn.upstream_stores, fields.store = fields.stores, False
@@ -335,7 +335,8 @@ async def _add_chain(turn: StoredTurn, previous: str) -> None:
         chain = await store.service.read(store.store.responses.chain, turn.owner, previous)
     except NotFound:
         raise unknown_response(previous) from None
-    turn.history = tuple(HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one))
+    items = [HistoryItem(item.data, one.origin) for one in chain for item in stored_items(one)]
+    turn.history = _without_compacted(items)
     turn.previous = chain[-1]
 
 
@@ -350,7 +351,11 @@ async def _add_conversation(turn: StoredTurn, identifier: str) -> None:
         return
     except ConversationLocked:
         raise LockedConversation from None
-    turn.history = tuple(HistoryItem(item.data) for item in items)
+    turn.history = _without_compacted([HistoryItem(item.data) for item in items])
+
+
+def _without_compacted(items: Sequence[HistoryItem]) -> tuple[HistoryItem, ...]:
+    return tuple(items[position] for position in not_compacted([item.data for item in items]))
 
 
 async def _resolved(turn: StoredTurn, items: Sequence[bytes]) -> list[bytes]:

@@ -68,7 +68,7 @@ class Owners(Part):
 
     def delete(self, owner: str) -> int:
         """Delete everything that is kept for an owner, and return how many responses, conversations and so on."""
-        return self._repeat(lambda: self._delete_some(owner))
+        return self._repeat(lambda: self.delete_some(owner))
 
     def prune(self) -> int:
         """Delete everything that has expired or is over the limit of all owners, and return how many rows."""
@@ -80,7 +80,8 @@ class Owners(Part):
         return prune(transaction, self._limits)
 
     @writing
-    def _delete_some(self, transaction: Transaction, owner: str) -> int:
+    def delete_some(self, transaction: Transaction, owner: str) -> int:
+        """Delete some of what is kept for an owner, in one short transaction. Return how many; 0 means none is left."""
         found = [(table, seq) for table in TABLES for (seq,) in transaction.rows(_OF_OWNER[table], owner, BATCH)]
         for table, seq in found:
             delete_row(transaction, table, seq)
