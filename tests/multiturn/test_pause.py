@@ -5,12 +5,21 @@ Anthropic pauses only turns with tools that it runs itself, so every client here
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
+from tests.multiturn import strict_messages
 from tests.multiturn.agents import ChatAgent, MessagesAgent, ResponsesAgent
-from tests.multiturn.gateways import MODELS, Gateway
+from tests.multiturn.gateways import MODELS, Gateway, gateway, settings
+from tests.multiturn.refusal import RefusedError
+from tests.multiturn.strict import StrictUpstream
+from tests.scripted import thread
+from tests.scripted.http import Step
+from tests.scripted.server import Recorded
 from trilogue.model import Protocol
 
 MODEL = MODELS[Protocol.MESSAGES]
@@ -111,3 +120,53 @@ def test_what_is_sent_back_is_what_came(one: Gateway) -> None:
         assert {name: value for name, value in body.items() if name != "messages"} == {
             name: value for name, value in bodies[0].items() if name != "messages"
         }
+
+
+class FailingLater(StrictUpstream):
+    """A strict upstream whose third part fails."""
+
+    def _messages(self, request: Recorded, account: str, number: int) -> Iterable[Step]:
+        if strict_messages.read(request.json).parts == 2:
+            raise RefusedError("This part is wrong.")
+        return super()._messages(request, account, number)
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Iterator[Gateway]:
+    """A gateway before an upstream whose third part fails."""
+    with thread.running(FailingLater()) as up:
+        assert isinstance(up, FailingLater)
+        with gateway(tmp_path, up, settings(accounts=("a",))) as running:
+            yield running
+
+
+def test_a_part_that_fails(failing: Gateway) -> None:
+    """What has come stays, and the failure is one of the response: no end is invented."""
+    with pytest.raises(openai.APIStatusError) as refused:
+        ChatAgent(failing.client, MODEL, stream=False, **SEARCH).say("pause 5")
+    assert refused.value.status_code == 400
+    question: Any = [{"role": "user", "content": "pause 5"}]
+    stream = failing.client.chat.completions.create(model=MODEL, messages=question, stream=True, **SEARCH)
+    texts = (choice.delta.content or "" for chunk in stream for choice in chunk.choices)
+    pieces: list[str] = []
+    with pytest.raises(openai.APIError, match="This part is wrong"):
+        pieces.extend(texts)
+    assert "".join(pieces) == "Part 1. Part 2. "
+    assert len(failing.up.bodies()) == 6
+
+
+def test_the_setting(tmp_path: Path, up: StrictUpstream) -> None:
+    """With 0, nothing is continued: the client gets what has come as incomplete."""
+    config = settings().replace("server: {", "server: {max_continuations: 0, ")
+    with gateway(tmp_path, up, config) as running:
+        for stream in (False, True):
+            said = ResponsesAgent(running.client, MODEL, stream=stream, **TOOLS).say("pause 1")
+            assert (said.text, said.native["status"]) == ("Part 1. ", "incomplete")
+    assert len(up.bodies()) == 2
+
+
+def test_the_loss_is_declared(one: Gateway) -> None:
+    raw = one.client.responses.with_raw_response.create(model=MODEL, input="pause 30", **TOOLS)
+    assert "stop.pause_turn" in raw.headers["trilogue-loss"]
+    raw = one.client.responses.with_raw_response.create(model=MODEL, input="pause 3", **TOOLS)
+    assert "stop.pause_turn" not in raw.headers.get("trilogue-loss", "")

@@ -145,7 +145,13 @@ LOSSES: dict[str, LossRule] = {
     "code_exec.container": LossRule("container of a code execution, with its files", "a new container"),
     "hosted.history_as_text": LossRule("hosted tool call in the history", "replaced by a short note"),
     "hosted.result_dropped": LossRule("output of a hosted tool without an equivalent", "dropped"),
-    "stop.pause_turn": LossRule("the provider paused a long turn", "reported as complete"),
+    "stop.pause_turn": LossRule(
+        "the provider paused a long turn",
+        (
+            "the gateway continues it; one that it has continued `server.max_continuations` times is reported as cut "
+            "short. The library reports it as complete"
+        ),
+    ),
     "citation.source_span": LossRule("the quoted source text of a citation", "only the link and its position are kept"),
     "citation.span": LossRule("which part of the text a citation is for", ("the citation applies to the whole text")),
     "citation.document": LossRule("citation into a document", "dropped"),

@@ -50,13 +50,13 @@ class ActiveRequests:
 
 async def handle(context: RequestContext) -> None:
     """Respond to one request, streamed or not. Raises ClientGone; other errors are sent to the client."""
-    await respond_to(context, await read_call(context))
+    await run(context, await read_call(context))
 
 
 async def read_call(context: RequestContext) -> Call:
-    """Read a request, and look up what it refers to. Whoever takes the call must release its turn at the end."""
-    request, services = context.request, context.entry.services
-    body = await request.body(services.limits.max_body_bytes)
+    """Read a request, and look up what it refers to. `run` releases that."""
+    services = context.entry.services
+    body = await context.request.body(services.limits.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     strict = context.strict
@@ -76,35 +76,33 @@ async def _turn(context: RequestContext, body: bytes) -> StoredTurn | None:
     if services.store is None and connection is None:
         return None
     fields = read_state_fields(body)
-    if services.store is None:
-        return connection and begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
-    if not fields.need_store and connection is None:
-        return None
-    with watching(context):
-        return await begin_turn(services.store, context.owner, body, fields, connection)
+    if services.store is not None and (fields.need_store or connection is not None):
+        with watching(context):
+            return await begin_turn(services.store, context.owner, body, fields, connection)
+    if services.store is None and connection is not None:
+        return begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
+    return None
 
 
-async def respond_to(context: RequestContext, call: Call) -> None:
-    """Route a request that was read, respond to it, and release its turn."""
-    services = context.entry.services
+async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:
+    """Respond to a request that was read, and release its turn, unless that belongs to a job.
+
+    `targets`: where it may go, if that is known.
+    """
+    services, turn = context.entry.services, call.turn
     try:
-        targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
         if _may_translate(services, targets, call):
             with watching(context):
                 call.memory = await _recalled(context, call)
-        await run(context, call, targets)
+        if context.entry.continues and asks_for_compaction(call.body):
+            await compact_turn(context, call, targets)
+            return
+        client = ClientResponse(call, context.responder, context.record, services.observers)
+        await complete(context, client, targets)
     finally:
-        if call.turn is not None and call.turn.lease is not None:
-            await call.turn.release()
-
-
-async def run(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> None:
-    """Respond to a request with the output of one of these targets."""
-    if context.entry.continues and asks_for_compaction(call.body):
-        await compact_turn(context, call, targets)
-        return
-    client = ClientResponse(call, context.responder, context.record, context.entry.services.observers)
-    await complete(context, client, targets)
+        if turn is not None and turn.lease is not None and not turn.in_job:
+            await turn.release()
 
 
 def _may_translate(services: Services, targets: Sequence[Upstream], call: Call) -> bool:

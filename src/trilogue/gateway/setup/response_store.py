@@ -42,6 +42,8 @@ class GatewayStore:
         self._is_shared = where != MEMORY
         self._service: StoreService | None = None
         self._jobs: RunningJobs | None = None
+        self.left_alone_until = 0.0
+        """when to use it again for what can do without it, after it was away; by the clock of the event loop"""
 
     @property
     def service(self) -> StoreService:

@@ -6,7 +6,8 @@
 
 It never fails a request. The write is awaited because a follow-up may come at once and at another worker, but not for
 longer than `KEEP_SECONDS`: then it goes on behind, and a copy in memory serves follow-ups at this worker. What cannot
-be read in time is missing, which is declared.
+be read within `READ_SECONDS` is missing, which is declared. A store that was too slow or away is left alone for
+`AWAY_SECONDS`, so that it does not delay every request.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from trilogue.translate.reasoning.kept import KeptReasoning, Recall, decode_kept
 log = structlog.get_logger("trilogue.gateway")
 
 KEEP_SECONDS = 0.25
-READ_SECONDS = 2.0
+READ_SECONDS = 1.0
+AWAY_SECONDS = 5.0
 UNREAD = Loss("reasoning.unread", "")
 
 
@@ -55,23 +57,25 @@ class ReasoningMemory(Struct, eq=False):
     async def find(self, calls: Iterable[str]) -> None:
         """Find what is kept for these calls."""
         wanted = list(dict.fromkeys(map(safe_call_id, calls)))
-        found: dict[str, KeptReasoning] = {}
         durable, volatile = self.stores.durable, self.stores.volatile
-        if durable is not None:
-            found |= await self._read(durable, wanted)
+        found = {} if durable is None else await self._read(durable, wanted)
         missing = [call for call in wanted if call not in found]
         # Most gateways never use it, and then there is nothing to read.
         if missing and volatile.in_use:
             found |= await self._read(volatile, missing)
         self.found = found
+        self.unread = self.unread and len(found) < len(wanted)
 
     async def _read(self, store: GatewayStore, calls: list[str]) -> dict[str, KeptReasoning]:
+        if not _responds(store):
+            self.unread = True
+            return {}
         try:
             async with asyncio.timeout(READ_SECONDS):
                 rows = await store.service.read(store.store.reasoning.find, self.owner, calls)
             return {call: decode_kept(data) for call, data in rows.items()}
         except (StoreError, TimeoutError, InternalError) as error:
-            log.warning("kept reasoning cannot be read", error=str(error) or "the store is slow")
+            _leave_alone(store, "kept reasoning cannot be read", error)
             self.unread = True
             return {}
 
@@ -96,16 +100,25 @@ async def recall_reasoning(stores: Stores, owner: str, body: bytes, calls: list[
 
 async def _written(store: GatewayStore, rows: list[KeptRow]) -> bool:
     """Write rows. Return whether they are durable; if that takes too long, the write goes on behind."""
+    if not _responds(store):
+        return False
     writing = asyncio.ensure_future(store.service.write(store.store.reasoning.keep, rows))
-    writing.add_done_callback(_log_failure)
     done, _ = await asyncio.wait({writing}, timeout=KEEP_SECONDS)
-    return bool(done) and writing.exception() is None
-
-
-def _log_failure(writing: asyncio.Future[None]) -> None:
-    error = None if writing.cancelled() else writing.exception()
+    error = writing.exception() if done else TimeoutError()
     if error is not None:
-        log.warning("reasoning cannot be kept", error=str(error))
+        _leave_alone(store, "reasoning cannot be kept", error)
+        writing.add_done_callback(asyncio.Future.exception)  # it is logged already
+    return error is None
+
+
+def _responds(store: GatewayStore) -> bool:
+    return asyncio.get_running_loop().time() >= store.left_alone_until
+
+
+def _leave_alone(store: GatewayStore, what: str, error: BaseException) -> None:
+    """Log an error of a store, and use it for reasoning only after a while."""
+    log.warning(what, error=str(error) or "the store is too slow", store=store.store.name)
+    store.left_alone_until = asyncio.get_running_loop().time() + AWAY_SECONDS
 
 
 class _StoreField(Struct):
