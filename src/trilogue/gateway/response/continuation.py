@@ -72,11 +72,3 @@ class Continuation:
         await attempt.send(self._limits, stream, self._observers)
         await attempt.check()
         return True
-
-
-def continuation_for(
-    attempt: UpstreamAttempt, limits: TimeLimits, most: int, observers: ByteObservers | None
-) -> Continuation | None:
-    """Return the continuation of a response; None if it cannot pause, or if its client knows pauses itself."""
-    form = attempt.outbound.pauses
-    return None if form is None else Continuation(attempt, form, limits, most, observers)
