@@ -26,7 +26,7 @@ from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
-from trilogue.protocols.pauses import PauseForm
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange

@@ -14,7 +14,7 @@ from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Json, Loss
-from trilogue.protocols.pauses import PauseForm
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.translate.responses import collect_stream
 
 LOSS = "stop.pause_turn"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trilogue.model import Json
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.messages.wire import TOOL_TYPES, TOOL_VERSION, Wire
-from trilogue.protocols.pauses import PauseForm
 
 _PAUSED = "pause_turn"
 _CLIENT_TOOLS = frozenset({"", "custom"} | {name for name, (_, on_client) in TOOL_TYPES.items() if on_client})
