@@ -117,6 +117,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """whether a client can continue a response by its id, at the account that it came from"""
     compaction: str = ""
     """where conversations are compacted; empty if the protocol has no such thing"""
+    websocket: bool = False
+    """whether clients may send their requests as messages over a WebSocket on the same path"""
     conversations: str = ""
     """where stored conversations are, for clients that can continue them; empty if the protocol has none"""
     terminal: bytes = b""

@@ -16,6 +16,7 @@ from trilogue.gateway.endpoints import background, compact, conversations, count
 from trilogue.gateway.endpoints.boundary import begin, report
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.endpoints.routes import find_route
+from trilogue.gateway.endpoints.websocket import WebSocketEndpoint
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
 from trilogue.gateway.request.cancellation import Cancellation
@@ -27,7 +28,7 @@ from trilogue.jsontext.text import dump
 from trilogue.model import Protocol
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS, DEFAULT, protocol_of_client
-from trilogue.serving import Headers, HttpRequest, Responder, header_lines
+from trilogue.serving import Headers, HttpRequest, Responder, header_lines, offers_websocket
 
 
 def versionless(path: str) -> str:
@@ -105,6 +106,12 @@ class Gateway:
             ("POST", f"{version}{path}"): route for path, route in self._routes.items() for version in ("/v1", "")
         }
         """the usual requests, by method and path as clients send them"""
+        websocket = WebSocketEndpoint(self)
+        self._websockets = {
+            one.endpoint.path: HttpRoute(websocket.handle, one.protocol, one.endpoint.path, websocket=True)
+            for one in CODECS.values()
+            if one.endpoint.websocket
+        }
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
         """Respond to one HTTP request. Errors are part of the response; only a foreign cancellation is raised."""
@@ -188,6 +195,8 @@ class Gateway:
             found = self._routes.get(path) or url_route(path)
             if found is not None:
                 return found
+        elif path in self._websockets and offers_websocket(request.head):
+            return self._websockets[path]
         stored = stored_route(request.method, path)
         if stored is not None:
             return stored if not stored.methods else replace(stored, handler=self._unknown)

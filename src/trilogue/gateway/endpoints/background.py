@@ -79,7 +79,7 @@ async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> S
         with watching(context):
             current = await refreshed(context, turn.store, previous)
             if current.status in ENDED:
-                return await begin_turn(turn.store, turn.owner, call.body, turn.fields)
+                return await begin_turn(turn.store, turn.owner, call.body, turn.fields, turn.connection)
     text = f"Previous response with id '{previous.id if previous else ''}' is still in progress."
     raise BadRequest(text, path="previous_response_id", code="previous_response_in_progress")
 

@@ -21,7 +21,7 @@ from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.stored.compaction import asks_for_compaction
 from trilogue.gateway.stored.fields import read_state_fields
 from trilogue.gateway.stored.reasoning import ReasoningMemory
-from trilogue.gateway.stored.turn import begin_turn
+from trilogue.gateway.stored.turn import StoredTurn, begin_connection_turn, begin_turn
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 
@@ -68,12 +68,23 @@ async def read_call(context: RequestContext) -> Call:
     else:
         asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
     call = new_call(context, asked, strict)
-    if context.entry.continues and services.store is not None:
-        fields = read_state_fields(call.body)
-        if fields.need_store:
-            with watching(context):
-                call.turn = await begin_turn(services.store, context.owner, call.body, fields)
+    if context.entry.continues:
+        call.turn = await _turn(context, call.body)
     return call
+
+
+async def _turn(context: RequestContext, body: bytes) -> StoredTurn | None:
+    """Return what a request refers to and what is to be kept of its response; None if there is neither."""
+    services, connection = context.entry.services, context.entry.connection
+    if services.store is None and connection is None:
+        return None
+    fields = read_state_fields(body)
+    if services.store is not None and (fields.need_store or connection is not None):
+        with watching(context):
+            return await begin_turn(services.store, context.owner, body, fields, connection)
+    if services.store is None and connection is not None:
+        return begin_connection_turn(services.stores.volatile, context.owner, body, fields, connection)
+    return None
 
 
 async def respond_to(context: RequestContext, call: Call) -> None:

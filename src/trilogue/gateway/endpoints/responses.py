@@ -13,9 +13,9 @@ from trilogue.gateway.endpoints.routes import PathRoute
 from trilogue.gateway.request.context import RequestContext, watching
 from trilogue.gateway.response.headers import SSE_HEADERS
 from trilogue.gateway.setup.response_store import GatewayStore
+from trilogue.gateway.stored.history import stored_items
 from trilogue.gateway.stored.jobs import is_background, shown
 from trilogue.gateway.stored.objects import UnknownId, deleted_object, item_list, read_page
-from trilogue.gateway.stored.turn import stored_items
 from trilogue.jsontext.text import parse_request
 from trilogue.model import events_of
 from trilogue.protocols.registry import CODECS

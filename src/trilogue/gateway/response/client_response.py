@@ -210,8 +210,9 @@ class ClientResponse(Struct, eq=False):
         if self._stamp is None:
             name, now, turn = self.call.request_id, time.time(), self.call.turn
             stored = turn is not None and turn.fields.stores
+            kept = stored or (turn is not None and turn.connection is not None)
             # Upstreams may repeat their ids. One that begins with the time is found faster among many.
-            identifier = f"resp_{int(now * 1000):012x}{digest(name, 6)}" if stored else ""
+            identifier = f"resp_{int(now * 1000):012x}{digest(name, 6)}" if kept else ""
             self._stamp = Stamp(
                 now=int(now), clock=time.time, seed=name, request_id=name, response_id=identifier, stored=stored
             )

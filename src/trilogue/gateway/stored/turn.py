@@ -10,9 +10,8 @@ await turn.release()                                    # always, at the end
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -21,6 +20,7 @@ from msgspec.structs import replace
 from trilogue.errors import BadRequest, ClientError
 from trilogue.gateway.setup.response_store import GatewayStore
 from trilogue.gateway.stored.compaction import not_compacted
+from trilogue.gateway.stored.connection import ConnectionResponses
 from trilogue.gateway.stored.fields import (
     StateFields,
     input_items,
@@ -28,13 +28,13 @@ from trilogue.gateway.stored.fields import (
     with_ids,
     with_input,
 )
-from trilogue.jsontext.text import DECODE_ERRORS, dump
+from trilogue.gateway.stored.history import HistoryItem, stored_items, unstored_items, without_foreign_reasoning
+from trilogue.jsontext.text import DECODE_ERRORS
 from trilogue.model import Json, Loss
 from trilogue.sse import SseParser
 from trilogue.state.responses import (
     Append,
     ConversationLocked,
-    Item,
     Lease,
     NotFound,
     Origin,
@@ -96,15 +96,6 @@ class _ResponseHead(Struct):
 
 
 _decode_head = msgspec.json.Decoder(_ResponseHead).decode
-_decode_any = msgspec.json.Decoder(dict[str, Json]).decode
-_CALLS = frozenset({"function_call", "custom_tool_call"})
-
-
-class HistoryItem(NamedTuple):
-    """An item of an earlier turn, and the account that made it if its id is not the gateway's own."""
-
-    data: bytes
-    origin: Origin | None = None
 
 
 class StoredTurn(Struct, kw_only=True, eq=False):
@@ -114,6 +105,12 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     owner: str
     fields: StateFields
     body: bytes
+    connection: ConnectionResponses | None = None
+    """the responses of the client's connection, if clients can continue those by it alone"""
+    continues_connection: bool = False
+    """whether only the connection knows the history"""
+    upstream_stores: bool = False
+    """whether the upstream may store the response, although the gateway does not"""
     history: tuple[HistoryItem, ...] = ()
     own: tuple[bytes, ...] = ()
     previous: StoredResponse | None = None
@@ -128,7 +125,7 @@ class StoredTurn(Struct, kw_only=True, eq=False):
     @property
     def refers(self) -> bool:
         """Whether the request is not complete without what is stored."""
-        return bool(self.previous or self.lease or self.history) or self.own_changed
+        return bool(self.previous or self.lease or self.history) or self.own_changed or self.continues_connection
 
     @property
     def own_changed(self) -> bool:
@@ -187,12 +184,23 @@ class StoredTurn(Struct, kw_only=True, eq=False):
 
     async def keep(self, body: bytes, origin: Origin | None) -> None:
         """Store the response and its items. Returns when they are durable. Raises StoreError."""
+        if self.connection is not None and (not self.fields.stores or self.continues_connection):
+            self._remember(self.connection, body, origin)
         if not self.fields.stores or self.in_job:
             return
         response, append = self.stored(body, origin)
         await self.store.service.write(self.store.store.responses.put, response, append)
         if append is not None:
             self.appended()
+
+    def _remember(self, connection: ConnectionResponses, body: bytes, origin: Origin | None) -> None:
+        """Let the client continue the response for as long as its connection lasts."""
+        own = tuple(HistoryItem(data) for data in self.own or input_items(self.fields.input))
+        if self.fields.stores or self.upstream_stores:
+            made = [HistoryItem(item.data, origin) for item in output_items(body)]
+        else:
+            made = unstored_items(body, origin)
+        connection.put(_decode_head(body).id, (*self.history, *own, *made))
 
     def stored(self, body: bytes, origin: Origin | None = None) -> tuple[StoredResponse, Append | None]:
         """Return a response as it is stored, and what it adds to its conversation."""
@@ -265,37 +273,17 @@ def final_response(data: bytes) -> bytes:
     raise StoreError("the stream did not end with a response that can be stored")
 
 
-def stored_items(response: StoredResponse) -> Iterator[Item]:
-    """Yield what a response adds to the history: the items of its request, and its own."""
-    yield from response.input
-    yield from output_items(response.body)
-
-
-def without_foreign_reasoning(history: Sequence[HistoryItem], here: Origin) -> tuple[list[bytes], list[Loss]]:
-    """Return the items that an account accepts, and the losses. A call whose reasoning is gone loses its id as well."""
-    kept: list[bytes] = []
-    losses: list[Loss] = []
-    after_reasoning = False
-    for position, item in enumerate(history):
-        wire = _decode_any(item.data) if item.origin not in (None, here) else {}
-        if wire.get("type") == "reasoning":
-            losses.append(Loss("reasoning.foreign_dropped", f"input[{position}]"))
-            after_reasoning = True
-            continue
-        orphan = after_reasoning and wire.get("type") in _CALLS
-        kept.append(_without_id(wire) if orphan else item.data)
-        after_reasoning = False
-    return kept, losses
-
-
-def _without_id(wire: dict[str, Json]) -> bytes:
-    return dump({name: value for name, value in wire.items() if name != "id"})
-
-
-async def begin_turn(store: GatewayStore, owner: str, body: bytes, fields: StateFields) -> StoredTurn:
+async def begin_turn(
+    store: GatewayStore,
+    owner: str,
+    body: bytes,
+    fields: StateFields,
+    connection: ConnectionResponses | None = None,
+) -> StoredTurn:
     """Look up what a request with these fields refers to.
 
-    Raises BadRequest or ClientError for unknown ids, and StoreError.
+    `connection`: the responses that the client's connection remembers, if it does. Raises BadRequest or ClientError for
+    unknown ids, and StoreError.
     """
     if fields.background and not fields.stores:
         raise BadRequest("Background mode requires `store` to be true.", path="store")
@@ -303,16 +291,41 @@ async def begin_turn(store: GatewayStore, owner: str, body: bytes, fields: State
     if fields.previous_response_id and conversation:
         text = "previous_response_id and conversation cannot be used together"
         raise BadRequest(text, path="previous_response_id", code="mutually_exclusive_parameters")
-    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body)
+    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
     if fields.has_references:
         turn.own = tuple(await _resolved(turn, input_items(fields.input)))
     elif fields.previous_response_id or conversation:
         turn.own = tuple(input_items(fields.input))
     if fields.previous_response_id:
-        await _add_chain(turn, fields.previous_response_id)
+        if not _continue_connection(turn):
+            await _add_chain(turn, fields.previous_response_id)
     elif conversation:
         await _add_conversation(turn, conversation)
     return turn
+
+
+def begin_connection_turn(
+    store: GatewayStore, owner: str, body: bytes, fields: StateFields, connection: ConnectionResponses
+) -> StoredTurn | None:
+    """Look up what a request refers to where nothing is stored, so that only the client's connection remembers.
+
+    Returns None for ids that it does not know: an upstream may know them. `store` is not used. Raises BadRequest.
+    """
+    refers = fields.previous_response_id or fields.conversation_id or fields.has_references
+    turn = StoredTurn(store=store, owner=owner, fields=fields, body=body, connection=connection)
+    turn.upstream_stores, fields.store = fields.stores, False
+    return turn if not refers or _continue_connection(turn) else None
+
+
+def _continue_connection(turn: StoredTurn) -> bool:
+    """Add the history that the client's connection remembers. Return whether it does."""
+    previous = turn.fields.previous_response_id
+    history = turn.connection.find(previous) if turn.connection is not None and previous is not None else None
+    if history is None:
+        return False
+    turn.history, turn.continues_connection = history, True
+    turn.own = turn.own or tuple(input_items(turn.fields.input))
+    return True
 
 
 async def _add_chain(turn: StoredTurn, previous: str) -> None:

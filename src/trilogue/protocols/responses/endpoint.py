@@ -47,6 +47,7 @@ ENDPOINT = Endpoint(
     state_fields=("previous_response_id", "conversation"),
     continues=True,
     compaction="/responses/compact",
+    websocket=True,
     conversations="/conversations",
     is_event=_is_event,
 )
