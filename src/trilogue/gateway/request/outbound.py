@@ -21,11 +21,12 @@ from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.stored.compaction import opened
 from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
+from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
 from trilogue.model import Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
-from trilogue.protocols.pauses import PauseForm
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
@@ -164,7 +165,7 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         strict=call.strict,
         repair=services.config.repair_history,
         sealer=services.sealer,
-        recall=_recalled(call, place, services),
+        recall=None if call.memory is None else _recalled(call.memory, place, services),
     )
     body = call.body if call.turn is None else call.turn.expanded
     if CODECS[call.client].endpoint.compaction:
@@ -181,22 +182,15 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         extra += tuple(extra_headers(wire).items())
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     exchange = up.exchange if call.turn is None else replace(up.exchange, body=call.turn.echoed(up.exchange.body))
-    return Outbound(sent, exchange, losses, protocol, pauses=_pauses(call.client, protocol, wire))
+    pauses = CODECS[protocol].pauses
+    if pauses is not None and (CODECS[call.client].pauses is not None or not pauses.may_pause(wire)):
+        pauses = None
+    return Outbound(sent, exchange, losses, protocol, pauses=pauses)
 
 
-def _pauses(client: Protocol, upstream: Protocol, body: dict[str, Json]) -> PauseForm | None:
-    """Return how the upstream may pause its response, if that is possible and the client knows no pauses."""
-    form = CODECS[upstream].pauses
-    if form is None or CODECS[client].pauses is not None:
-        return None
-    return form if form.may_pause(body) else None
-
-
-def _recalled(call: Call, place: Place, services: Services) -> Recall | None:
+def _recalled(memory: ReasoningMemory, place: Place, services: Services) -> Recall:
     """Return the kept reasoning of the request, except for what this account has refused before."""
-    if call.memory is None:
-        return None
-    return services.refused_reasoning.accepted(place.provider.name, place.account.name, call.memory.found)
+    return services.refused_reasoning.accepted(place.provider.name, place.account.name, memory.found)
 
 
 def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
