@@ -115,7 +115,7 @@ def test_a_chain_goes_on_from_the_summary(compacting: Gateway, up: ScriptedUpstr
     """The next turn gets what the user said and the summary, and nothing else of what came before."""
     create = compacting.openai.responses.create
     first = create(model=model, input=LOOP, tools=TOOLS)
-    compacted = create(model=model, previous_response_id=first.id, input=[TRIGGER], tools=TOOLS)
+    compacted: Any = create(model=model, previous_response_id=first.id, input=[TRIGGER], tools=TOOLS)
     assert (compacted.previous_response_id, compacted.store) == (first.id, True)
     assert "a secret garden" in texts(up)
     create(model=model, previous_response_id=compacted.id, input="Go on.")
