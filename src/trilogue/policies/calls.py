@@ -42,8 +42,8 @@ def call_of(block: Block) -> Call | None:
     return None
 
 
-def strings_in(value: Json) -> Iterator[tuple[str, str]]:
-    """Yield each string inside a JSON value with the name of the field that it is in, keys included."""
+def strings_in(value: Json) -> Iterator[tuple[str | None, str]]:
+    """Yield each string inside a JSON value with the name of its field, and each name of a field with None."""
     # Iterative: the nesting of arguments is up to the model.
     waiting: list[tuple[str, Json]] = [("", value)]
     while waiting:
@@ -52,7 +52,7 @@ def strings_in(value: Json) -> Iterator[tuple[str, str]]:
             yield name, item
         elif isinstance(item, dict):
             for key, inner in item.items():
-                yield "", key
+                yield None, key
                 waiting.append((key, inner))
         elif isinstance(item, list):
             waiting.extend((name, inner) for inner in item)

@@ -1,0 +1,160 @@
+"""Shell commands: whether a command line runs something that a rule forbids.
+
+A rule is a command with options and words: `rm -rf`, `git push --force`, `curl`. It fits a command that has the same
+name, all of these options in any spelling (`-rf`, `-r -f`, `--recursive --force`) and all of these words. Commands are
+found behind `;`, `&&`, pipes, substitutions, `sudo`, `env`, `xargs`, `sh -c` and the like. This catches mistakes of a
+model. It is no sandbox: a script can hide what it runs (`$X`, `base64 -d | sh`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+_LONG = {
+    "recursive": "r",
+    "force": "f",
+    "verbose": "v",
+    "interactive": "i",
+    "all": "a",
+    "quiet": "q",
+}
+"""long options and the letters that they are the same as in most commands"""
+_WRAPPERS = frozenset(
+    {"sudo", "doas", "env", "nohup", "time", "nice", "ionice", "xargs", "exec", "command", "builtin", "timeout"}
+    | {"stdbuf", "setsid", "then", "do", "else", "!", "eval", "busybox", "chroot", "watch", "find", "parallel"}
+)
+"""commands that run the command in their arguments"""
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "eval", "su", "ssh", "watch", "parallel"})
+"""commands that run a text in their arguments"""
+_DEEPEST = 8
+"""levels of commands inside commands that are looked at"""
+_MOST = 100_000
+"""characters of a command line that are looked at; a longer one fits every rule"""
+
+
+class CommandRule(Struct, frozen=True):
+    """A forbidden command: its name, its options, and its other words."""
+
+    name: str
+    options: frozenset[str]
+    words: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> CommandRule:
+        """Return the rule that a text such as `rm -rf` describes."""
+        name, *rest = text.split()
+        options, words = _sorted_words(rest)
+        return cls(name, options, words)
+
+    def fits(self, words: list[str]) -> bool:
+        """Return whether a simple command, as a list of words, is what this rule forbids."""
+        if not words or not fnmatchcase(_base_name(words[0]), self.name):
+            return False
+        options, others = _sorted_words(words[1:])
+        if not self.options <= options:
+            return False
+        return all([any([fnmatchcase(given, word) for given in others]) for word in self.words])
+
+
+def forbidden_by(text: str, rules: tuple[CommandRule, ...]) -> int | None:
+    """Return the number of the first rule that a command line breaks, or None."""
+    if len(text) > _MOST:
+        return 0 if rules else None
+    for words in simple_commands(text):
+        for number, rule in enumerate(rules):
+            if rule.fits(words):
+                return number
+    return None
+
+
+def simple_commands(text: str, depth: int = 0) -> Iterator[list[str]]:
+    """Yield every command of a command line as its words, also those inside of others."""
+    for words, inner in _split(text):
+        for number, word in enumerate(words):
+            # Any word may be the command behind a wrapper: `sudo -u me rm`, `xargs -0 rm`, `env A=1 rm`.
+            if number == 0 or _is_wrapped(words[:number], word):
+                yield words[number:]
+        if depth < _DEEPEST:
+            for part in inner:
+                yield from simple_commands(part, depth + 1)
+            if any([_base_name(word) in _SHELLS for word in words]):
+                for word in words[1:]:
+                    if " " in word or "\n" in word:
+                        yield from simple_commands(word, depth + 1)
+
+
+def _is_wrapped(before: list[str], word: str) -> bool:
+    return not word.startswith("-") and any([_base_name(item) in _WRAPPERS or _is_assignment(item) for item in before])
+
+
+def _is_assignment(word: str) -> bool:
+    name, separator, _ = word.partition("=")
+    return bool(separator) and name.isidentifier()
+
+
+def _base_name(word: str) -> str:
+    return word.rsplit("/", 1)[-1]
+
+
+def _sorted_words(words: list[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return options, each short one on its own and in lower case if it is `-R`, and the other words."""
+    options: set[str] = set()
+    others: list[str] = []
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            name = word[2:].partition("=")[0]
+            options.add(_LONG.get(name, name))
+        elif word.startswith("-") and len(word) > 1:
+            options.update("r" if letter == "R" else letter for letter in word[1:])
+            # Some programs have long options with one hyphen: `find -delete`.
+            options.add(word[1:])
+        else:
+            others.append(word)
+    return frozenset(options), tuple(others)
+
+
+def _split(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield simple commands as words, each with the quoted texts in it that hold further commands."""
+    words: list[str] = []
+    inner: list[str] = []
+    word: list[str] | None = None
+    for token in _TOKENS.finditer(text):
+        kind, value = token.lastgroup, token.group()
+        if kind in ("space", "end"):
+            words += [] if word is None else ["".join(word)]
+            word = None
+        if kind == "end":
+            yield words, inner
+            words, inner = [], []
+        if kind in ("space", "end"):
+            continue
+        word = [] if word is None else word
+        word.append(_UNQUOTED.get(kind or "", str)(value))
+        if kind == "double" and ("$(" in value or "`" in value):
+            inner.append(value[1:-1])
+    words += [] if word is None else ["".join(word)]
+    yield words, inner
+
+
+_TOKENS = re.compile(
+    r"""
+      (?P<single>'[^']*')
+    | (?P<double>"(?:[^"\\]|\\.)*")
+    | (?P<escape>\\.)
+    | (?P<end>[;&|\n(){}`]|\$\()
+    | (?P<space>[\s<>]+)
+    | (?P<plain>[^\s<>;&|(){}`'"\\$]+|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""the parts of a command line; a quote that is never closed is an ordinary character"""
+_UNQUOTED: dict[str, Callable[[str], str]] = {
+    "single": lambda text: text[1:-1],
+    "double": lambda text: text[1:-1],
+    # A backslash before a line break continues the line.
+    "escape": lambda text: text[1:].replace("\n", ""),
+}
