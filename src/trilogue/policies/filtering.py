@@ -15,7 +15,6 @@ from trilogue.model import (
     Citation,
     CitationDelta,
     Delta,
-    Ledger,
     LogprobsDelta,
     Opaque,
     OpaqueKind,
@@ -25,16 +24,18 @@ from trilogue.model import (
     Text,
 )
 from trilogue.policies.flow import Flow
+from trilogue.policies.hooks import Hooks
 from trilogue.policies.outlet import Outlet
 
 
 class Filtering:
     """The open block, its scans, and what has gone on of it."""
 
-    def __init__(self, start: BlockStart, flow: Flow, outlet: Outlet, ledger: Ledger) -> None:
+    def __init__(self, start: BlockStart, flow: Flow, outlet: Outlet, hooks: Hooks) -> None:
         self._flow = flow
         self._outlet = outlet
-        self._ledger = ledger
+        self._ledger = hooks.ledger
+        self._replacement = hooks.unsigned
         self._path = start.block.path
         self._kept: list[CitationDelta | LogprobsDelta] = []
         self._read: list[str] = []
@@ -145,7 +146,7 @@ class Filtering:
         if opaque is None or opaque.kind is not OpaqueKind.SIGNATURE or not self._flow.changed:
             return opaque
         self._ledger.add("policy.reasoning", self._path)
-        return None
+        return self._replacement
 
 
 def _emptied(block: Block) -> tuple[Block, str]:

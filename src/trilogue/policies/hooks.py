@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trilogue.model import Block, Ledger, OpaqueKind, Reasoning, Refusal, Request, Text, Usage
+from trilogue.model import Block, Ledger, Opaque, OpaqueKind, Reasoning, Refusal, Request, Text, Usage
 from trilogue.policies.calls import is_client_call
 from trilogue.policies.checks import Trouble, check, guarded
 from trilogue.policies.flow import Flow, PolicyScan, close_coroutine
@@ -93,6 +93,8 @@ class Hooks:
         self.records = Records(clock)
         self.spent: list[Usage] = []
         """the usage of every answer that cost something"""
+        self.unsigned: Opaque | None = None
+        """the value that takes the place of a signature of reasoning that was changed"""
         self.call_ids: set[str] = set()
         """the ids of the calls that have gone on"""
 
@@ -163,7 +165,7 @@ class Hooks:
             same = (old.summary, old.raw) == (new.summary, new.raw)
             if not same and new.opaque is not None and new.opaque.kind is OpaqueKind.SIGNATURE:
                 self.ledger.add("policy.reasoning", old.path)
-                return replace(new, opaque=None)
+                return replace(new, opaque=self.unsigned)
         if isinstance(old, Text) and isinstance(new, Text):
             return self._settled_text(old, new)
         return new

@@ -125,7 +125,7 @@ class Machine:
         flow = self.hooks.flow(block, event.index, list(interests)) if interests else None
         if flow is not None and flow.active:
             self.phase = Phase.FILTERING
-            self._filtering = Filtering(event, flow, self.outlet, self.hooks.ledger)
+            self._filtering = Filtering(event, flow, self.outlet, self.hooks)
             return self._stop_if_found(self._filtering)
         self.phase = Phase.PASSING
         self._held = HeldBlock(event) if self.collects else None
@@ -213,7 +213,7 @@ class Machine:
         self.phase = Phase.DONE
         outlet = self.outlet
         outlet.drop_calls()
-        outlet.close_block()
+        outlet.close_block(self.hooks.unsigned)
         outlet.changed = True
         words = words_block(verdict)
         outlet.whole(words, block_events(words))

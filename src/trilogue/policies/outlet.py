@@ -17,7 +17,9 @@ from trilogue.model import (
     Delta,
     Event,
     Finish,
+    Opaque,
     Protocol,
+    Reasoning,
     ReasoningDelta,
     Response,
     Stop,
@@ -45,7 +47,7 @@ class Outlet:
         """whether the client gets anything other than what the upstream sent"""
         self.index = -1
         """the number of the last block"""
-        self._open = False
+        self._open: Block | None = None
         self._called = False
         self._calls: list[list[BlockEvent]] = []
 
@@ -58,7 +60,7 @@ class Outlet:
         """Begin a block that flows."""
         self.release_calls()
         self.index += 1
-        self._open = True
+        self._open = event.block
         self._called = self._called or is_client_call(event.block)
         self.event(event)
 
@@ -82,7 +84,7 @@ class Outlet:
     def stop_block(self, event: BlockStop) -> None:
         """End the block that flows."""
         self.event(event)
-        self._open = False
+        self._open = None
         # A call without arguments until its end is only known to be one here.
         self._called = self._called or (event.block is not None and is_client_call(event.block))
 
@@ -106,10 +108,13 @@ class Outlet:
         self.changed = self.changed or bool(self._calls)
         self._calls = []
 
-    def close_block(self) -> None:
-        """End the block that flows, if there is one, for a response that is stopped."""
-        if self._open:
-            self.stop_block(BlockStop(self.index))
+    def close_block(self, unsigned: Opaque | None) -> None:
+        """End the block that flows, if there is one, for a response that is stopped.
+
+        `unsigned`: the value that closes reasoning in place of a signature.
+        """
+        if self._open is not None:
+            self.stop_block(BlockStop(self.index, unsigned if isinstance(self._open, Reasoning) else None))
 
     def finish(self, event: Finish) -> None:
         """End the response, with a stop reason that fits the calls that the client got."""

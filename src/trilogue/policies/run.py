@@ -21,6 +21,7 @@ from trilogue.model import (
     Collector,
     Event,
     Ledger,
+    Opaque,
     Protocol,
     Request,
     Response,
@@ -42,7 +43,11 @@ def no_clock() -> float:
 
 
 class PolicyRun:
-    """Policies at work on one request and its response."""
+    """Policies at work on one request and its response.
+
+    `ledger`: where losses are declared. `clock`: returns seconds, to measure verdicts. `unsigned`: the value that takes
+    the place of the signature of reasoning that a policy changed.
+    """
 
     def __init__(
         self,
@@ -51,10 +56,13 @@ class PolicyRun:
         *,
         ledger: Ledger | None = None,
         clock: Callable[[], float] = no_clock,
+        unsigned: Opaque | None = None,
     ) -> None:
         self.context = context or Context()
         self.ledger = ledger or Ledger()
         self._hooks = Hooks(tuple(policies), self.context, self.ledger, clock)
+        # Messages clients expect a signature on all reasoning, and a sealed mark is recognised when it comes back.
+        self._hooks.unsigned = unsigned
         self._machine = Machine(self._hooks)
         self._inbox: deque[Event] = deque()
         self._steps: Steps[None] | None = None
