@@ -173,7 +173,12 @@ def test_policies_follow_each_other() -> None:
         text="whole",
     )
     seen: list[Block] = []
-    third = Judging(lambda block, context: (seen.append(block), PASS)[1], calls=False, text="whole")
+
+    def look(block: Block, context: Context) -> object:
+        seen.append(block)
+        return PASS
+
+    third = Judging(look, calls=False, text="whole")
     judged = judge_response(PolicyRun([first, second, third]), response(Text(text="a")))
     assert judged.blocks == (Text(text="b"), Text(text="c"))
     assert seen == list(judged.blocks)
