@@ -37,7 +37,7 @@ from trilogue.policies.calls import is_client_call
 from trilogue.policies.filtering import Filtering
 from trilogue.policies.held import HeldBlock, Piece
 from trilogue.policies.hooks import Hooks, Steps, interest_of
-from trilogue.policies.outlet import Outlet, block_events
+from trilogue.policies.outlet import Outlet
 from trilogue.policies.policy import Outcome, Policy
 from trilogue.policies.verdicts import StopWith
 from trilogue.protocols.content.tokens import estimate_text
@@ -194,7 +194,10 @@ class Machine:
         unchanged = judged.blocks == (block,)
         self.outlet.changed = self.outlet.changed or not unchanged
         for item in judged.blocks:
-            self.outlet.whole(item, held.events if unchanged else block_events(item))
+            if unchanged:
+                self.outlet.whole(item, held.events)
+            else:
+                self.outlet.made(item)
             self.hooks.context.blocks.append(item)
             if isinstance(item, ToolCall):
                 self.hooks.call_ids.add(item.id)
@@ -215,8 +218,7 @@ class Machine:
         outlet.drop_calls()
         outlet.close_block(self.hooks.unsigned)
         outlet.changed = True
-        words = words_block(verdict)
-        outlet.whole(words, block_events(words))
+        outlet.made(words_block(verdict))
         end = Finish(stop=Stop(reason=StopReason.END), usage=self._usage_so_far())
         outlet.finish(end)
         return self.hooks.end(self.outcome("stopped", end))

@@ -21,9 +21,11 @@ from trilogue.model import (
     Protocol,
     Reasoning,
     ReasoningDelta,
+    Refusal,
     Response,
     Stop,
     StopReason,
+    Text,
     events_of,
 )
 from trilogue.policies.calls import is_client_call
@@ -49,6 +51,7 @@ class Outlet:
         """the number of the last block"""
         self._open: Block | None = None
         self._called = False
+        self._refused = False
         self._calls: list[list[BlockEvent]] = []
 
     def take(self) -> list[Event]:
@@ -62,6 +65,7 @@ class Outlet:
         self.index += 1
         self._open = event.block
         self._called = self._called or is_client_call(event.block)
+        self._refused = self._refused or isinstance(event.block, Refusal)
         self.event(event)
 
     def event(self, event: BlockEvent) -> None:
@@ -95,6 +99,14 @@ class Outlet:
             self._calls.append(list(events))
         else:
             self._send(events)
+
+    def made(self, block: Block) -> None:
+        """Send a complete block that a policy made. Of several refusals only the first stays one."""
+        # A message of Responses has at most one refusal.
+        if isinstance(block, Refusal):
+            block = Text(text=block.text) if self._refused else block
+            self._refused = True
+        self.whole(block, block_events(block))
 
     def release_calls(self) -> None:
         """Send the calls that wait."""

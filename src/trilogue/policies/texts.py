@@ -1,7 +1,6 @@
 """Text inside blocks and requests: where it is, and how all of it is changed at once.
 
-Opaque values are never touched, nor are ids. Reasoning with a signature is left as it is, because its provider would
-refuse it after a change.
+Opaque values are never touched, nor are ids.
 """
 
 from __future__ import annotations
@@ -62,8 +61,13 @@ def _same(new: tuple[Any, ...], old: tuple[Any, ...]) -> bool:
 
 
 def _map_turn(turn: Turn, change: Change) -> Turn:
-    blocks = _map_blocks(turn.blocks, change)
-    return turn if blocks is turn.blocks else replace(turn, blocks=blocks)
+    # A provider refuses reasoning that comes back changed.
+    blocks = tuple([block if _is_signed(block) else map_block(block, change) for block in turn.blocks])
+    return turn if _same(blocks, turn.blocks) else replace(turn, blocks=blocks)
+
+
+def _is_signed(block: Block) -> bool:
+    return isinstance(block, Reasoning) and block.opaque is not None
 
 
 def _map_blocks(blocks: tuple[Block, ...], change: Change) -> tuple[Block, ...]:
@@ -82,8 +86,6 @@ def _map_text(block: Text | Refusal, change: Change) -> Block:
 
 
 def _map_reasoning(block: Reasoning, change: Change) -> Block:
-    if block.opaque is not None:
-        return block
     summary, raw = tuple(map(change, block.summary)), tuple(map(change, block.raw))
     return block if (summary, raw) == (block.summary, block.raw) else replace(block, summary=summary, raw=raw)
 
