@@ -30,6 +30,8 @@ _WRAPPERS = frozenset(
 """commands that run the command in their arguments"""
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "eval", "su", "ssh", "watch", "parallel"})
 """commands that run a text in their arguments"""
+_MOST_LETTERS = 3
+"""letters behind one hyphen in a rule that are options of their own"""
 _DEEPEST = 8
 """levels of commands inside commands that are looked at"""
 _MOST = 100_000
@@ -48,7 +50,10 @@ class CommandRule(Struct, frozen=True):
         """Return the rule that a text such as `rm -rf` describes."""
         name, *rest = text.split()
         options, words = _sorted_words(rest)
-        return cls(name, options, words)
+        # `-rf` means two letters, `-delete` is a name.
+        letters = {word[1:] for word in rest if _is_short(word) and 2 < len(word) <= _MOST_LETTERS + 1}
+        names = {word[1:] for word in rest if _is_short(word) and len(word) > _MOST_LETTERS + 1}
+        return cls(name, (options - letters - {letter for name in names for letter in name}) | names, words)
 
     def fits(self, words: list[str]) -> bool:
         """Return whether a simple command, as a list of words, is what this rule forbids."""
@@ -96,6 +101,10 @@ def _is_assignment(word: str) -> bool:
     return bool(separator) and name.isidentifier()
 
 
+def _is_short(word: str) -> bool:
+    return word.startswith("-") and not word.startswith("--") and len(word) > 1
+
+
 def _base_name(word: str) -> str:
     return word.rsplit("/", 1)[-1]
 
@@ -108,7 +117,7 @@ def _sorted_words(words: list[str]) -> tuple[frozenset[str], tuple[str, ...]]:
         if word.startswith("--") and len(word) > 2:
             name = word[2:].partition("=")[0]
             options.add(_LONG.get(name, name))
-        elif word.startswith("-") and len(word) > 1:
+        elif _is_short(word):
             options.update("r" if letter == "R" else letter for letter in word[1:])
             # Some programs have long options with one hyphen: `find -delete`.
             options.add(word[1:])
