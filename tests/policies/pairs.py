@@ -8,7 +8,7 @@ from random import Random
 from tests.mapping.cases import C, M, R
 from tests.mapping.streams import Block as Said
 from tests.mapping.streams import Habits, split, write
-from trilogue.lint import lint_response, lint_stream
+from trilogue.lint import Finding, lint_response, lint_stream
 from trilogue.model import Collector, Event, Opaque, OpaqueKind, Protocol, Request, Response, Sequencer
 from trilogue.policies import Context, Pending, Policy, PolicyRun, judge_events, judge_request, judge_response
 from trilogue.policies.driving import no_answers
@@ -89,9 +89,16 @@ class Relayed:
 
     def problems(self) -> list[str]:
         """Return what the linter calls an error in the client's stream."""
+        return [str(finding) for finding in self._findings()]
+
+    def rules(self) -> set[str]:
+        """Return the rules that the client's stream breaks."""
+        return {finding.rule for finding in self._findings()}
+
+    def _findings(self) -> list[Finding]:
         findings = lint_stream(self.target, self.out, own=self.own)
         ignored = {"D41", "C21"} if self.source is C else {"D41"}
-        return [str(finding) for finding in findings if finding.severity == "error" and finding.rule not in ignored]
+        return [finding for finding in findings if finding.severity == "error" and finding.rule not in ignored]
 
 
 def whole(pair: tuple[Protocol, Protocol], response: Response) -> list[str]:
