@@ -148,7 +148,7 @@ def test_an_answer_that_is_not_yes_or_no(answer: object) -> None:
     assert isinstance(judged.blocks[0], Refusal)
 
 
-def test_nobody_decides() -> None:
+def test_no_decision_in_time() -> None:
     """Closed by default after the time limit; with on_error: open, the call goes on."""
     for on_error, blocks in (("closed", 0), ("open", 1)):
         run = PolicyRun([load_policy({"use": "approve", "on_error": on_error})])

@@ -31,21 +31,19 @@ class PolicyScan:
         self._filter = ScanFilter(scan, self._judge)
         self._matches = 0
         self._changed = False
+        self.stopped: StopWith | None = None
+        """the verdict that ends the response, if there is one"""
 
     @property
     def changed(self) -> bool:
         """Whether the text has been changed so far."""
         return self._changed or self._filter.changed
 
-    @property
-    def stopped(self) -> StopWith | None:
-        """The verdict that ends the response, if there is one."""
-        return self._filter.stopped
-
     def feed(self, text: str, *, final: bool) -> str:
         """Return the text that can go on. After a final text, the next one begins anew."""
         out = self._filter.feed(text, final=final)
-        if final and not self._filter.stopped:
+        self.stopped = self._filter.stopped
+        if final and not self.stopped:
             self._matches += self._filter.matches
             self._changed = self.changed
             self._filter = ScanFilter(self.scan, self._judge)
@@ -98,6 +96,8 @@ class Flow:
 
     def __init__(self, scans: Sequence[PolicyScan]) -> None:
         self._scans = scans
+        self.stopped: StopWith | None = None
+        """the verdict that ends the response, if there is one"""
 
     @property
     def active(self) -> bool:
@@ -109,17 +109,14 @@ class Flow:
         """Whether any policy has changed the text so far."""
         return any([scan.changed for scan in self._scans])
 
-    @property
-    def stopped(self) -> StopWith | None:
-        """The verdict that ends the response, if there is one."""
-        return next((scan.stopped for scan in self._scans if scan.stopped), None)
-
     def feed(self, text: str, *, final: bool = False) -> str:
         """Return the text that can go on. `final`: no more text follows, or it belongs to another part."""
         for scan in self._scans:
             text = scan.feed(text, final=final)
-            # What came before the match still goes through the policies behind, and nothing follows it.
-            final = final or scan.stopped is not None
+            if scan.stopped is not None:
+                # What came before the match still goes through the policies behind, and nothing follows it.
+                final = True
+                self.stopped = self.stopped or scan.stopped
         return text
 
     def whole(self, block: Block) -> Block:

@@ -97,11 +97,12 @@ class Machine:
         """Return whether these events are only more text of a block that goes on under its own number."""
         if self.phase is not Phase.PASSING or self.collects:
             return False
+        characters = 0
         for event in events:
             if type(event) is not Delta or event.index != self.outlet.index:
                 return False
-        for event in events:
-            self._count(event)
+            characters += len(event.text)
+        self._characters += characters
         return True
 
     def outcome(self, result: Literal["complete", "stopped", "failed", "cut"], end: Finish | None = None) -> Outcome:

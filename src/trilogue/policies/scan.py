@@ -144,10 +144,25 @@ class ScanFilter:
         if self.stopped:
             return ""
         text = self._text + piece
-        certain = len(text) if final else self._scan.certain(text, self._start)
+        at = self._start
+        certain = len(text) if final else self._scan.certain(text, at)
+        match = self._scan.pattern.search(text, at)
+        if match is None or match.start() >= certain:
+            # Most pieces have no match.
+            self._keep(text, certain)
+            return text[at:certain]
+        return self._replaced(text, match, certain)
+
+    def _keep(self, text: str, start: int) -> None:
+        """Hold a text from a position on, with one character before it."""
+        kept = start - 1 if start else 0
+        self._text, self._start = text[kept:], start - kept
+
+    def _replaced(self, text: str, match: re.Match[str] | None, certain: int) -> str:
+        """Return a text up to where it is certain, with the matches in it judged."""
         out: list[str] = []
         at = self._start
-        while (match := self._scan.pattern.search(text, at)) and match.start() < certain:
+        while match is not None and match.start() < certain:
             if match.end() == match.start():
                 break
             out.append(text[at : match.start()])
@@ -155,11 +170,9 @@ class ScanFilter:
             out.append(self._judged(match))
             if self.stopped:
                 return "".join(out)
-        if at < certain:
-            out.append(text[at:certain])
-            at = certain
-        kept = max(0, at - 1)
-        self._text, self._start = text[kept:], at - kept
+            match = self._scan.pattern.search(text, at)
+        out.append(text[at:certain])
+        self._keep(text, max(at, certain))
         return "".join(out)
 
     def _judged(self, match: re.Match[str]) -> str:

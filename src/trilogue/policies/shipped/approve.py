@@ -1,6 +1,6 @@
 """The policy `approve`: holds a tool call until a person has said yes or no.
 
-It returns an `ApprovalQuestion`, and whoever drives the run shows it and resolves the run with True or False.
+It returns an `ApprovalQuestion`, and the driver shows it and resolves the run with True or False.
 """
 
 from __future__ import annotations

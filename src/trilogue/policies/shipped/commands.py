@@ -3,7 +3,7 @@
 A rule is a command with options and words: `rm -rf`, `git push --force`, `curl`. It fits a command that has the same
 name, all of these options in any spelling (`-rf`, `-r -f`, `--recursive --force`) and all of these words. Commands are
 found behind `;`, `&&`, pipes, substitutions, `sudo`, `env`, `xargs`, `sh -c` and the like. This catches mistakes of a
-model. It is no sandbox: a script can hide what it runs (`$X`, `base64 -d | sh`).
+model. It does not replace a sandbox: a script can hide what it runs (`$X`, `base64 -d | sh`).
 """
 
 from __future__ import annotations

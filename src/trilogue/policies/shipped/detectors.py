@@ -14,7 +14,7 @@ from trilogue.policies.scan import NEVER, Scan, Step, longest, partly_written, s
 
 
 class Detector(Struct, frozen=True, kw_only=True):
-    """One kind of data. `valid` tells matches from what only looks like one."""
+    """One kind of data. `valid` sorts out what only looks like a match."""
 
     kind: str
     pattern: str
@@ -125,7 +125,7 @@ DETECTORS: tuple[Detector, ...] = (
 KINDS = tuple([detector.kind for detector in DETECTORS])
 
 PLACEHOLDER = [Step("<", 2, 2), Step(" ", 0, 1), Step("[A-Za-z0-9_]", 3, 40), Step(" ", 0, 1), Step(">", 2, 2)]
-"""what stands for a redacted value: `<<EMAIL_1>>`; models add spaces and change case"""
+"""the placeholder of a redacted value: `<<EMAIL_1>>`; models add spaces and change case"""
 
 
 def scan_for(detectors: Iterable[Detector], *, placeholders: bool) -> Scan:

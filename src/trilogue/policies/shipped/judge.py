@@ -1,6 +1,6 @@
 """The policy `judge`: asks another model how risky a block is, and forbids it above a threshold.
 
-It asks nothing itself: it returns a `JudgeQuestion`, and whoever drives the run sends it and resolves it with the text
+It asks nothing itself: it returns a `JudgeQuestion`, and the driver of the run sends it and resolves it with the text
 of the response. Verdicts are cached by a hash of the question, so no content is kept.
 """
 

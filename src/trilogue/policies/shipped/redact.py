@@ -64,7 +64,7 @@ class _Values:
         return mark
 
     def restored(self, text: str) -> str | None:
-        """Return the value that a placeholder stands for, or None if it is not one of ours."""
+        """Return the value of a placeholder, or None if it is not one of ours."""
         return self.by_name.get(_name_in(text))
 
     def _next_name(self, kind: str) -> str:
