@@ -134,6 +134,9 @@ def test_commands_of_any_length() -> None:
     assert forbidden_by("x" * 200_000, (CommandRule.parse("rm -rf"),)) == 0
     assert forbidden_by("'" * 99_000, (CommandRule.parse("rm -rf"),)) is None
     assert forbidden_by("$(" * 40_000, (CommandRule.parse("rm -rf"),)) is None
+    assert forbidden_by("sudo " + "a " * 40_000, (CommandRule.parse("rm -rf"),)) is None
+    assert forbidden_by("sudo " + "rm " * 30_000, (CommandRule.parse("rm -rf"),)) == 0
+    assert forbidden_by('sh "$(' + r"\"$(" * 15_000, (CommandRule.parse("rm -rf"),)) is None
 
 
 @each(

@@ -156,6 +156,8 @@ class Machine:
             filtering.reasoning(event)
         else:
             filtering.keep(event)
+        if not self.outlet.changed and filtering.flow.changed:
+            self.outlet.changed = True
         return self._stop_if_found(filtering)
 
     def _on_filter_stop(self, event: BlockStop) -> Steps[None] | None:

@@ -37,6 +37,7 @@ class Records:
     def add(self, policy: Policy, verdict: str, reason: str, site: Site, *, since: float, matches: int = 0) -> None:
         """Keep one record, up to a limit."""
         if len(self.items) < MOST_RECORDS:
+            now = self.clock()
             record = Record(
                 policy=policy.name,
                 stage=site.stage,
@@ -44,7 +45,8 @@ class Records:
                 reason=readable(reason),
                 block=site.block,
                 kind=site.kind,
-                seconds=self.clock() - since,
+                at=now,
+                seconds=now - since,
                 matches=matches,
             )
             self.items.append(record)

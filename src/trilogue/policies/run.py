@@ -31,6 +31,7 @@ from trilogue.model import (
     events_of,
 )
 from trilogue.policies.checks import Trouble
+from trilogue.policies.flow import close_coroutine
 from trilogue.policies.hooks import LATE, Hooks, Reply, Steps, unwrapped
 from trilogue.policies.machine import Machine, Phase, words_block
 from trilogue.policies.policy import Context, Policy
@@ -134,6 +135,8 @@ class PolicyRun:
         """End the run because the client left or the stream was cut. Nothing goes on after that."""
         if self._steps is not None:
             self._steps.close()
+            if self.pending is not None:
+                close_coroutine(self.pending.awaitable)
             self._steps = self.pending = None
         self._inbox.clear()
         if not self.done:

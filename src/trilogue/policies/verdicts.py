@@ -85,7 +85,8 @@ class Record(Struct, frozen=True, kw_only=True):
     """One decision as data. It holds no content of the request or the response.
 
     `stage`: request, block, flow or end. `verdict`: pass, rewrite, replace, drop, stop, or error. `block`: the number
-    of the block in the upstream's response. `matches`: how often a pattern was found in a flowing block.
+    of the block in the upstream's response. `at`: the time of the decision, by the clock of the run. `seconds`: its
+    duration. `matches`: how often a pattern was found in a flowing block.
     """
 
     policy: str
@@ -94,6 +95,7 @@ class Record(Struct, frozen=True, kw_only=True):
     reason: str = ""
     block: int | None = None
     kind: str = ""
+    at: float = 0.0
     seconds: float = 0.0
     matches: int = 0
 

@@ -34,6 +34,8 @@ _MOST_LETTERS = 3
 """letters behind one hyphen in a rule that are options of their own"""
 _DEEPEST = 8
 """levels of commands inside commands that are looked at"""
+_MOST_TRIED = 50
+"""commands of one command line that are compared with the rules; a line with more fits every rule"""
 _MOST = 100_000
 """characters of a command line that are looked at; a longer one fits every rule"""
 
@@ -67,33 +69,40 @@ class CommandRule(Struct, frozen=True):
 
 def forbidden_by(text: str, rules: tuple[CommandRule, ...]) -> int | None:
     """Return the number of the first rule that a command line breaks, or None."""
+    if not rules:
+        return None
     if len(text) > _MOST:
-        return 0 if rules else None
-    for words in simple_commands(text):
-        for number, rule in enumerate(rules):
-            if rule.fits(words):
-                return number
+        return 0
+    names = tuple([rule.name for rule in rules])
+    for tried, words in enumerate(simple_commands(text, names)):
+        found = [number for number, rule in enumerate(rules) if rule.fits(words)]
+        # No real command line repeats a forbidden name that often.
+        if found or tried == _MOST_TRIED:
+            return found[0] if found else 0
     return None
 
 
-def simple_commands(text: str, depth: int = 0) -> Iterator[list[str]]:
-    """Yield every command of a command line as its words, also those inside of others."""
+def simple_commands(text: str, names: tuple[str, ...], depth: int = 0) -> Iterator[list[str]]:
+    """Yield the words of every command with one of these names, also of commands inside of others."""
     for words, inner in _split(text):
+        wrapped = True
         for number, word in enumerate(words):
             # Any word may be the command behind a wrapper: `sudo -u me rm`, `xargs -0 rm`, `env A=1 rm`.
-            if number == 0 or _is_wrapped(words[:number], word):
+            if wrapped and any([fnmatchcase(_base_name(word), name) for name in names]):
                 yield words[number:]
+            if number == 0:
+                wrapped = False
+            wrapped = wrapped or _base_name(word) in _WRAPPERS or _is_assignment(word)
         if depth < _DEEPEST:
-            for part in inner:
-                yield from simple_commands(part, depth + 1)
-            if any([_base_name(word) in _SHELLS for word in words]):
-                for word in words[1:]:
-                    if " " in word or "\n" in word:
-                        yield from simple_commands(word, depth + 1)
+            for part in _texts_inside(words, inner):
+                yield from simple_commands(part, names, depth + 1)
 
 
-def _is_wrapped(before: list[str], word: str) -> bool:
-    return not word.startswith("-") and any([_base_name(item) in _WRAPPERS or _is_assignment(item) for item in before])
+def _texts_inside(words: list[str], inner: list[str]) -> set[str]:
+    """Return the texts in a command that are run as commands: substitutions, and what a shell is given."""
+    if not any([_base_name(word) in _SHELLS for word in words]):
+        return set(inner)
+    return {*inner, *[word for word in words[1:] if any(map(str.isspace, word))]}
 
 
 def _is_assignment(word: str) -> bool:
