@@ -12,6 +12,7 @@ import click
 
 from trilogue import Protocol, TrilogueError
 from trilogue.jsontext.text import parse_object
+from trilogue.protocols.registry import CODECS
 from trilogue.sse import SseParser
 
 HEAD_BYTES = 1024 * 1024
@@ -28,11 +29,11 @@ class ProtocolType(click.ParamType[Protocol]):
         try:
             return Protocol.parse(value)
         except ValueError:
-            self.fail(f"{value!r} is not one of chat, messages, responses", param, ctx)
+            self.fail(f"{value!r} is not one of {', '.join(one.short for one in Protocol)}", param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Return how `--help` shows the value."""
-        return "[chat|messages|responses]"
+        return f"[{'|'.join(one.short for one in Protocol)}]"
 
 
 PROTOCOL = ProtocolType()
@@ -82,11 +83,7 @@ def _protocol_of_stream(data: bytes) -> Protocol | None:
     """Return the protocol of the first event that shows it, or None if no event does."""
     for event in SseParser().feed(data[:HEAD_BYTES]):
         body = parse_object(event.data) or {}
-        kind = str(body.get("type"))
-        if "choices" in body:
-            return Protocol.CHAT
-        if kind == "message_start":
-            return Protocol.MESSAGES
-        if kind.startswith("response."):
-            return Protocol.RESPONSES
+        for one in CODECS.values():
+            if one.endpoint.is_event(body):
+                return one.protocol
     return None
