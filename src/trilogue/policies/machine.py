@@ -114,7 +114,7 @@ class Machine:
 
     def _on_start(self, event: ResponseStart) -> None:
         self._start = event
-        self.outlet.out.append(event)
+        self.outlet.start(event)
 
     def _on_block_start(self, event: BlockStart) -> Steps[None] | None:
         block = event.block

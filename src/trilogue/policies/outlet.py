@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from trilogue.errors import InternalError
 from trilogue.model import (
     Block,
     BlockStart,
@@ -18,11 +19,11 @@ from trilogue.model import (
     Event,
     Finish,
     Opaque,
-    Protocol,
     Reasoning,
     ReasoningDelta,
     Refusal,
     Response,
+    ResponseStart,
     Stop,
     StopReason,
     Text,
@@ -34,9 +35,9 @@ from trilogue.policies.held import BlockEvent
 _NO_STOP = Stop(reason=StopReason.END)
 
 
-def block_events(block: Block) -> list[BlockEvent]:
-    """Return the events of one complete block."""
-    alone = Response(protocol=Protocol.CHAT, id="", model="", blocks=(block,), stop=_NO_STOP)
+def block_events(block: Block, start: ResponseStart) -> list[BlockEvent]:
+    """Return the events of one complete block of a response."""
+    alone = Response(protocol=start.protocol, id=start.id, model=start.model, blocks=(block,), stop=_NO_STOP)
     return [event for event in events_of(alone) if isinstance(event, BlockEvent)]
 
 
@@ -49,6 +50,7 @@ class Outlet:
         """whether the client gets anything other than what the upstream sent"""
         self.index = -1
         """the number of the last block"""
+        self._start: ResponseStart | None = None
         self._open: Block | None = None
         self._called = False
         self._refused = False
@@ -58,6 +60,11 @@ class Outlet:
         """Return the events since the last time."""
         out, self.out = self.out, []
         return out
+
+    def start(self, event: ResponseStart) -> None:
+        """Begin the response."""
+        self._start = event
+        self.out.append(event)
 
     def start_block(self, event: BlockStart) -> None:
         """Begin a block that flows."""
@@ -106,7 +113,9 @@ class Outlet:
         if isinstance(block, Refusal):
             block = Text(text=block.text) if self._refused else block
             self._refused = True
-        self.whole(block, block_events(block))
+        if self._start is None:
+            raise InternalError("a block before the start of its response")
+        self.whole(block, block_events(block, self._start))
 
     def release_calls(self) -> None:
         """Send the calls that wait."""
