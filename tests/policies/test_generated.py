@@ -32,7 +32,7 @@ from trilogue.policies import (
 from trilogue.protocols.registry import codec
 from trilogue.protocols.stream.reply import Reply
 
-SEEDS = 40
+SEEDS = 25
 
 
 class Everything(Policy):
@@ -127,7 +127,7 @@ def test_cuts_do_not_matter(source: Protocol, target: Protocol, policies: list[P
             assert summary(relayed.response) == summary(expected), seed
             assert relayed.rules() <= before, seed
         changed += run.changed
-    assert changed > SEEDS / 8
+    assert changed >= 3
 
 
 def recorded() -> list[tuple[str, Protocol, bytes]]:

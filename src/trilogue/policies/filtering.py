@@ -32,7 +32,8 @@ class Filtering:
     """The open block, its scans, and what has gone on of it."""
 
     def __init__(self, start: BlockStart, flow: Flow, outlet: Outlet, hooks: Hooks) -> None:
-        self._flow = flow
+        self.flow = flow
+        """the scans of the block"""
         self._outlet = outlet
         self._ledger = hooks.ledger
         self._replacement = hooks.unsigned
@@ -49,15 +50,10 @@ class Filtering:
         if first:
             self.text(Delta(start.index, first))
 
-    @property
-    def flow(self) -> Flow:
-        """The scans of the block."""
-        return self._flow
-
     def text(self, event: Delta) -> None:
         """Send as much text as is certain."""
         self._read.append(event.text)
-        self._send(self._flow.feed(event.text))
+        self._send(self.flow.feed(event.text))
 
     def reasoning(self, event: ReasoningDelta) -> None:
         """Send as much reasoning as is certain. Where another part begins, nothing of the one before is held."""
@@ -66,8 +62,8 @@ class Filtering:
             self._end_part()
         self._part = part
         self._parts.setdefault(part, [])
-        if not self._flow.stopped:
-            self._send_part(self._flow.feed(event.text))
+        if not self.flow.stopped:
+            self._send_part(self.flow.feed(event.text))
 
     def keep(self, event: CitationDelta | LogprobsDelta) -> None:
         """Hold an event that quotes the text until the end of the block."""
@@ -77,14 +73,14 @@ class Filtering:
         """End the block and return it as the client got it, or None if a policy has stopped the response."""
         if isinstance(self._block, Reasoning):
             return self._stop_reasoning(event, self._block)
-        self._send(self._flow.feed(self._unread(event.block), final=True))
-        if self._flow.stopped:
+        self._send(self.flow.feed(self._unread(event.block), final=True))
+        if self.flow.stopped:
             return None
         citations = self._send_kept()
         text = "".join(self._sent)
-        complete = _with_text(event.block or self._block, text, changed=self._flow.changed)
+        complete = _with_text(event.block or self._block, text, changed=self.flow.changed)
         if isinstance(complete, Text) and event.block is not None:
-            complete = replace(complete, citations=tuple([c for c in complete.citations if not self._flow.finds(c)]))
+            complete = replace(complete, citations=tuple([c for c in complete.citations if not self.flow.finds(c)]))
         self._outlet.stop_block(replace(event, block=complete if event.block is not None else None))
         return replace(complete, citations=citations) if isinstance(complete, Text) else complete
 
@@ -95,9 +91,9 @@ class Filtering:
         if self._parts:
             block = replace(block, summary=self._texts(raw=False), raw=self._texts(raw=True))
         elif event.block is not None:
-            changed = self._flow.whole(block)
+            changed = self.flow.whole(block)
             block = changed if isinstance(changed, Reasoning) else block
-        if self._flow.stopped:
+        if self.flow.stopped:
             return None
         opaque, block = self._unsigned(event.opaque), replace(block, opaque=self._unsigned(block.opaque))
         self._outlet.stop_block(replace(event, opaque=opaque, block=block if event.block is not None else None))
@@ -120,8 +116,8 @@ class Filtering:
         self._outlet.reasoning(text, part, raw=raw)
 
     def _end_part(self) -> None:
-        if not self._flow.stopped:
-            self._send_part(self._flow.feed("", final=True))
+        if not self.flow.stopped:
+            self._send_part(self.flow.feed("", final=True))
 
     def _texts(self, *, raw: bool) -> tuple[str, ...]:
         return tuple(["".join(self._parts[key]) for key in sorted(self._parts) if key[0] is raw])
@@ -129,7 +125,7 @@ class Filtering:
     def _send_kept(self) -> tuple[Citation, ...]:
         """Send what quotes the text if it still does, and return the citations that went on."""
         sent: list[CitationDelta | LogprobsDelta] = []
-        if not self._flow.changed:
+        if not self.flow.changed:
             sent = [event for event in self._kept if not self._quotes(event)]
         if len(sent) < len(self._kept):
             self._ledger.add("policy.annotations", self._path)
@@ -139,11 +135,11 @@ class Filtering:
         return tuple([event.citation for event in sent if isinstance(event, CitationDelta)])
 
     def _quotes(self, event: CitationDelta | LogprobsDelta) -> bool:
-        return isinstance(event, CitationDelta) and self._flow.finds(event.citation)
+        return isinstance(event, CitationDelta) and self.flow.finds(event.citation)
 
     def _unsigned(self, opaque: Opaque | None) -> Opaque | None:
         """Return the value that closes reasoning, unless it signs a text that was changed."""
-        if opaque is None or opaque.kind is not OpaqueKind.SIGNATURE or not self._flow.changed:
+        if opaque is None or opaque.kind is not OpaqueKind.SIGNATURE or not self.flow.changed:
             return opaque
         self._ledger.add("policy.reasoning", self._path)
         return self._replacement

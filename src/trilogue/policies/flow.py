@@ -30,22 +30,18 @@ class PolicyScan:
         self._broken = False
         self._filter = ScanFilter(scan, self._judge)
         self._matches = 0
-        self._changed = False
+        self.changed = False
+        """whether the text has been changed so far"""
         self.stopped: StopWith | None = None
         """the verdict that ends the response, if there is one"""
-
-    @property
-    def changed(self) -> bool:
-        """Whether the text has been changed so far."""
-        return self._changed or self._filter.changed
 
     def feed(self, text: str, *, final: bool) -> str:
         """Return the text that can go on. After a final text, the next one begins anew."""
         out = self._filter.feed(text, final=final)
         self.stopped = self._filter.stopped
+        self.changed = self.changed or self._filter.changed
         if final and not self.stopped:
             self._matches += self._filter.matches
-            self._changed = self.changed
             self._filter = ScanFilter(self.scan, self._judge)
         return out
 
@@ -98,21 +94,19 @@ class Flow:
         self._scans = scans
         self.stopped: StopWith | None = None
         """the verdict that ends the response, if there is one"""
+        self.changed = False
+        """whether any policy has changed the text so far"""
 
     @property
     def active(self) -> bool:
         """Whether there is anything to find."""
         return bool(self._scans)
 
-    @property
-    def changed(self) -> bool:
-        """Whether any policy has changed the text so far."""
-        return any([scan.changed for scan in self._scans])
-
     def feed(self, text: str, *, final: bool = False) -> str:
         """Return the text that can go on. `final`: no more text follows, or it belongs to another part."""
         for scan in self._scans:
             text = scan.feed(text, final=final)
+            self.changed = self.changed or scan.changed
             if scan.stopped is not None:
                 # What came before the match still goes through the policies behind, and nothing follows it.
                 final = True

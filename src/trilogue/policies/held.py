@@ -62,6 +62,10 @@ class HeldBlock:
         self.events.append(event)
         _TAKE[type(event)](self._open, event)
 
+    def more(self, events: list[Event]) -> None:
+        """Take more text, of a block that has gone on already, so that its events are not needed."""
+        self._open.texts += [event.text for event in events if type(event) is Delta]
+
     def close(self, stop: BlockStop) -> Block:
         """Return the complete block."""
         self.events.append(stop)

@@ -95,7 +95,7 @@ class Machine:
 
     def flows(self, events: list[Event]) -> bool:
         """Return whether these events are only more text of a block that goes on under its own number."""
-        if self.phase is not Phase.PASSING or self.collects:
+        if self.phase is not Phase.PASSING:
             return False
         characters = 0
         for event in events:
@@ -103,6 +103,8 @@ class Machine:
                 return False
             characters += len(event.text)
         self._characters += characters
+        if self._held is not None:
+            self._held.more(events)
         return True
 
     def outcome(self, result: Literal["complete", "stopped", "failed", "cut"], end: Finish | None = None) -> Outcome:
@@ -149,16 +151,19 @@ class Machine:
 
     def _on_filter(self, event: Piece) -> Steps[None] | None:
         filtering = _present(self._filtering)
-        self._count(event)
-        if isinstance(event, Delta):
+        # Most events are text, so their type is checked without a call.
+        if type(event) is Delta:
+            self._characters += len(event.text)
             filtering.text(event)
-        elif isinstance(event, ReasoningDelta):
+        elif type(event) is ReasoningDelta:
+            self._characters += len(event.text)
             filtering.reasoning(event)
-        else:
+        elif isinstance(event, CitationDelta | LogprobsDelta):
             filtering.keep(event)
-        if not self.outlet.changed and filtering.flow.changed:
+        flow = filtering.flow
+        if flow.changed:
             self.outlet.changed = True
-        return self._stop_if_found(filtering)
+        return None if flow.stopped is None else self._stop_if_found(filtering)
 
     def _on_filter_stop(self, event: BlockStop) -> Steps[None] | None:
         filtering, self._filtering = _present(self._filtering), None
