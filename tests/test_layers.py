@@ -29,6 +29,7 @@ LAYERS = {
     "profiles": 1.5,
     "protocols": 2,
     "translate": 3,
+    "policies": 3.2,
     "lint": 3,
     "deadlines": 4,
     "pool": 4,

@@ -193,6 +193,11 @@ LOSSES: dict[str, LossRule] = {
     "usage.detail": LossRule("usage figure with no equivalent", "dropped"),
     "count.estimated": LossRule("token count from an upstream that cannot count", "an estimate"),
     "resp.meta": LossRule("field of the response with no equivalent", "dropped"),
+    "policy.reasoning": LossRule(
+        "a policy changed or removed reasoning that carries a signature or encrypted reasoning",
+        "sent without the signature, or not sent; it cannot be sent back to its provider",
+    ),
+    "policy.annotations": LossRule("citations or token probabilities of a text that a policy changed", "dropped"),
     "store.ignored": LossRule("a request to store the response at the provider", "not stored; the response says so"),
 }
 
