@@ -50,7 +50,8 @@ from trilogue.model.events import (
     ResponseStart,
 )
 from trilogue.model.failure import Failure, FailureKind
-from trilogue.model.losses import LOSSES, Ledger, Loss, LossRule
+from trilogue.model.loss_header import loss_header_value
+from trilogue.model.losses import LOSSES, Ledger, Loss, LossRule, Severity, Strictness, refuse_losses, refuses
 from trilogue.model.protocol import Protocol, Provenance, protocol_of
 from trilogue.model.request import (
     NO_SAMPLING,
@@ -140,10 +141,12 @@ __all__ = [
     "SearchHit",
     "SearchResult",
     "Sequencer",
+    "Severity",
     "Source",
     "SourceKind",
     "Stop",
     "StopReason",
+    "Strictness",
     "Text",
     "Thinking",
     "ThinkingMode",
@@ -157,5 +160,8 @@ __all__ = [
     "Usage",
     "UserLocation",
     "events_of",
+    "loss_header_value",
     "protocol_of",
+    "refuse_losses",
+    "refuses",
 ]

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from trilogue.errors import BadRequest
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
-from trilogue.model import Loss, Protocol
+from trilogue.model import Loss, Protocol, Severity, Strictness, refuses
 from trilogue.upstream import HeaderPairs
 
 
@@ -46,7 +46,8 @@ class Call(Struct, kw_only=True, gc=False):
     hop: HeaderPairs = ()
     """the one of them that any upstream may see"""
     query: bytes = b""
-    strict: bool = False
+    strict: Severity | None = None
+    """losses from this severity on are refused; None outside of strict mode"""
     request_id: str = ""
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
@@ -62,7 +63,7 @@ class ReadBody(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def read_asked(body: bytes, only_model: str | None, *, strict: bool) -> ReadBody:
+def read_asked(body: bytes, only_model: str | None, *, strict: Strictness) -> ReadBody:
     """What a request asks for. `only_model`: the one that there is, for a request that names none.
 
     Whatever is wrong with the body is the client's mistake, said in one line.
@@ -71,7 +72,7 @@ def read_asked(body: bytes, only_model: str | None, *, strict: bool) -> ReadBody
     body = _without_doubles(body)
     if model:
         return ReadBody(body, model, stream)
-    if only_model is None or strict:
+    if only_model is None or refuses(strict, "model.defaulted"):
         raise BadRequest("model is required", path="model")
     fields = _decode_fields(body)
     fields["model"] = Raw(dump(only_model))

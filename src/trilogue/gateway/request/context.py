@@ -18,7 +18,7 @@ from trilogue.gateway.request.call import ReadBody, read_asked
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.request.large_bodies import beside
 from trilogue.jsontext.text import dump
-from trilogue.model import Failure, Json
+from trilogue.model import Failure, Json, Severity
 from trilogue.routing import NoRoute, Upstream
 from trilogue.serving import ClientGone, HttpRequest, Responder
 
@@ -51,12 +51,12 @@ class RequestContext(Struct, kw_only=True, eq=False):
         self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))
 
     @property
-    def strict(self) -> bool:
-        """Refuse what would lose something: asked for by the request, its key or the configuration."""
+    def strict(self) -> Severity | None:
+        """The severity from which losses are refused; None unless the request, its key or the configuration asks."""
         mode = self.entry.mode
         if mode not in _MODES:
             raise BadRequest("trilogue-mode is strict or declare", path="trilogue-mode")
-        return mode == "strict"
+        return self.entry.services.config.strict_from if mode == "strict" else None
 
 
 GONE = "client gone"

@@ -19,14 +19,14 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.errors import ClientError, StrictLoss, Unsupported
+from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.request.call import Call, with_model
 from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import SEAL_STEM, Json, Ledger, Loss, Protocol
+from trilogue.model import SEAL_STEM, Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.messages.encode_request import extra_headers
@@ -226,8 +226,7 @@ def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[byte
     ledger = Ledger()
     wire = parse_request(body)
     fitted: dict[str, Json] = fit_own(wire, target, ledger, repair=repair)
-    if call.strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(call.strict)
     return body if fitted is wire else dump(fitted), ledger.losses
 
 
@@ -241,8 +240,7 @@ def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[by
 def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     """The line of Claude Code's prompt that the configuration says to leave out."""
     body, losses = strip_billing(body)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     return body, losses
 
 
@@ -254,7 +252,7 @@ def _holds_ours(body: bytes, words: bool) -> bool:
 
 
 def own_body(
-    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, *, words: bool = True
+    body: bytes, protocol: Protocol, strict: Severity | None, sealer: Sealer, *, words: bool = True
 ) -> tuple[bytes, list[Loss]]:
     """The body for an upstream of the client's own protocol: the same bytes, unless upstreams of other protocols have
     left in the history what only we can read."""
@@ -263,8 +261,7 @@ def own_body(
     ledger = Ledger()
     wire = parse_request(body)
     cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=words)
-    if strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(strict)
     return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
@@ -274,8 +271,7 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     `only`: how the values begin that are left out; by default all are.
     """
     body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     return replace(call, body=dump(body)), losses
 
 
