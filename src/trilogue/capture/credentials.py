@@ -113,9 +113,15 @@ class CredentialFilter:
     def feed(self, data: bytes) -> bytes:
         """Return the next piece, without credentials. The beginning of one is held back until its end is there."""
         data = self._held + data
-        end = len(data) - _begun_bytes(data[-_MOST_HELD:])
+        begun = _BEGUN.search(data, max(0, len(data) - _MOST_HELD))
+        if begun:
+            self._held = data[begun.start() :]
+            return without_credentials(data[: begun.start()])
+        # No credential is cut off, so those that are complete can be masked; the last bytes may begin another one.
+        data = without_credentials(data)
+        end = len(data) - _mark_bytes(data)
         self._held = data[end:]
-        return without_credentials(data[:end])
+        return data[:end]
 
     def close(self) -> bytes:
         """Return the rest."""
@@ -124,13 +130,7 @@ class CredentialFilter:
         return _BEGUN.sub(_MASK, without_credentials(rest))
 
 
-def _begun_bytes(tail: bytes) -> int:
-    """Return how many bytes at the end could be the beginning of a credential."""
-    begun = _BEGUN.search(tail)
-    if begun:
-        return len(tail) - begun.start()
-    for mark in (*_FIELDS, *_PREFIXES):
-        for size in range(len(mark) - 1, 0, -1):
-            if tail.endswith(mark[:size]):
-                return size
-    return 0
+def _mark_bytes(data: bytes) -> int:
+    """Return how many bytes at the end could be the beginning of a mark that a credential follows."""
+    sizes = [size for mark in (*_FIELDS, *_PREFIXES) for size in range(1, len(mark)) if data.endswith(mark[:size])]
+    return max(sizes, default=0)

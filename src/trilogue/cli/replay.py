@@ -160,7 +160,7 @@ def _make_test(path: str, data: bytes, capture: Capture, replayed: Replayed, fol
     """Copy a capture into a folder of tests. Raises UsageError if the folder is not writable."""
     if not replayed.compared:
         raise CaptureError(f"{path}: nothing in it can be compared, so a test would show nothing")
-    target = folder / (file_name(capture.head.request_id or Path(path).stem) + SUFFIX)
+    target = folder / (file_name(capture.head.request_id if path == "-" else Path(path).stem) + SUFFIX)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)

@@ -29,6 +29,7 @@ from trilogue.model import (
     ResponseStart,
     Role,
     Text,
+    Tier,
     ToolCall,
     ToolResult,
     Turn,
@@ -42,8 +43,8 @@ _OWN = frozenset({"native", "include", "include_usage", "obfuscation", "item_id"
 _IDS = frozenset({"id", "call_id", "item_id"})
 _VOLATILE = frozenset({"item_id", "completed_at"})
 """fields of extras that differ between two runs of the same request"""
-_OFF_BY_DEFAULT = frozenset({"strict", "store"})
-"""fields that must be said to be off in one protocol and are off by default in the others"""
+_DEFAULTS = (("strict", False), ("store", False), ("tier", Tier.DEFAULT), ("tier", Tier.AUTO))
+"""values that must be written in one protocol and are the default in the others"""
 _EMPTY: tuple[Json, ...] = (None, "", (), [], {})
 _SEALED = "(sealed)"
 # Chat clients get sealed values inside a list that is JSON text.
@@ -106,7 +107,7 @@ class Reading:
             inner = getattr(value, field.name)
             if field.name in without or field.name in self._ignored or inner in _EMPTY:
                 continue
-            if self._across and inner is False and field.name in _OFF_BY_DEFAULT:
+            if self._across and (field.name, inner) in _DEFAULTS:
                 continue
             tree[field.name] = self._id(inner) if field.name in _IDS else self.value(inner)
         return tree

@@ -70,7 +70,7 @@ class Rates(Struct, frozen=True, kw_only=True):
 class PriceRow(Struct, frozen=True, kw_only=True):
     """The prices of some models of a vendor. `models`: names without a date.
 
-    `source`: the page that the prices were taken from. `first_hand`: it is the vendor's own page. `dated`: the month that
+    `source`: where the prices were taken from. `first_hand`: it is the vendor's own page. `dated`: the month that
     the source names or, for pages without a date, the month in which a stored copy was read.
 
     `up_to`: the most input tokens for which `rates` hold; longer requests cost `above`, or an unknown price.
