@@ -1,4 +1,4 @@
-"""`trilogue convert` and `trilogue collect`: translate files and assemble streams, offline."""
+"""`trilogue convert`, `trilogue collect` and `trilogue losses`: translate files, assemble streams, list losses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 import click
 
 from trilogue import (
+    LOSSES,
     Exchange,
     Loss,
     Protocol,
@@ -137,3 +138,24 @@ def _finish(out: bytes, losses: Iterable[Loss]) -> None:
     click.echo(out, nl=False)
     for loss in losses:
         click.echo(f"lost: {loss}", err=True)
+
+
+@click.command()
+@click.option("--markdown", is_flag=True, help="Print the list as Markdown, as in the documentation.")
+def losses(markdown: bool) -> None:
+    """List what a translation can lose: code, severity, when it happens, what is done instead."""
+    click.echo(losses_table() if markdown else losses_text())
+
+
+def losses_text() -> str:
+    """Return the list for a terminal."""
+    width = max(len(code) for code in LOSSES)
+    return "\n".join(
+        f"{code:<{width}}  {rule.severity:<8}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items()
+    )
+
+
+def losses_table() -> str:
+    """Return the list as a Markdown table for docs/losses.md."""
+    rows = [f"| `{code}` | {rule.severity} | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
+    return "\n".join(["| code | severity | when | instead |", "|---|---|---|---|", *rows])

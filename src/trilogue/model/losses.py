@@ -37,7 +37,7 @@ Strictness = Severity | str | bool | None
 
 
 class LossRule(Struct, frozen=True):
-    """The case that a loss code stands for, how much it matters, and what is done instead."""
+    """The case that a loss code is for, how much it matters, and what is done instead."""
 
     severity: Severity
     when: str
@@ -102,7 +102,7 @@ LOSSES: dict[str, LossRule] = {
             "elsewhere"
         ),
     ),
-    "phase": LossRule(NOTICE, "the mark in Responses that tells commentary from the final response", "dropped"),
+    "phase": LossRule(NOTICE, "the mark in Responses that separates commentary from the final response", "dropped"),
     "media.dropped": LossRule(
         DROPPED,
         "image, audio or file in an earlier turn or a tool result, for a model that does not accept it",

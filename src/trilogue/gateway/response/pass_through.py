@@ -38,6 +38,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
+from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
 
@@ -86,6 +87,7 @@ class PassThrough:
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         self._protocol = protocol
         self._decoder = CODECS[protocol].decoder()
+        self._repeated = RepeatedText(self._decoder)
         self._reply = reply
         self._room = MOST_TEXT if protocol is Protocol.RESPONSES else inf
         """for more of what the watching decoder keeps: that of Responses compares the end with what came"""
@@ -110,17 +112,15 @@ class PassThrough:
 
     def feed(self, data: bytes) -> bytes:
         """The whole events in these bytes, untouched; what is no event of the protocol becomes an error here too."""
-        shape = self._decoder.shape
-        text = "" if shape is None else shape.text(data)
-        if text:
+        form = self._repeated.form
+        if form is not None and form.take(data):
             # One more event like the last ones, whole: nothing that anybody watches for.
-            self._decoder.passed(text)
             self.moved = True
             self._last = data
             return data
         if self.done:
             return b""
-        self._watch(self._decoder.feed(data))
+        self._watch(self._repeated.feed(data))
         if self.failed is not None and self.failed.failure.kind in _UNTOLD and not self.done:
             sound = self._sound(b"".join([*self._tail, data]))
             self._last = sound or self._last

@@ -8,7 +8,7 @@ from trilogue.protocols.chat.encode_request import encode_request
 from trilogue.protocols.chat.encode_response import encode_response
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
 from trilogue.protocols.chat.errors import decode_error, encode_error
-from trilogue.protocols.chat.summary import summarize
+from trilogue.protocols.chat.short_forms import summarize
 from trilogue.protocols.chat.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 from trilogue.protocols.codec import Codec
 

@@ -10,7 +10,7 @@ from trilogue.protocols.messages.encode_response import encode_response
 from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.encode_tools import OFFERED
 from trilogue.protocols.messages.errors import decode_error, encode_error
-from trilogue.protocols.messages.summary import summarize
+from trilogue.protocols.messages.short_forms import summarize
 from trilogue.protocols.messages.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
 CODEC = Codec(

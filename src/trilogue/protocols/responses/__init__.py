@@ -10,7 +10,7 @@ from trilogue.protocols.responses.encode_response import encode_response
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.encode_tools import OFFERED
 from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
-from trilogue.protocols.responses.summary import summarize
+from trilogue.protocols.responses.short_forms import summarize
 from trilogue.protocols.responses.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
 CODEC = Codec(
