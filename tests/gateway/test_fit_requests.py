@@ -124,7 +124,7 @@ def test_responses(fitting: Gateway, up: ScriptedUpstream) -> None:
 def test_strict_mode_refuses_instead(fitting: Gateway, up: ScriptedUpstream) -> None:
     """A change is a loss, wherever it is made."""
     headers = {"authorization": f"Bearer {CLIENT_KEY}", "trilogue-mode": "strict"}
-    response = fitting.http.post(PATHS[Protocol.MESSAGES], json={"model": "unmarked/text", **MESSAGES}, headers=headers)
+    response = fitting.http.post(PATHS[Protocol.MESSAGES], json={"model": "still/text", **MESSAGES}, headers=headers)
     assert response.status_code == 400
-    assert "cache.mark" in response.json()["error"]["message"]
+    assert "thinking.unavailable" in response.json()["error"]["message"]
     assert up.requests == []

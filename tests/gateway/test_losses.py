@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.gateway.pairs import EVERY_CLIENT, PATHS
-from tests.gateway.running import Gateway
+from tests.gateway.running import CONFIG, Gateway, running
 from tests.scripted.ask import body
 from tests.scripted.server import ScriptedUpstream
 from trilogue.lint import lint_error
@@ -64,6 +65,18 @@ def test_strict_with_nothing_to_lose(gateway: Gateway, up: ScriptedUpstream, cli
     answer = ask(gateway, client, client, mode="strict")
     assert answer.status_code == 200
     assert "trilogue-loss" not in answer.headers
+
+
+@pytest.mark.parametrize(("strict_from", "status"), [("notice", 400), ("dropped", 200)])
+def test_strict_from(up: ScriptedUpstream, tmp_path: Path, strict_from: str, status: int) -> None:
+    """The configuration decides from which severity on strict mode refuses."""
+    with running(tmp_path, f"strict_from: {strict_from}\n{CONFIG}", up.url) as gateway:
+        asked = {"model": "messages/text", "input": "hi", "max_tool_calls": 3}
+        headers = {"trilogue-mode": "strict"}
+        answer = gateway.http.post(PATHS[Protocol.RESPONSES], json=asked, headers=headers)
+        assert answer.status_code == status
+        if status == 400:
+            assert "max_tokens.defaulted" in answer.json()["error"]["message"]
 
 
 @EVERY_CLIENT

@@ -25,6 +25,8 @@ COMMANDS = {
     "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),
     "collect": ("trilogue.cli.convert", "Assemble a recorded stream into the complete response."),
     "lint": ("trilogue.cli.lint", "Report every violated protocol rule in a stream or body."),
+    "diff": ("trilogue.cli.diff", "Compare two bodies, streams or captures by meaning, in any two protocols."),
+    "replay": ("trilogue.cli.replay", "Translate captured requests again, and compare with what was captured."),
     "losses": ("trilogue.cli.convert", "List what a translation can lose."),
 }
 """module of each command, and its line in the overview"""

@@ -14,13 +14,13 @@ from trilogue import (
     Loss,
     Protocol,
     StreamTranslator,
-    StrictLoss,
     collect_stream,
     dump,
     translate_request,
     translate_response,
 )
 from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read, refuse_other_stream
+from trilogue.model import Severity, refuse_losses
 
 
 class Options(TypedDict):
@@ -28,6 +28,7 @@ class Options(TypedDict):
 
     kind: str
     strict: bool
+    strict_from: Severity
     repair: bool
     request_file: str | None
 
@@ -47,7 +48,14 @@ FAILED_STREAM = 1
     show_default=True,
     help="What FILE contains. auto: server-sent events are a stream, JSON is a request.",
 )
-@click.option("--strict", is_flag=True, help="Fail instead of losing anything.")
+@click.option("--strict", is_flag=True, help="Fail instead of losing something: see --strict-from.")
+@click.option(
+    "--strict-from",
+    type=click.Choice(list(Severity)),
+    default=Severity.DEGRADED,
+    show_default=True,
+    help="The least severe losses that --strict refuses; notice: all losses.",
+)
 @click.option("--repair", is_flag=True, help="Requests: add results for tool calls that the history left without one.")
 @click.option(
     "--request",
@@ -69,7 +77,8 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
 
     Exit codes: 0 translated; 1 the stream ended in an error; 2 invalid input, or something would be lost with --strict.
     """
-    data, kind, strict = read(file), options["kind"], options["strict"]
+    data, kind = read(file), options["kind"]
+    strict = options["strict_from"] if options["strict"] else None
     if kind == "auto":
         kind = "stream" if looks_like_stream(file, data) else "request"
     _refuse_misplaced(kind, options)
@@ -80,7 +89,7 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
     exchange = _exchange(options["request_file"], client=target, upstream=source)
     if kind == "response":
         response = translate_response(data, source=source, target=target, exchange=exchange)
-        _refuse_losses(strict, response.losses)
+        refuse_losses(response.losses, strict)
         _finish(dump(response.body) + b"\n", response.losses)
     else:
         refuse_other_stream(data, source, "--from")
@@ -114,19 +123,14 @@ def _exchange(path: str | None, *, client: Protocol, upstream: Protocol) -> Exch
         return translate_request(data, source=client, target=upstream).exchange
 
 
-def _convert_stream(data: bytes, translator: StreamTranslator, strict: bool) -> None:
+def _convert_stream(data: bytes, translator: StreamTranslator, strict: Severity | None) -> None:
     """Print the translated stream and its losses. Exits with 1 if the stream ended in an error."""
     out = translator.feed(data) + translator.close()
-    _refuse_losses(strict, translator.losses)
+    refuse_losses(translator.losses, strict)
     _finish(out, translator.losses)
     if translator.failed is not None:
         click.echo(f"trilogue: the stream ended in an error: {translator.failed.failure}", err=True)
         sys.exit(FAILED_STREAM)
-
-
-def _refuse_losses(strict: bool, losses: list[Loss]) -> None:
-    if strict and losses:
-        raise StrictLoss(tuple(losses))
 
 
 def _finish(out: bytes, losses: Iterable[Loss]) -> None:
@@ -139,17 +143,19 @@ def _finish(out: bytes, losses: Iterable[Loss]) -> None:
 @click.command()
 @click.option("--markdown", is_flag=True, help="Print the list as Markdown, as in the documentation.")
 def losses(markdown: bool) -> None:
-    """List what a translation can lose: code, when it happens, what is done instead."""
+    """List what a translation can lose: code, severity, when it happens, what is done instead."""
     click.echo(losses_table() if markdown else losses_text())
 
 
 def losses_text() -> str:
     """Return the list for a terminal."""
     width = max(len(code) for code in LOSSES)
-    return "\n".join(f"{code:<{width}}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items())
+    return "\n".join(
+        f"{code:<{width}}  {rule.severity:<8}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items()
+    )
 
 
 def losses_table() -> str:
     """Return the list as a Markdown table for docs/losses.md."""
-    rows = [f"| `{code}` | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
-    return "\n".join(["| code | when | instead |", "|---|---|---|", *rows])
+    rows = [f"| `{code}` | {rule.severity} | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
+    return "\n".join(["| code | severity | when | instead |", "|---|---|---|---|", *rows])

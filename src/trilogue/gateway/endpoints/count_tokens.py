@@ -78,8 +78,7 @@ class _Asked(NamedTuple):
 def _estimated(visit: RequestContext, body: bytes) -> TokenCount:
     ledger = Ledger()
     ledger.add("count.estimated", "")
-    if visit.strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(visit.strict)
     return TokenCount(estimate(parse_request(body)), ledger.losses)
 
 

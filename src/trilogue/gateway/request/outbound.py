@@ -14,14 +14,14 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.errors import ClientError, StrictLoss, Unsupported
+from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol
+from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.registry import CODECS
@@ -207,8 +207,7 @@ def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[byte
     ledger = Ledger()
     wire = parse_request(body)
     fitted: dict[str, Json] = fit_own(wire, target, ledger, repair=repair)
-    if call.strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(call.strict)
     return body if fitted is wire else dump(fitted), ledger.losses
 
 
@@ -222,13 +221,12 @@ def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[by
 def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     """Return the body without Claude Code's billing block."""
     body, losses = strip_billing(body)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     return body, losses
 
 
 def own_body(
-    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, *, plain_text: bool = True
+    body: bytes, protocol: Protocol, strict: Severity | None, sealer: Sealer, *, plain_text: bool = True
 ) -> tuple[bytes, list[Loss]]:
     """Return the body for an upstream of the client's own protocol, without values that only this gateway can read.
 
@@ -239,8 +237,7 @@ def own_body(
     ledger = Ledger()
     wire = parse_request(body)
     cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=plain_text)
-    if strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(strict)
     return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
@@ -250,8 +247,7 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     `only`: the beginnings of the values to remove; by default all are removed.
     """
     body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     return replace(call, body=dump(body)), losses
 
 
