@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx2
 
+from tests.judges.loss_header import codes
+
 
 @dataclass
 class Exchange:
@@ -35,8 +37,8 @@ class Exchange:
 
     @property
     def losses(self) -> list[str]:
-        """What `trilogue-loss` says."""
-        return [code for code in self.headers.get("trilogue-loss", "").split(", ") if code]
+        """The codes in `trilogue-loss`, each once."""
+        return codes(self.headers)
 
 
 class _Copied(httpx2.SyncByteStream):

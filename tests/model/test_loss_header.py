@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from urllib.parse import unquote
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.judges.loss_header import members
 from trilogue.model import LOSSES, Loss, loss_header_value
 from trilogue.model.loss_header import MOST_CHARACTERS
-
-STRING = r'"(?:[ !#-\[\]-~]|\\["\\])*"'
-DISPLAY = r'%"(?:[ !#-$&-~]|%[0-9a-f]{2})*"'
-MEMBER = re.compile(rf"([a-z_.]+)(?:;at=({STRING}|{DISPLAY})|;losses=([0-9]+))?")
-"""one member as RFC 9651 allows it, as far as we use it"""
-
-
-def members(value: str) -> list[tuple[str, str | None]]:
-    """Return code and path of each member. Fails on anything that is not a structured field."""
-    found: list[tuple[str, str | None]] = []
-    position = 0
-    while position < len(value):
-        match = MEMBER.match(value, position)
-        assert match, value[position:]
-        code, at, count = match.groups()
-        found.append((code, count or (None if at is None else text(at))))
-        position = match.end()
-        assert value[position : position + 2] in ("", ", ")
-        position += 2
-    return found
-
-
-def text(string: str) -> str:
-    if string.startswith("%"):
-        return unquote(string[2:-1])
-    return re.sub(r"\\(.)", r"\1", string[1:-1])
 
 
 def test_a_loss_names_its_field() -> None:

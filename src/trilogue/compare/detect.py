@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 
 from trilogue.jsontext.text import parse_object
 from trilogue.model import Json, Protocol
+from trilogue.protocols.registry import CODECS
 from trilogue.sse import SseParser
 
 HEAD_BYTES = 1024 * 1024
@@ -21,7 +23,10 @@ class Kind(StrEnum):
     STREAM = "stream"
 
 
+# The short names of the protocols that a JSON document is recognised by. Other protocols must be given by the caller.
+_CHAT, _MESSAGES, _RESPONSES = "chat", "messages", "responses"
 _OUTPUT_FIELDS = frozenset({"choices", "output"})
+_RESPONSES_FIELDS = frozenset({"input", "previous_response_id", "max_output_tokens"})
 _CHAT_FIELDS = frozenset(
     {
         "max_completion_tokens",
@@ -64,22 +69,23 @@ def kind_of(data: bytes, body: dict[str, Json] | None) -> Kind:
 
 def protocol_of_body(body: dict[str, Json], kind: Kind) -> Protocol | None:
     """Return the protocol of a JSON document, or None if it could be of several."""
-    if kind is Kind.RESPONSE:
-        return _of_response(body)
-    if kind is Kind.ERROR:
-        return Protocol.MESSAGES if body.get("type") == "error" else None
-    return _of_request(body)
+    name = _NAMES[kind](body)
+    return Protocol.parse(name) if name is not None else None
 
 
-def _of_response(body: dict[str, Json]) -> Protocol:
+def _of_response(body: dict[str, Json]) -> str:
     if "choices" in body:
-        return Protocol.CHAT
-    return Protocol.RESPONSES if "output" in body else Protocol.MESSAGES
+        return _CHAT
+    return _RESPONSES if "output" in body else _MESSAGES
 
 
-def _of_request(body: dict[str, Json]) -> Protocol | None:
-    if "input" in body or "previous_response_id" in body or "max_output_tokens" in body:
-        return Protocol.RESPONSES
+def _of_error(body: dict[str, Json]) -> str | None:
+    return _MESSAGES if body.get("type") == "error" else None
+
+
+def _of_request(body: dict[str, Json]) -> str | None:
+    if _RESPONSES_FIELDS & body.keys():
+        return _RESPONSES
     if "messages" not in body:
         return None
     chat = len(_CHAT_FIELDS & body.keys()) + _signs(body, _is_chat_message, "function")
@@ -87,9 +93,17 @@ def _of_request(body: dict[str, Json]) -> Protocol | None:
     if chat == messages == 0:
         # Messages requires an output limit; Chat clients may send one too.
         if "max_tokens" not in body:
-            return Protocol.CHAT
-        return Protocol.MESSAGES if "claude" in str(body.get("model")) else None
-    return Protocol.CHAT if chat > messages else Protocol.MESSAGES if messages > chat else None
+            return _CHAT
+        return _MESSAGES if "claude" in str(body.get("model")) else None
+    return _CHAT if chat > messages else _MESSAGES if messages > chat else None
+
+
+_NAMES: dict[Kind, Callable[[dict[str, Json]], str | None]] = {
+    Kind.RESPONSE: _of_response,
+    Kind.ERROR: _of_error,
+    Kind.REQUEST: _of_request,
+    Kind.STREAM: _of_request,
+}
 
 
 def _signs(body: dict[str, Json], is_one: Json, tool_field: str) -> int:
@@ -120,11 +134,7 @@ def protocol_of_stream(data: bytes) -> Protocol | None:
     parser = SseParser()
     for event in [*parser.feed(data[:HEAD_BYTES]), *parser.close()]:
         body = parse_object(event.data) or {}
-        kind = str(body.get("type"))
-        if "choices" in body:
-            return Protocol.CHAT
-        if kind == "message_start":
-            return Protocol.MESSAGES
-        if kind.startswith("response."):
-            return Protocol.RESPONSES
+        for one in CODECS.values():
+            if one.endpoint.is_event(body):
+                return one.protocol
     return None

@@ -8,7 +8,8 @@ proxies refuse long headers (nginx allows 4 KiB for all headers of a response); 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from trilogue.model.losses import Loss
 
@@ -16,37 +17,46 @@ MOST_CHARACTERS = 1500
 MOST_PATH_CHARACTERS = 120
 """longer paths are cut: field names come from the client and can have any length"""
 
+_READ_CHARACTERS = MOST_PATH_CHARACTERS + 1
 _SEPARATOR = ", "
 _ROOM_FOR_MORE = len(", more;losses=100000")
 _PRINTABLE = range(0x20, 0x7F)
 
 
-def loss_header_value(losses: Iterable[Loss]) -> str:
-    """Return the value of the header, or "" if there are no losses.
+def loss_header_value(losses: Sequence[Loss]) -> str:
+    """Return the value of the header, or "" if there are no losses. Equal losses are in it once.
 
-    The first loss of each code comes before further losses of the same codes, so that no code is cut off by many losses
-    of another.
+    If it would be too long, the first loss of each code comes before further losses of the same codes, so that no code
+    is cut off by many losses of another.
     """
-    ordered = _each_code_first(dict.fromkeys((loss.code, loss.path) for loss in losses))
-    members: list[str] = []
+    members: dict[str, None] = {}
+    for loss in losses:
+        members[_member(loss.code, loss.path[:_READ_CHARACTERS])] = None
+    value = _SEPARATOR.join(members)
+    return value if len(value) <= MOST_CHARACTERS else _cut(_each_code_first(members))
+
+
+def _cut(members: Sequence[str]) -> str:
+    kept: list[str] = []
     length = 0
-    for number, (code, path) in enumerate(ordered):
-        member = _member(code, path)
+    for number, member in enumerate(members):
         length += len(member) + len(_SEPARATOR)
         if length > MOST_CHARACTERS - _ROOM_FOR_MORE:
-            members.append(f"more;losses={len(ordered) - number}")
+            kept.append(f"more;losses={len(members) - number}")
             break
-        members.append(member)
-    return _SEPARATOR.join(members)
+        kept.append(member)
+    return _SEPARATOR.join(kept)
 
 
-def _each_code_first(places: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    first: dict[str, tuple[str, str]] = {}
-    further = [place for place in places if first.setdefault(place[0], place) is not place]
+def _each_code_first(members: Iterable[str]) -> list[str]:
+    first: dict[str, str] = {}
+    further = [member for member in members if first.setdefault(member.partition(";")[0], member) is not member]
     return [*first.values(), *further]
 
 
+@lru_cache(1024)
 def _member(code: str, path: str) -> str:
+    """Return one member. Cached: clients lose the same few things in every request."""
     if not path:
         return code
     if len(path) > MOST_PATH_CHARACTERS:

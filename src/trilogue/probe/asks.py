@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from trilogue.errors import ClientError
 from trilogue.model import Json, Protocol
 
 Expected = Literal["success", "refused_key", "bad_request"]
@@ -52,20 +53,27 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 def asks(protocol: Protocol, model: str) -> Iterator[Ask]:
-    """Yield all requests: each kind of response plain and streamed, then those that must be refused."""
-    write = _WRITERS[protocol]
+    """Yield all requests: each kind of response plain and streamed, then those that must be refused.
+
+    Raises `ClientError` for a protocol that no requests are written for.
+    """
+    name = protocol.short
+    if name not in _WRITERS:
+        known = ", ".join(_WRITERS)
+        raise ClientError(f"the linter has no requests for {name}, only for {known}", code="no_lint_rules")
+    write = _WRITERS[name]
     for stream in (False, True):
         how = "streamed" if stream else "plain"
         yield Ask(name=f"text, {how}", body=write(model, _HELLO, stream))
-        yield Ask(name=f"tool call, {how}", body=write(model, _WEATHER, stream) | _tools(protocol), calls=1)
-        yield Ask(name=f"parallel calls, {how}", body=write(model, _TWO_CITIES, stream) | _tools(protocol), calls=2)
-        thinking = write(model, _THINK, stream) | _THINKING[protocol]
+        yield Ask(name=f"tool call, {how}", body=write(model, _WEATHER, stream) | _tools(name), calls=1)
+        yield Ask(name=f"parallel calls, {how}", body=write(model, _TWO_CITIES, stream) | _tools(name), calls=2)
+        thinking = write(model, _THINK, stream) | _THINKING[name]
         yield Ask(name=f"reasoning, {how}", body=thinking, reasoning=True)
-        if protocol in _STOP:
-            yield Ask(name=f"stop sequence, {how}", body=write(model, _COUNT, stream) | _STOP[protocol], stop=STOP)
+        if name in _STOP:
+            yield Ask(name=f"stop sequence, {how}", body=write(model, _COUNT, stream) | _STOP[name], stop=STOP)
     yield Ask(name="refused key", body=write(model, _HELLO, False), expected="refused_key", key=WRONG_KEY)
     yield Ask(name="refused key, streamed", body=write(model, _HELLO, True), expected="refused_key", key=WRONG_KEY)
-    yield Ask(name="bad request", body={"model": model, _CONTENT[protocol]: 7}, expected="bad_request")
+    yield Ask(name="bad request", body={"model": model, _CONTENT[name]: 7}, expected="bad_request")
 
 
 def _chat(model: str, text: str, stream: bool) -> dict[str, Json]:
@@ -83,25 +91,25 @@ def _responses(model: str, text: str, stream: bool) -> dict[str, Json]:
     return body | ({"stream": True} if stream else {})
 
 
-def _tools(protocol: Protocol) -> dict[str, Json]:
+def _tools(protocol: str) -> dict[str, Json]:
     function = {"name": _NAME, "description": _DESCRIPTION, "parameters": _SCHEMA}
-    tools: dict[Protocol, Json] = {
-        Protocol.CHAT: {"type": "function", "function": function},
-        Protocol.MESSAGES: {"name": _NAME, "description": _DESCRIPTION, "input_schema": _SCHEMA},
-        Protocol.RESPONSES: {"type": "function", "strict": False, **function},
+    tools: dict[str, Json] = {
+        "chat": {"type": "function", "function": function},
+        "messages": {"name": _NAME, "description": _DESCRIPTION, "input_schema": _SCHEMA},
+        "responses": {"type": "function", "strict": False, **function},
     }
     return {"tools": [tools[protocol]]}
 
 
-_WRITERS = {Protocol.CHAT: _chat, Protocol.MESSAGES: _messages, Protocol.RESPONSES: _responses}
-_CONTENT = {Protocol.CHAT: "messages", Protocol.MESSAGES: "messages", Protocol.RESPONSES: "input"}
-_THINKING: dict[Protocol, dict[str, Json]] = {
-    Protocol.CHAT: {"reasoning_effort": "low"},
-    Protocol.MESSAGES: {"thinking": {"type": "enabled", "budget_tokens": 1024}},
-    Protocol.RESPONSES: {"reasoning": {"effort": "low", "summary": "auto"}},
+_WRITERS = {"chat": _chat, "messages": _messages, "responses": _responses}
+_CONTENT = {"chat": "messages", "messages": "messages", "responses": "input"}
+_THINKING: dict[str, dict[str, Json]] = {
+    "chat": {"reasoning_effort": "low"},
+    "messages": {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+    "responses": {"reasoning": {"effort": "low", "summary": "auto"}},
 }
-_STOP: dict[Protocol, dict[str, Json]] = {
-    Protocol.CHAT: {"stop": [STOP]},
-    Protocol.MESSAGES: {"stop_sequences": [STOP]},
+_STOP: dict[str, dict[str, Json]] = {
+    "chat": {"stop": [STOP]},
+    "messages": {"stop_sequences": [STOP]},
 }
 """Responses has no stop sequences"""

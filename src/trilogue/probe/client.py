@@ -11,11 +11,10 @@ from trilogue.config.network import endpoint
 from trilogue.errors import UpstreamError
 from trilogue.jsontext.text import dump
 from trilogue.model import Json, Protocol
+from trilogue.profiles.profile import FIRST_VERSION
+from trilogue.protocols.registry import CODECS
 from trilogue.upstream import HttpTransport, Transport, UpstreamRequest, UpstreamTimeouts
 
-PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
-VERSION = "2023-06-01"
-"""the API version that every server of the Messages protocol accepts"""
 SECONDS = 120.0
 MOST_BYTES = 64 * 1024 * 1024
 
@@ -40,10 +39,16 @@ class Server(Struct, frozen=True, kw_only=True):
             ("content-type", "application/json"),
             ("accept", "text/event-stream" if stream else "application/json"),
         ]
-        if self.protocol is Protocol.MESSAGES:
-            pairs.append(("anthropic-version", VERSION))
-            return tuple([*pairs, ("x-api-key", key)] if key else pairs)
-        return tuple([*pairs, ("authorization", f"Bearer {key}")] if key else pairs)
+        api = CODECS[self.protocol].endpoint
+        if api.version_header:
+            pairs.append((api.version_header, FIRST_VERSION))
+        if key:
+            pairs.append(("authorization", f"Bearer {key}") if api.auth == "bearer" else (api.auth, key))
+        return tuple(pairs)
+
+    def address(self, *, stream: bool) -> str:
+        """Return the URL that requests go to."""
+        return endpoint(self.url, self.protocol, CODECS[self.protocol].endpoint.url_path(self.model, stream))
 
 
 class Received(Struct, kw_only=True):
@@ -64,10 +69,11 @@ class Received(Struct, kw_only=True):
 
 async def ask_server(server: Server, body: dict[str, Json], transport: Transport, key: str | None = None) -> Received:
     """Send a request and return everything that came back. Never raises because of what the server does."""
+    stream = bool(body.get("stream"))
     request = UpstreamRequest(
         method="POST",
-        url=endpoint(server.url, server.protocol, PATHS[server.protocol]),
-        headers=server.headers(stream=bool(body.get("stream")), key=key),
+        url=server.address(stream=stream),
+        headers=server.headers(stream=stream, key=key),
         body=dump(body),
         timeouts=UpstreamTimeouts(connect=10, first_byte=server.seconds, between=server.seconds),
     )

@@ -168,4 +168,4 @@ async def _reply(visit: RequestContext, count: TokenCount) -> None:
     counting = CODECS[visit.entry.client].endpoint.counting
     body = counting.encode(count.tokens) if counting is not None else {}
     visit.record.declare(count.losses)
-    visit.responder.reply(200, [*JSON_HEADERS, *loss_header(visit.record.loss_codes)], count.native or dump(body))
+    visit.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))
