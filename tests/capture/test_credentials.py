@@ -56,6 +56,18 @@ def test_fields_of_tools() -> None:
     assert masked["tools"][1] == MCP["tools"][1]
 
 
+def test_a_key_after_an_escaped_line_break() -> None:
+    assert without_credentials(rb'{"error": "your key:\nsk-canary0123456789"}') == rb'{"error": "your key:\n***"}'
+
+
+def test_base64_is_not_taken_for_a_key() -> None:
+    """Signatures and sealed values must replay as they were."""
+    signature = b'{"signature": "Eq-sk-QUJDREVGR0hJSktMTU5P_-pk-QUJDREVGR0hJSktMTU5P"}'
+    assert without_credentials(signature) == signature
+    filtered = CredentialFilter()
+    assert filtered.feed(signature) + filtered.close() == signature
+
+
 TEXTS = [
     b'data: {"error": "Incorrect API key provided: sk-proj-canary0123456789. Find it"}\n\n',
     b'{"tools": [{"authorization":"tok-canary-1", "headers" : {"A": "hdr-canary"}}], "x": "Bearer canary.abcdefgh=="}',

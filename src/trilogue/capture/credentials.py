@@ -49,19 +49,22 @@ _SECRET_TEXT = re.compile(rb'("(?:authorization|authorization_token|api_key)"\s*
 """fields of MCP servers and similar tools that hold the user's credentials for them"""
 _HEADERS = re.compile(rb'"headers"\s*:\s*\{[^{}]*\}')
 _VALUE = re.compile(rb"(:\s*)" + _TEXT)
+_START = rb"(?:(?<![\w-])|(?<=\\[nrt]))"
+"""where a key can begin. What follows a dash is no key: signatures and encrypted reasoning are base64 with dashes, and
+have any letters after one. The n of an escaped line break is not part of the word."""
 _KEY = re.compile(
-    rb"\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{12,}|\bAIza[\w-]{20,}|\bgh[pousr]_\w{20,}|\b(?:Bearer|Basic)\s+[\w.~+/=-]{12,}",
+    _START
+    + rb"(?:(?:sk|pk|rk|gsk|xai)-[\w*.-]{12,}|AIza[\w-]{20,}|gh[pousr]_\w{20,}|(?:Bearer|Basic)\s+[\w.~+/=-]{12,})",
     re.ASCII,
 )
 """texts that look like a key, wherever they are: vendors repeat keys in their error messages"""
-
 
 _FIELDS = (b'"authorization"', b'"authorization_token"', b'"api_key"', b'"headers"')
 _PREFIXES = (b"sk-", b"pk-", b"rk-", b"gsk-", b"xai-", b"AIza", b"ghp_", b"gho_", b"Bearer ", b"Basic ")
 _BEGUN = re.compile(
     rb'"(?:authorization|authorization_token|api_key)"\s*:?\s*(?:"(?:[^"\\]|\\.)*\\?)?\Z'
     rb'|"headers"\s*:?\s*(?:\{[^{}]*)?\Z'
-    rb"|\b(?:(?:sk|pk|rk|gsk|xai)-[\w*.-]*|AIza[\w-]*|gh[pousr]_\w*|(?:Bearer|Basic)\s+[\w.~+/=-]*)\Z",
+    rb"|" + _START + rb"(?:(?:sk|pk|rk|gsk|xai)-[\w*.-]*|AIza[\w-]*|gh[pousr]_\w*|(?:Bearer|Basic)\s+[\w.~+/=-]*)\Z",
     re.ASCII,
 )
 """a credential that the end of the data cuts off"""
