@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import sys
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -21,6 +22,7 @@ COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
     "accounts": ("trilogue.cli.accounts", "Show accounts and their state; enable, disable, reset or add them."),
     "check": ("trilogue.cli.check", "Check a configuration file, or print its JSON Schema."),
+    "import": ("trilogue.cli.importing", "Turn a file of LiteLLM, claude-code-router or Bifrost into a configuration."),
     "models": ("trilogue.cli.models", "Show what a model accepts, with sources, and what is sent instead."),
     "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),
     "collect": ("trilogue.cli.convert", "Assemble a recorded stream into the complete response."),
@@ -41,7 +43,8 @@ class Commands(click.Group):
         """Import and return a command, or return None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name][0]), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
