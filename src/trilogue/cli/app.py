@@ -18,6 +18,7 @@ BAD_INPUT = 2
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """errors of writing the result that are not our fault: disk full, quota exceeded, file too large, I/O error"""
 
+OWN_OPTIONS = ("-h", "--help", "--version")
 COMMANDS = {
     "serve": ("trilogue.cli.serve", "Run the gateway: every client, every upstream, one server."),
     "accounts": ("trilogue.cli.accounts", "Show accounts and their state; enable, disable, reset or add them."),
@@ -34,6 +35,12 @@ COMMANDS = {
 
 class Commands(click.Group):
     """A group that imports each command only when it is used."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Run `serve` if no command is given: `trilogue --port 8080` starts the gateway."""
+        if not args or (args[0].startswith("-") and args[0] not in OWN_OPTIONS):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of the table."""
@@ -58,8 +65,8 @@ class Commands(click.Group):
 def app() -> None:
     """Connect any LLM client to any upstream, whichever protocols they speak.
 
-    `serve` runs the gateway; the other commands work on files, offline. Protocols are named chat, messages and
-    responses (OpenAI Chat Completions, Anthropic Messages, OpenAI Responses).
+    `serve` runs the gateway, and so does `trilogue` alone; the other commands work on files, offline. Protocols are
+    named chat, messages and responses (OpenAI Chat Completions, Anthropic Messages, OpenAI Responses).
     """
 
 

@@ -19,7 +19,6 @@ from typing import IO, Any
 
 import click
 import structlog
-import uvloop
 from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
@@ -43,6 +42,12 @@ from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
 from trilogue.upstream import HttpTransport, Transport
+
+try:
+    from uvloop import run as _run_loop
+except ModuleNotFoundError:
+    # There is no uvloop for some platforms and interpreters. asyncio's own loop does the same, more slowly.
+    from asyncio import run as _run_loop
 
 BACKLOG = 2048
 
@@ -206,7 +211,7 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
 
         worker = Worker(settings.config, settings.load, build, state, parent)
         worker.admin_socket, worker.shared_folder = admin, shared
-        uvloop.run(worker.serve(sock))
+        _run_loop(worker.serve(sock))
 
     return run
 

@@ -1,0 +1,139 @@
+"""The work of `trilogue convert`, without a command line: bytes of a file in, translated bytes and losses out.
+
+Imports nothing but the library, so that `convert` also works where only the library's own dependencies are installed
+(`cli/bare.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from trilogue import (
+    ClientError,
+    Exchange,
+    Failure,
+    Loss,
+    Protocol,
+    StreamTranslator,
+    StrictLoss,
+    TrilogueError,
+    dump,
+    translate_request,
+    translate_response,
+)
+from trilogue.jsontext.text import parse_object
+from trilogue.sse import SseParser
+
+HEAD_BYTES = 1024 * 1024
+"""how much of a stream is searched for an event that shows its protocol"""
+KINDS = ("auto", "request", "response", "stream")
+FAILED_STREAM = 1
+
+
+class Misuse(ClientError):
+    """Options that do not fit the file."""
+
+
+class Conversion(Struct, frozen=True, kw_only=True):
+    """A file to translate. `request`: the file with the client's original request, which `read` reads."""
+
+    path: str
+    data: bytes
+    source: Protocol
+    target: Protocol
+    kind: str = "auto"
+    strict: bool = False
+    repair: bool = False
+    request: str | None = None
+    read: Callable[[str], bytes]
+
+
+class Converted(Struct, frozen=True):
+    """The translation. `failure`: the error that a stream ended in."""
+
+    out: bytes
+    losses: list[Loss]
+    failure: Failure | None = None
+
+
+def run_conversion(asked: Conversion) -> Converted:
+    """Translate a file. Raises Misuse for options that do not fit it, and TrilogueError for other problems."""
+    kind = asked.kind
+    if kind == "auto":
+        kind = "stream" if looks_like_stream(asked.path, asked.data) else "request"
+    _refuse_misplaced(kind, asked)
+    if kind == "request":
+        translation = translate_request(
+            asked.data, source=asked.source, target=asked.target, strict=asked.strict, repair=asked.repair
+        )
+        return Converted(dump(translation.body) + b"\n", translation.losses)
+    exchange = _exchange(asked)
+    if kind == "stream":
+        return _stream(asked, exchange)
+    response = translate_response(asked.data, source=asked.source, target=asked.target, exchange=exchange)
+    _refuse_losses(asked, response.losses)
+    return Converted(dump(response.body) + b"\n", response.losses)
+
+
+def looks_like_stream(path: str, data: bytes) -> bool:
+    """Return whether the data is server-sent events instead of one JSON document."""
+    # OpenRouter begins its streams with comments such as ": OPENROUTER PROCESSING".
+    return path.endswith(".sse") or data.lstrip()[:6] in (b"data: ", b"event:", b"data:{") or data[:1] == b":"
+
+
+def refuse_other_stream(data: bytes, protocol: Protocol, option: str) -> None:
+    """Raise Misuse if a stream is in another protocol.
+
+    The decoder would ignore all of its events, and the stream would only look truncated.
+    """
+    found = _protocol_of_stream(data)
+    if found not in (None, protocol):
+        raise Misuse(f"this is a stream of {found.short}, not of {protocol.short} (see {option})")
+
+
+def _protocol_of_stream(data: bytes) -> Protocol | None:
+    """Return the protocol of the first event that shows it, or None if no event does."""
+    for event in SseParser().feed(data[:HEAD_BYTES]):
+        body = parse_object(event.data) or {}
+        kind = str(body.get("type"))
+        if "choices" in body:
+            return Protocol.CHAT
+        if kind == "message_start":
+            return Protocol.MESSAGES
+        if kind.startswith("response."):
+            return Protocol.RESPONSES
+    return None
+
+
+def _refuse_misplaced(kind: str, asked: Conversion) -> None:
+    """Raise Misuse for an option that has no effect on this kind of file."""
+    if kind == "request" and asked.request is not None:
+        raise Misuse("--request is for responses and streams, but this is a request (see --kind)")
+    if kind != "request" and asked.repair:
+        raise Misuse(f"--repair is for requests, but this is a {kind} (see --kind)")
+
+
+def _exchange(asked: Conversion) -> Exchange | None:
+    """Return the exchange that the client's request began, or None if there is no file with it."""
+    if asked.request is None:
+        return None
+    data = asked.read(asked.request)
+    try:
+        return translate_request(data, source=asked.target, target=asked.source).exchange
+    except TrilogueError as error:
+        raise Misuse(f"{asked.request}: {error}") from None
+
+
+def _stream(asked: Conversion, exchange: Exchange | None) -> Converted:
+    refuse_other_stream(asked.data, asked.source, "--from")
+    translator = StreamTranslator(source=asked.source, target=asked.target, exchange=exchange)
+    out = translator.feed(asked.data) + translator.close()
+    _refuse_losses(asked, translator.losses)
+    return Converted(out, translator.losses, translator.failed.failure if translator.failed else None)
+
+
+def _refuse_losses(asked: Conversion, losses: list[Loss]) -> None:
+    if asked.strict and losses:
+        raise StrictLoss(tuple(losses))
