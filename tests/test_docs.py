@@ -13,7 +13,7 @@ import pytest
 import trilogue
 from trilogue import LOSSES
 from trilogue.cli.app import COMMANDS, app
-from trilogue.cli.losses import losses_table
+from trilogue.cli.convert import losses_table
 from trilogue.cli.models import models_table
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -60,8 +60,17 @@ ROOMS = {
         "requests",
         "responses",
     ),
-    "pool": ("settings", "changes", "choice", "health", "decision", "pool", "plan", "pools"),
-    "state": ("clock store", "file memory", "records handover", "counters", "writer", "sync", "offline"),
+    "lint": (
+        "rules",
+        "findings json_values",
+        "definition framing requests",
+        "openai",
+        PROTOCOL_ROOMS,
+        "registry",
+        "linter",
+    ),
+    "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "plan", "pools"),
+    "state": ("store", "file memory", "records", "counters", "writer", "sync"),
     "gateway": ("log", "setup", "request", "response", "endpoints", "process"),
 }
 # The package's own __init__ shows the library, which ends with layer 3. Only higher layers may import it.

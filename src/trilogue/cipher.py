@@ -30,7 +30,7 @@ class Changed(ValueError):
     """Data that cannot be decrypted: the key or the bound data differ, or the ciphertext was changed."""
 
 
-class _Key:
+class _CheckedKey:
     """A key whose size has been checked."""
 
     def __init__(self, key: bytes) -> None:
@@ -39,7 +39,7 @@ class _Key:
         self._key = key
 
 
-class Cipher(_Key):
+class Cipher(_CheckedKey):
     """AES-GCM with one key. `bound` is authenticated but not encrypted, and has to be given again to decrypt."""
 
     def encrypt(self, nonce: bytes, data: bytes, bound: bytes) -> bytes:
@@ -59,7 +59,7 @@ class Cipher(_Key):
         return aead
 
 
-class RepeatableCipher(_Key):
+class RepeatableCipher(_CheckedKey):
     """AES-GCM-SIV with one key and one nonce: the same data gives the same ciphertext. Use its key for nothing else."""
 
     def encrypt(self, data: bytes, bound: bytes) -> bytes:

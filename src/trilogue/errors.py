@@ -122,4 +122,4 @@ class CipherUnavailable(TrilogueError):
 
 
 class InternalError(TrilogueError):
-    """A bug in Trilogue."""
+    """A bug in Trilogue: something happened that its own code rules out."""

@@ -30,7 +30,7 @@ def test_request_is_converted() -> None:
 
 
 def test_standard_input_works_alike() -> None:
-    """ "-" reads standard input."""
+    """The file name "-" means standard input."""
     arguments = ("convert", "--from", "messages", "--to", "chat")
     piped = run(*arguments, "-", stdin=REQUEST.read_bytes())
     assert piped.returncode == 0

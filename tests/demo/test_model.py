@@ -162,7 +162,7 @@ def test_error_before_content() -> None:
 
 
 def test_error_in_the_middle() -> None:
-    """The words are followed by a failure, and there is no finish."""
+    """The words are followed by a failure, without a finish."""
     events = list(DemoModel().events(ask("Hi", "demo-error-midstream")))
     assert len(events) == 2 + 12 + 1
     assert isinstance(events[-1], Failed)
@@ -212,7 +212,7 @@ def test_answers_with_the_result() -> None:
     """The loop of an agent ends: one call, one result, one response."""
     request = after(ask("use the tool get_weather", tools=(WEATHER,)), "21 degrees")
     response = answered(request)
-    assert "get_weather answered: “21 degrees”" in text_of(response)
+    assert "get_weather returned: “21 degrees”" in text_of(response)
     assert response.stop.reason is StopReason.END
 
 
@@ -221,7 +221,7 @@ def test_takes_as_many_steps_as_it_is_asked_for() -> None:
     request = ask("use the tool in 3 steps", tools=(WEATHER,))
     for done in range(3):
         assert isinstance(answered(after(request, *["ok"] * done)).blocks[0], ToolCall)
-    assert text_of(answered(after(request, "ok", "ok", "ok"))).count("answered") == 3
+    assert text_of(answered(after(request, "ok", "ok", "ok"))).count("returned") == 3
 
 
 def test_results_in_user_turns_count_too() -> None:
@@ -242,7 +242,7 @@ def test_parallel_calls() -> None:
     calls = [block for block in answered(request).blocks if isinstance(block, ToolCall)]
     assert [call.name for call in calls] == ["get_weather", "read_file"]
     assert len({call.id for call in calls}) == 2
-    assert text_of(answered(after(request, "ok"))).count("answered") == 2
+    assert text_of(answered(after(request, "ok"))).count("returned") == 2
     single = answered(ask("Hi", "demo-parallel-tools", tools=(WEATHER, READ), parallel_tools=False))
     assert len(single.blocks) == 1
 
@@ -376,7 +376,7 @@ def test_places_are_those_that_the_user_speaks_of() -> None:
 
 
 def test_equal_requests_get_the_same_words_under_new_ids() -> None:
-    """Clients tell responses apart by their ids."""
+    """Clients distinguish responses by their ids."""
     model = DemoModel("n")
     asked = Request(protocol=Protocol.RESPONSES, model="demo", turns=(Turn(role=Role.USER, blocks=(Text(text="Hi"),)),))
     first, second = list(model.events(asked)), list(model.events(asked))

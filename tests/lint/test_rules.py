@@ -7,7 +7,7 @@ import pytest
 
 from tests.each import each
 from trilogue.lint import NOT_VISIBLE, REQUEST_RULES, RULES, rules_table
-from trilogue.lint.messages import ILLEGAL, LIFECYCLE, StreamState
+from trilogue.lint.messages.stream import ILLEGAL, LIFECYCLE, StreamState
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "lint.md"
 SECTIONS = {"A": 26, "B": 62, "C": 63, "D": 80}

@@ -1,4 +1,4 @@
-"""Text, images, files and sound in the input (docs/mapping.md: Text, images, files and sound)."""
+"""Text, images, files and audio in the input (docs/mapping.md: Text, images, files and audio)."""
 
 from tests.mapping.cases import ABSENT, USER, Ask, Body, check_ask, like, one_of, rows, texts
 

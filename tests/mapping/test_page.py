@@ -30,7 +30,7 @@ def test_every_loss_is_on_the_page(name: str) -> None:
 
 
 EXPLAINED_ELSEWHERE = {
-    "What becomes of what",
+    "What the translation does with each concept",
     "How to read the tables",
     "Order of blocks",
     "Stop sequences in streams",

@@ -32,29 +32,29 @@ BAD_SIGNATURE = Failure(kind=FailureKind.INVALID_REQUEST, message="Invalid `sign
 
 
 def pools(*providers: ProviderSpec, **settings: Any) -> Pools:
-    """Pools with a known randomness."""
+    """Return pools with a fixed random seed."""
     return Pools(providers, PoolsSettings(**settings), rng=Random(7))
 
 
 def provider(*names: str, name: str = "p", **settings: Any) -> ProviderSpec:
-    """A provider with plain accounts."""
+    """Return a provider with plain accounts."""
     accounts = tuple(AccountSpec(name=one) for one in names)
     return ProviderSpec(name=name, accounts=accounts, settings=PoolSettings(**settings))
 
 
 def pool_of(*accounts: AccountSpec | str, **settings: Any) -> Pool:
-    """One pool."""
+    """Return the pool of one provider."""
     specs = tuple(AccountSpec(name=one) if isinstance(one, str) else one for one in accounts)
     return Pool(ProviderSpec(name="p", accounts=specs, settings=PoolSettings(**settings)))
 
 
 def name_of(lease: Lease | None) -> str | None:
-    """The account that was chosen."""
+    """Return the name of the chosen account, or None."""
     return lease.account.name if lease else None
 
 
 def use(pool: Pool, now: float, **ask: Any) -> str | None:
-    """Choose and finish at once."""
+    """Choose an account and finish at once; return its name."""
     choice = pool.choose(now, AccountRequest(**ask))
     if choice is not None:
         pool.finished(choice, now)
@@ -62,7 +62,7 @@ def use(pool: Pool, now: float, **ask: Any) -> str | None:
 
 
 def cool(delay: float | None = None, scope: Scope = Scope.ACCOUNT) -> Verdict:
-    """A hard rest."""
+    """Return the verdict of a rate limit: a cooldown of this many seconds."""
     return Verdict(action=Action.COOLDOWN, scope=scope, delay=delay, why="rate_limited", status=429)
 
 
@@ -71,7 +71,7 @@ DISABLE = Verdict(action=Action.DISABLE, scope=Scope.ACCOUNT, why="bad_key", sta
 
 
 def fail(pool: Pool, account: str, now: float, verdict: Verdict, model: str = "m") -> float | None:
-    """An attempt with this account that ends like this."""
+    """Make an attempt with this account that ends with this verdict."""
     found = pool.account(account)
     assert found is not None
     return pool.failed(pool.take(found, now, AccountRequest(model=model)), now, verdict, Random(7))

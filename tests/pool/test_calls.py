@@ -1,4 +1,4 @@
-"""What the pool costs an ordinary request, in calls: one target, the first attempt works, nothing is wrong."""
+"""What the pool costs an ordinary request, in function calls: one target, and the first attempt succeeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PER_REQUEST = {"": 30, "conversation": 32}
 
 
 def one_request(pools: Pools, accounts: WorkerPools, sticky: str) -> None:
-    """As the gateway does it."""
+    """Use the pool for one request as the gateway does."""
     now = steady_time()
     accounts.sync(now)
     journey = pools.begin(now, "r", [("p", "m")], sticky=sticky, tokens=100)
@@ -30,7 +30,7 @@ def one_request(pools: Pools, accounts: WorkerPools, sticky: str) -> None:
 
 @pytest.mark.parametrize("sticky", PER_REQUEST)
 def test_calls_per_request(sticky: str, tmp_path: Path) -> None:
-    """Who reads the clock is not counted."""
+    """Return the number of calls per request. Reading the clock is not counted."""
     spec = ProviderSpec(name="p", accounts=tuple(AccountSpec(name=name) for name in "abc"))
     pools = Pools([spec], PoolsSettings(), rng=Random(7))
     accounts = WorkerPools(tmp_path / "pool.db")

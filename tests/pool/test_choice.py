@@ -1,4 +1,4 @@
-"""Which account is next."""
+"""Which account is used next: strategies, conversations, limits and tiers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trilogue.pool import AccountLimits, AccountRequest, AccountSpec, Pool, Pool
 
 
 def test_least_recently_used() -> None:
-    """Everyone in turn, in the order of the configuration at first."""
+    """All accounts take turns, at first in the order of the configuration."""
     pool = pool_of("a", "b", "c")
     assert [use(pool, START) for _ in range(7)] == ["a", "b", "c", "a", "b", "c", "a"]
 
 
 def test_weights() -> None:
-    """In proportion, and evenly mixed rather than in blocks."""
+    """Accounts are used in proportion to their weights, evenly mixed and not in blocks."""
     pool = pool_of(AccountSpec(name="a", weight=3), AccountSpec(name="b", weight=1), strategy="weighted")
     used = [use(pool, START) for _ in range(400)]
     assert Counter(used) == {"a": 300, "b": 100}
@@ -27,7 +27,7 @@ def test_weights() -> None:
 
 
 def test_who_was_away_does_not_catch_up() -> None:
-    """An account that comes back gets its share, not all that it has missed."""
+    """An account that comes back gets its share, not everything that it has missed."""
     pool = pool_of("a", "b", strategy="weighted")
     fail(pool, "a", START, cool(10.0))
     assert {use(pool, START + 1) for _ in range(100)} == {"b"}
@@ -35,7 +35,7 @@ def test_who_was_away_does_not_catch_up() -> None:
 
 
 def test_highest_balance() -> None:
-    """Whoever has most left, until it no longer has."""
+    """The account with the highest balance is used until another one has more."""
     accounts = (AccountSpec(name="a", balance=10.0), AccountSpec(name="b", balance=12.0))
     settings = PoolSettings(strategy="highest_balance")
     spec = ProviderSpec(name="p", accounts=accounts, settings=settings, prices={"m*": Price(input=1.0, output=2.0)})
@@ -51,7 +51,7 @@ def test_highest_balance() -> None:
 
 
 def test_a_balance_that_is_used_up_is_an_obstacle_until_it_is_set() -> None:
-    """Money that is not there is not spent."""
+    """An account without balance is not used until its balance is set."""
     pool = pool_of(AccountSpec(name="a", balance=0.0), "b")
     assert {use(pool, START) for _ in range(3)} == {"b"}
     account = pool.accounts[0]
@@ -61,7 +61,7 @@ def test_a_balance_that_is_used_up_is_an_obstacle_until_it_is_set() -> None:
 
 
 def test_tiers() -> None:
-    """The second tier is for when nobody of the first can be used."""
+    """The second tier is used only if no account of the first is available."""
     pool = pool_of(AccountSpec(name="spare", priority=2), "a", "b")
     assert {use(pool, START) for _ in range(4)} == {"a", "b"}
     fail(pool, "a", START, cool(10.0))
@@ -71,7 +71,7 @@ def test_tiers() -> None:
 
 
 def test_a_conversation_stays() -> None:
-    """New ones are placed by the strategy, known ones stay where they are."""
+    """The strategy places new conversations; known ones stay with their account."""
     pool = pool_of("a", "b", "c")
     placed = {key: use(pool, START, sticky=key) for key in "xyz"}
     assert placed == {"x": "a", "y": "b", "z": "c"}
@@ -89,7 +89,7 @@ def test_a_conversation_stays() -> None:
     ],
 )
 def test_a_conversation_leaves_for_a_reason_only(obstacle: object, why: str) -> None:
-    """And the reason is told; from then on it stays with the new account."""
+    """The lease has the reason, and from then on the conversation stays with the new account."""
     pool = pool_of(AccountSpec(name="a", limits=AccountLimits(concurrency=1)), "b")
     assert use(pool, START, sticky="x", model="m") == "a"
     assert callable(obstacle)
@@ -101,7 +101,7 @@ def test_a_conversation_leaves_for_a_reason_only(obstacle: object, why: str) -> 
 
 
 def test_a_conversation_leaves_an_account_that_was_tried() -> None:
-    """Within one request nobody is asked twice."""
+    """One request does not use the same account twice."""
     pool = pool_of("a", "b")
     assert use(pool, START, sticky="x") == "a"
     choice = pool.choose(START, AccountRequest(sticky="x", tried={"a"}))
@@ -110,13 +110,13 @@ def test_a_conversation_leaves_an_account_that_was_tried() -> None:
 
 
 def test_stickiness_can_be_switched_off() -> None:
-    """Then the strategy alone decides."""
+    """Without stickiness, the strategy alone decides."""
     pool = pool_of("a", "b", sticky=False)
     assert [use(pool, START, sticky="x") for _ in range(4)] == ["a", "b", "a", "b"]
 
 
 def test_concurrency() -> None:
-    """No more at a time than allowed; who is done makes room."""
+    """No more requests run at a time than allowed; a finished one makes room."""
     pool = pool_of(
         AccountSpec(name="a", limits=AccountLimits(concurrency=2)),
         AccountSpec(name="b", limits=AccountLimits(concurrency=1)),
@@ -130,7 +130,7 @@ def test_concurrency() -> None:
 
 
 def test_requests_per_minute() -> None:
-    """A bucket: so many at once, then steadily."""
+    """The limit is a bucket: this many at once, then steadily."""
     pool = pool_of(AccountSpec(name="a", limits=AccountLimits(requests_per_minute=6)))
     assert [use(pool, START) for _ in range(7)] == ["a"] * 6 + [None]
     assert pool.survey(START, AccountRequest()).retry_at == pytest.approx(START + 10)
@@ -139,7 +139,7 @@ def test_requests_per_minute() -> None:
 
 
 def test_tokens_per_minute() -> None:
-    """Estimated before, corrected by what was really used. Small requests still fit where large ones do not."""
+    """Tokens are estimated before and corrected by the usage. Small requests still fit where large ones do not."""
     pool = pool_of(AccountSpec(name="a", limits=AccountLimits(tokens_per_minute=1_000)))
     choice = pool.choose(START, AccountRequest(tokens=600))
     assert choice is not None
@@ -150,7 +150,7 @@ def test_tokens_per_minute() -> None:
 
 
 def test_who_has_too_few_tokens_left_is_in_the_record() -> None:
-    """Of the request that is too large for it, and of no other."""
+    """The record of the request that is too large names the account; other records do not."""
     pool = pool_of(
         AccountSpec(name="a", limits=AccountLimits(tokens_per_minute=600)), AccountSpec(name="b", priority=2)
     )
@@ -170,14 +170,14 @@ def test_who_has_too_few_tokens_left_is_in_the_record() -> None:
 
 
 def test_a_request_larger_than_the_limit_waits_for_a_full_bucket() -> None:
-    """Otherwise it could never be sent."""
+    """Otherwise such a request could never be sent."""
     pool = pool_of(AccountSpec(name="a", limits=AccountLimits(tokens_per_minute=100)))
     assert use(pool, START, tokens=5_000) == "a"
     assert use(pool, START, tokens=10) is None
 
 
 def test_workers_share_the_limits() -> None:
-    """Each has its part, and at least one."""
+    """Each worker has its part of a limit, and at least one."""
     limits = AccountLimits(concurrency=5, requests_per_minute=100, tokens_per_minute=1)
     pool = Pool(ProviderSpec(name="p", accounts=(AccountSpec(name="a", limits=limits),)), share=0.25)
     account = pool.accounts[0]
@@ -189,7 +189,7 @@ def test_workers_share_the_limits() -> None:
 
 
 def test_one_that_has_the_model_is_found_among_many() -> None:
-    """Also after others have come and gone."""
+    """The account is found even after others have come and gone."""
     pool = pool_of(*(f"a{number}" for number in range(50)))
     for number in range(50):
         if number != 33:
@@ -200,7 +200,7 @@ def test_one_that_has_the_model_is_found_among_many() -> None:
 
 
 def test_nobody_is_there() -> None:
-    """Then it is known why, and when it makes sense to come back."""
+    """If no account is available, the survey says why and when to come back."""
     pool = pool_of("a", "b", "c")
     fail(pool, "a", START, cool(30.0))
     fail(pool, "b", START, cool(20.0))
@@ -214,7 +214,7 @@ def test_nobody_is_there() -> None:
 
 
 def test_explanations_are_bounded() -> None:
-    """A record must not grow with the pool."""
+    """A record does not grow with the pool."""
     pool = pool_of(*(f"a{number}" for number in range(100)))
     for number in range(99):
         fail(pool, f"a{number}", START, cool(30.0))
@@ -226,7 +226,7 @@ def test_explanations_are_bounded() -> None:
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 20])
 def test_the_order_survives_every_kind_of_event(size: int, last: bool) -> None:
-    """Whatever happens in whatever order, nobody who is ready is forgotten and nobody who is away is used."""
+    """In any order of events, available accounts are found and unavailable ones are not used."""
     rng = Random(3)
     pool = pool_of(*(AccountSpec(name=f"a{number}", limits=AccountLimits(concurrency=2)) for number in range(size)))
     now, leases = START, []

@@ -20,7 +20,7 @@ CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
 
 class Case(NamedTuple):
-    """An answer, and what it means."""
+    """A response of an upstream, and the verdict on it."""
 
     protocol: Protocol
     status: int
@@ -250,7 +250,7 @@ def failure_in(case: Case) -> Failure:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_kind_of_failure(name: str) -> None:
-    """The table as users read it in docs/accounts.md."""
+    """The table is the one that users read in docs/accounts.md."""
     case = CASES[name]
     verdict = classify(failure_in(case))
     assert (verdict.action, verdict.scope, verdict.why) == (case.action, case.scope, case.why)
@@ -262,12 +262,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "accounts.md"
 
 @pytest.mark.parametrize("why", sorted({row.why for row in ROWS} | {OTHERWISE}))
 def test_every_reason_is_documented(why: str) -> None:
-    """Users meet these names in logs and in `trilogue accounts`."""
+    """Users see these names in logs and in `trilogue accounts`."""
     assert f"| `{why}` |" in DOCS.read_text("utf-8")
 
 
 def test_every_row_is_tried() -> None:
-    """A row that no case reaches would be a row that nobody needs, or a hole in this file."""
+    """A row that no case reaches would be useless, or a case is missing here."""
     reached = set()
     for case in CASES.values():
         failure = failure_in(case)
@@ -289,7 +289,7 @@ OURS = {
 
 @pytest.mark.parametrize("error", OURS, ids=lambda error: error.code)
 def test_failures_that_we_found_ourselves(error: UpstreamConnect) -> None:
-    """Before the first byte nothing is lost: others go first for a while, and enough of them are an outage."""
+    """Before the first byte nothing is lost: other accounts are used first, and many such failures are an outage."""
     verdict = classify(error)
     assert (verdict.action, verdict.scope, verdict.why) == OURS[error]
     assert verdict.fault
@@ -304,7 +304,7 @@ def test_only_faults_of_servers_count_for_an_outage() -> None:
 
 
 def test_a_proxy_is_blamed_for_itself() -> None:
-    """Neither the account nor the provider is."""
+    """Neither the account nor the provider is blamed for a proxy that fails."""
     assert classify(UpstreamConnect("the egress proxy refused", proxy=True)).blame_proxy
 
 
@@ -320,13 +320,13 @@ IN_STREAM = {
 
 @pytest.mark.parametrize("kind", IN_STREAM)
 def test_errors_inside_a_stream_have_no_status(kind: FailureKind) -> None:
-    """An upstream may say 200 and then fail: before any content that is the same failure."""
+    """An upstream may send 200 and then fail. Before any content that is the same failure."""
     verdict = classify(UpstreamFailure(Failure(kind=kind, message="?")))
     assert (verdict.action, verdict.why) == IN_STREAM[kind]
 
 
 def test_a_tier_is_known_inside_a_stream_too() -> None:
-    """The text is what tells."""
+    """Inside a stream, only the text of the error identifies it."""
     failure = Failure(kind=FailureKind.PERMISSION, message="insufficient tokens for this request")
     assert classify(failure).why == "insufficient_tokens"
 
@@ -343,7 +343,7 @@ def test_a_tier_is_known_inside_a_stream_too() -> None:
 )
 @pytest.mark.parametrize("protocol", Protocol)
 def test_the_time_an_upstream_names(protocol: Protocol, headers: dict[str, str], delay: float | None) -> None:
-    """In all the forms in which it comes; garbage is no time."""
+    """The time is read in all forms that upstreams use; garbage is ignored."""
     failure = codec(protocol).decode_error(
         429, headers, b'{"error": {"message": "slow down", "type": "rate_limit_error"}}'
     )
@@ -351,12 +351,12 @@ def test_the_time_an_upstream_names(protocol: Protocol, headers: dict[str, str],
 
 
 def test_a_missing_model_is_not_asked_for_again_soon() -> None:
-    """Accounts do not get a model within a second."""
+    """An account does not get a model within a second."""
     assert classify(failure_in(CASES["no such model, chat"])).delay == MODEL_SECONDS
 
 
 def test_what_is_out_of_money_rests_for_a_while_at_least() -> None:
-    """Nobody tops up within a second."""
+    """An account is not topped up within a second."""
     assert classify(failure_in(CASES["quota, chat"])).min_seconds >= 60
 
 
@@ -391,7 +391,7 @@ RULES = (
     ],
 )
 def test_rules_of_the_user_come_first(failure: Failure, expected: tuple[Action, Scope, float | None, str]) -> None:
-    """Status, code and text must all fit; the first that does counts."""
+    """Status, code and text must all match, and the first rule that matches counts."""
     verdict = classify(failure, RULES)
     assert (verdict.action, verdict.scope, verdict.delay, verdict.why) == expected
 

@@ -1,4 +1,4 @@
-"""Where the rows of the table end: which statuses count with a text, and what each row says beside its action."""
+"""Where the rows of the table end: which statuses count with a text, and what each row sets besides its action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_STATUS: list[tuple[str, FailureKind, str, set[int]]] = [
 
 @pytest.mark.parametrize(("why", "kind", "text", "statuses"), BY_STATUS, ids=[row[0] for row in BY_STATUS])
 def test_a_text_counts_with_these_statuses_only(why: str, kind: FailureKind, text: str, statuses: set[int]) -> None:
-    """And inside a stream, where there is none."""
+    """A text counts with these statuses, and inside a stream, where there is no status."""
     found = {
         status
         for status in (0, *range(398, 432), 500)
@@ -41,7 +41,7 @@ def limited(protocol: Protocol, retry_after: float | None = None, message: str =
 
 
 def test_least_rests() -> None:
-    """Of accounts without money, and after a 429 of the Messages API that names no time; of nothing else."""
+    """Accounts without money, and a 429 of the Messages API that names no time, have a shortest cooldown."""
     assert classify(Failure(kind=FailureKind.QUOTA, message="", status=429)).min_seconds == 60.0
     assert classify(Failure(kind=FailureKind.BILLING, message="", status=402)).min_seconds == 60.0
     assert [limited(protocol).min_seconds for protocol in (CHAT, MESSAGES, RESPONSES)] == [0.0, 15.0, 0.0]
@@ -51,7 +51,7 @@ def test_least_rests() -> None:
 
 
 def test_what_concerns_other_models_is_a_guess_for_limits_without_a_name() -> None:
-    """Everything else says what it is about."""
+    """Only limits that name no model may concern one model alone."""
     assert not limited(CHAT).any_model
     assert not limited(MESSAGES).any_model
     assert limited(CHAT, message=LIMIT_OF_MODEL).any_model
@@ -59,6 +59,6 @@ def test_what_concerns_other_models_is_a_guess_for_limits_without_a_name() -> No
 
 
 def test_a_region_is_the_proxys_fault() -> None:
-    """Another way out may be welcome."""
+    """Another egress proxy may be in a supported region."""
     assert classify(failure_in(CASES["region"])).blame_proxy
     assert not classify(failure_in(CASES["500"])).blame_proxy

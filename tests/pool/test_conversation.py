@@ -1,4 +1,4 @@
-"""Which conversation a request belongs to, and which account that goes to."""
+"""Which conversation a request belongs to, and which account the conversation belongs to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from trilogue.model import Protocol
 from trilogue.pool import response_key, sticky_key
-from trilogue.pool.choice.sticky import Stickiness
+from trilogue.pool.choice.conversation import Stickiness
 
 CHAT, MESSAGES, RESPONSES = Protocol.CHAT, Protocol.MESSAGES, Protocol.RESPONSES
 
@@ -42,7 +42,7 @@ OPENINGS: dict[Protocol, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("protocol", Protocol)
 def test_later_turns_belong_to_the_same_conversation(protocol: Protocol) -> None:
-    """What never changes in its course is the opening."""
+    """The opening is what never changes during a conversation."""
     first, later = OPENINGS[protocol]
     assert key(first, protocol)
     assert key(first, protocol) == key(later, protocol)
@@ -58,13 +58,13 @@ def test_another_opening_is_another_conversation(protocol: Protocol, change: str
 
 
 def test_tools_count() -> None:
-    """They are the first thing in every prompt cache."""
+    """Tools are the first thing in every prompt cache."""
     first, _ = OPENINGS[MESSAGES]
     assert key(first) != key({**first, "tools": [{"name": "x"}]})
 
 
 def test_a_plain_text_input_is_an_opening() -> None:
-    """Responses takes one."""
+    """The input of a Responses request may be a string."""
     assert key({"input": "Hello"}, RESPONSES) == key({"input": "Hello"}, RESPONSES) != key({"input": "Bye"}, RESPONSES)
 
 
@@ -99,7 +99,7 @@ FORMS: dict[Protocol, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("protocol", Protocol)
 def test_one_key_whatever_the_form(protocol: Protocol) -> None:
-    """Clients send a string first and a list with the answer then: another account could not read the reasoning."""
+    """Clients send a string first and then a list with the response: another account could not read the reasoning."""
     assert len({key(form, protocol) for form in FORMS[protocol]}) == 1
 
 
@@ -127,7 +127,7 @@ SYSTEMS: dict[Protocol, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("protocol", Protocol)
 def test_one_key_wherever_the_system_prompt_is(protocol: Protocol) -> None:
-    """A string, blocks, or a turn of its own."""
+    """The system prompt may be a string, blocks, or a turn of its own."""
     keys = {key(form, protocol) for form in SYSTEMS[protocol]}
     assert len(keys) == 1
     assert keys.isdisjoint({key(form, protocol) for form in FORMS[protocol]})
@@ -145,13 +145,13 @@ OTHERS: list[dict[str, Any]] = [
 
 
 def test_what_is_said_is_not_ignored_with_its_form() -> None:
-    """Different openings keep different keys."""
+    """Different openings have different keys."""
     found = [key(form, RESPONSES) for form in [*OTHERS, {"input": "Hello"}, {"input": [MORE]}]]
     assert len(set(found)) == len(found)
 
 
 def test_cache_marks_on_tools_do_not_count() -> None:
-    """They move too."""
+    """Clients move cache marks on tools as well."""
     first, _ = OPENINGS[MESSAGES]
     marked = [{"name": "x"}, {"name": "y", "cache_control": {"type": "ephemeral"}}]
     moved = [{"name": "x", "cache_control": {"type": "ephemeral"}}, {"name": "y"}]
@@ -202,19 +202,19 @@ def test_names_come_before_the_opening(protocol: Protocol, fields: dict[str, Any
 
 
 def test_codex_headers_with_underscores() -> None:
-    """Codex names its session so."""
+    """Codex sends its session in headers with underscores."""
     one = sticky_key(b'{"input": "a"}', RESPONSES, {"session_id": "s"})
     assert one == sticky_key(b'{"input": "b"}', RESPONSES, {"session_id": "s"})
 
 
 def test_the_previous_response_comes_first() -> None:
-    """It is bound to the account more than anything else."""
+    """Nothing binds a request to an account more than the response that it continues."""
     body = {"previous_response_id": "resp_1", "prompt_cache_key": "k", "input": "x"}
     assert key(body, RESPONSES) == response_key("resp_1")
 
 
 def test_a_parsed_body_works_too() -> None:
-    """For who has one anyway."""
+    """Callers that have parsed the body need not encode it again."""
     assert sticky_key({"prompt_cache_key": "k"}, CHAT, {}) == key({"prompt_cache_key": "k"}, CHAT)
 
 
@@ -238,18 +238,18 @@ def test_a_parsed_body_works_too() -> None:
 )
 @pytest.mark.parametrize("protocol", Protocol)
 def test_nothing_to_go_by_is_no_error(protocol: Protocol, body: bytes) -> None:
-    """Whoever reads the request for real will say what is wrong with it."""
+    """A request without a key is not an error here: the codec reports what is wrong with it."""
     assert isinstance(sticky_key(body, protocol, {}), str)
 
 
 def test_keys_do_not_tell_who() -> None:
-    """They are written to disk."""
+    """Keys are written to disk, so they must not reveal names."""
     assert "alice" not in key({"metadata": {"user_id": "alice@example.org"}, "messages": [FIRST]})
     assert len(key({"user": "x" * 10_000}, CHAT)) == 32
 
 
 def test_the_least_recently_used_conversation_is_forgotten() -> None:
-    """Memory is bounded."""
+    """The number of conversations in memory is limited."""
     known = Stickiness(limit=3)
     for name in "abc":
         known.bind(name, "account")

@@ -1,4 +1,4 @@
-"""What the client gets when accounts have too little or the budget is used up, and what is not held against anyone."""
+"""What the client gets if accounts lack money or the retry budget is used up, and what counts against no account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trilogue.pool import AccountLimits, AccountSpec, ProviderSpec, RetryBudget,
 
 
 def test_all_accounts_have_too_little() -> None:
-    """The client cannot upgrade our plan: a 503, not the upstream's 403."""
+    """The client cannot upgrade our plan: it gets a 503, not the upstream's 403."""
     book = pools(provider("a", "b"))
     journey = begin(book)
     assert walk(journey, INSUFFICIENT, INSUFFICIENT) == ["a", "b"]
@@ -24,7 +24,7 @@ def test_all_accounts_have_too_little() -> None:
 
 @pytest.mark.parametrize("failure", [INSUFFICIENT, BAD_KEY])
 def test_without_a_budget_somebody_else_may_still_answer_later(failure: Failure) -> None:
-    """There is a healthy account, so it is worth while to come back."""
+    """There is a healthy account, so the client is asked to retry."""
     book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
     journey = begin(book)
     assert walk(journey, failure) == ["a"]
@@ -35,7 +35,7 @@ def test_without_a_budget_somebody_else_may_still_answer_later(failure: Failure)
 
 
 def test_nobody_belongs_to_an_account_that_was_never_asked() -> None:
-    """The budget says no before anything is written down."""
+    """The retry budget is checked before a conversation is assigned to an account."""
     book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
     journey = begin(book, sticky="k")
     walk(journey, SERVER)
@@ -44,7 +44,7 @@ def test_nobody_belongs_to_an_account_that_was_never_asked() -> None:
 
 
 def test_what_was_never_sent_uses_nothing_up() -> None:
-    """A request that cannot be said to a target takes neither its limits nor the retry budget."""
+    """A request that a target cannot express uses neither its limits nor the retry budget."""
     limits = AccountLimits(requests_per_minute=1, tokens_per_minute=100)
     spec = ProviderSpec(name="p", accounts=(AccountSpec(name="a", limits=limits),))
     book = pools(spec, provider("x", name="q"), retry_budget=RetryBudget(ratio=0, floor=0))
@@ -61,7 +61,7 @@ def test_what_was_never_sent_uses_nothing_up() -> None:
 
 
 def test_enough_attempts_are_told_from_nobody_left() -> None:
-    """With the last failure, whatever it was."""
+    """The client gets the last failure, whatever it was."""
     journey = begin(pools(provider(*"abc", max_attempts=2)))
     assert walk(journey, RATE_LIMITED, RATE_LIMITED, RATE_LIMITED) == ["a", "b"]
     assert journey.next(START) is None
@@ -72,7 +72,7 @@ def test_enough_attempts_are_told_from_nobody_left() -> None:
 
 @pytest.mark.parametrize(("seconds", "code"), [(60.0, "no_account"), (61.0, "upstream_credential")])
 def test_a_minute_is_soon(seconds: float, code: str) -> None:
-    """After that it is worth while to come back; longer rests need a person."""
+    """For waits of up to a minute the client is asked to retry; longer ones need the operator."""
     rule = RetryRule(status=418, action="cooldown", seconds=seconds)
     journey = begin(pools(provider("a"), rules=(rule,)))
     walk(journey, Failure(kind=FailureKind.INVALID_REQUEST, message="", status=418))
@@ -83,7 +83,7 @@ def test_a_minute_is_soon(seconds: float, code: str) -> None:
 
 
 def test_all_kinds_of_keys_together() -> None:
-    """Refused, closed and disabled by hand: only a person can help."""
+    """Refused, closed and disabled by hand: only the operator can help."""
     book = pools(provider(*"abc"))
     book.disable(book.find("c")[0], START)
     closed = Failure(kind=FailureKind.PERMISSION, message="", code="organization_on_hold", status=403)
@@ -94,7 +94,7 @@ def test_all_kinds_of_keys_together() -> None:
 
 
 def test_a_parameter_is_left_out_once() -> None:
-    """By the same account, and it is known afterwards that it was done."""
+    """The same account gets the request again, and the plan knows that this was done."""
     journey = begin(pools(provider("a", "b")))
     journey.next(START)
     assert journey.adjusted is False
@@ -106,7 +106,7 @@ def test_a_parameter_is_left_out_once() -> None:
 
 
 def test_the_proxy_that_worked_is_the_one_that_was_used() -> None:
-    """Not the one before it, which goes on resting."""
+    """The proxy before it, which failed, is still cooling down."""
     book = pools(ProviderSpec(name="p", accounts=(AccountSpec(name="a", proxies=2),)))
     journey = begin(book)
     journey.next(START)

@@ -1,4 +1,4 @@
-"""What becomes of accounts that fail, and of those that recover."""
+"""What happens to accounts that fail, and to those that recover."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POOR = Verdict(action=Action.NEXT, scope=Scope.ACCOUNT, why="insufficient_tokens
 
 
 def test_delays_grow_with_jitter_up_to_a_limit() -> None:
-    """1 s, 2 s, 4 s, … 5 min, each a fifth more or less."""
+    """1 s, 2 s, 4 s and so on up to 5 min, each a fifth more or less."""
     settings, rng = PoolSettings(), Random(1)
     for failures, middle in ((1, 1.0), (2, 2.0), (5, 16.0), (9, 256.0), (10, 300.0), (1_000, 300.0)):
         delays = [growing_delay(failures, settings, rng) for _ in range(200)]
@@ -37,12 +37,12 @@ def test_delays_grow_with_jitter_up_to_a_limit() -> None:
     [(30.0, 30.0), (0.0, 0.0), (-5.0, 0.0), (1e9, 3_600.0), (float("inf"), 3_600.0), (float("nan"), 3_600.0)],
 )
 def test_times_that_upstreams_name_are_made_sane(named: float, kept: float) -> None:
-    """Nobody is sent away for years by a typing error."""
+    """An upstream's typing error must not disable an account for years."""
     assert named_delay(named, PoolSettings()) == kept
 
 
 def test_a_named_time_is_kept_and_a_growing_one_grows() -> None:
-    """Until then nothing is sent; afterwards it is used at once."""
+    """Nothing is sent during the cooldown; afterwards the account is used at once."""
     pool = pool_of("a")
     assert fail(pool, "a", START, cool(30.0)) == START + 30
     assert use(pool, START + 29.9) is None
@@ -58,13 +58,13 @@ def test_a_named_time_is_kept_and_a_growing_one_grows() -> None:
 
 
 def test_retry_after_zero_is_not_taken_at_its_word() -> None:
-    """Azure says `retry-after-ms: 0` and refuses again."""
+    """Azure sends `retry-after-ms: 0` and refuses again."""
     pool = pool_of("a")
     assert fail(pool, "a", START, cool(0.0)) == START + 1
 
 
 def test_failures_of_one_moment_count_once() -> None:
-    """Twenty requests that are refused together must not double the rest twenty times."""
+    """Twenty requests that are refused together must not double the cooldown twenty times."""
     pool = pool_of("a")
     leases = [pool.take(pool.accounts[0], START, AccountRequest()) for _ in range(20)]
     for lease in leases:
@@ -74,7 +74,7 @@ def test_failures_of_one_moment_count_once() -> None:
 
 
 def test_an_old_success_does_not_end_a_rest() -> None:
-    """A long answer that began before the limit was hit says nothing about the limit."""
+    """A long response that began before the limit was reached says nothing about the limit."""
     pool = pool_of("a")
     old = pool.take(pool.accounts[0], START, AccountRequest())
     fail(pool, "a", START + 1, cool(60.0))
@@ -86,7 +86,7 @@ def test_an_old_success_does_not_end_a_rest() -> None:
 
 
 def test_server_errors_put_an_account_last_but_not_out() -> None:
-    """With others there they are used; with nobody else it is better than nothing."""
+    """Other accounts are used first; without others, a failing account is better than none."""
     pool = pool_of("a", "b")
     fail(pool, "a", START, FAULT)
     assert [use(pool, START) for _ in range(3)] == ["b", "b", "b"]
@@ -98,7 +98,7 @@ def test_server_errors_put_an_account_last_but_not_out() -> None:
 
 
 def test_success_ends_being_last() -> None:
-    """It works again: nothing is held against it."""
+    """An account that works again is no longer used last."""
     pool = pool_of("a")
     fail(pool, "a", START, FAULT)
     choice = pool.choose(START, AccountRequest(), include_failing=True)
@@ -109,7 +109,7 @@ def test_success_ends_being_last() -> None:
 
 
 def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
-    """One request at a time is allowed to find out, each time later."""
+    """One request at a time tests the key, each time after a longer delay."""
     pool = pool_of("a", AccountSpec(name="b", priority=2), probe_seconds=100)
     fail(pool, "a", START, DISABLE)
     assert use(pool, START + 99) == "b"
@@ -125,7 +125,7 @@ def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
 
 
 def test_with_nobody_else_a_bad_key_is_probed_soon() -> None:
-    """A single 401 must not cost ten minutes: 2 s, 4 s, … up to the usual time."""
+    """A single 401 must not cost ten minutes: probes after 2 s, 4 s and so on up to the usual time."""
     pool = pool_of("a", probe_seconds=30)
     now = START
     for wait in (2.0, 4.0, 8.0, 16.0, 30.0, 30.0):
@@ -139,7 +139,7 @@ def test_with_nobody_else_a_bad_key_is_probed_soon() -> None:
 
 
 def test_the_last_account_in_use_is_alone() -> None:
-    """All keys are refused at once: the last one is asked again soon, the others later."""
+    """If all keys are refused at once, the last one is probed soon and the others later."""
     pool = pool_of("a", "b")
     fail(pool, "a", START, DISABLE)
     fail(pool, "b", START, DISABLE)
@@ -150,7 +150,7 @@ VAGUE = Verdict(action=Action.COOLDOWN, scope=Scope.ACCOUNT, why="rate_limited",
 
 
 def test_a_limit_that_names_no_model_leaves_the_others_of_an_account_that_is_alone() -> None:
-    """With others there the whole account rests: they answer."""
+    """If there are other accounts, the whole account cools down: the others are used."""
     alone = pool_of("a")
     fail(alone, "a", START, VAGUE, model="m")
     assert use(alone, START, model="m") is None
@@ -162,7 +162,7 @@ def test_a_limit_that_names_no_model_leaves_the_others_of_an_account_that_is_alo
 
 
 def test_failures_of_one_moment_count_once_for_a_model_too() -> None:
-    """And an old success does not end its rest."""
+    """An old success does not end the cooldown of a model either."""
     pool = pool_of("a")
     old, *leases = [pool.take(pool.accounts[0], START, AccountRequest(model="m")) for _ in range(21)]
     for lease in leases:
@@ -175,7 +175,7 @@ def test_failures_of_one_moment_count_once_for_a_model_too() -> None:
 
 
 def test_what_a_hand_disables_only_a_hand_enables() -> None:
-    """No probe, no success, no time."""
+    """Neither a probe nor a success nor time enables such an account."""
     pool = pool_of("a")
     account = pool.accounts[0]
     running = pool.take(account, START, AccountRequest())
@@ -187,7 +187,7 @@ def test_what_a_hand_disables_only_a_hand_enables() -> None:
 
 
 def test_reset_forgets_everything() -> None:
-    """For someone who has just paid the bill."""
+    """A reset is for operators who have just paid the bill."""
     pool = pool_of("a")
     fail(pool, "a", START, cool(3_000.0))
     fail(pool, "a", START, cool(3_000.0, Scope.ACCOUNT_MODEL))
@@ -209,7 +209,7 @@ def test_an_account_that_is_not_reached_or_has_too_little_goes_behind_the_others
 
 
 def test_too_little_money_is_no_outage() -> None:
-    """However often: the provider answers."""
+    """However often it happens: the provider itself works."""
     pool = pool_of("a")
     for number in range(10):
         fail(pool, "a", START + number, FAULT if number < 4 else POOR)
@@ -217,7 +217,7 @@ def test_too_little_money_is_no_outage() -> None:
 
 
 def test_a_disabled_account_that_answers_is_back() -> None:
-    """Too little for this request: but the key is accepted."""
+    """The balance is too low for this request, but the key was accepted."""
     pool = pool_of("a", "b")
     fail(pool, "a", START, DISABLE)
     fail(pool, "a", START + 601, POOR)
@@ -225,7 +225,7 @@ def test_a_disabled_account_that_answers_is_back() -> None:
 
 
 def test_an_outage_puts_the_provider_last() -> None:
-    """Five faults in a row on whatever accounts; a success ends it."""
+    """Five faults in a row on any accounts are an outage; a success ends it."""
     pool = pool_of("a", "b")
     for number in range(5):
         fail(pool, "ab"[number % 2], START + number, NETWORK)
@@ -251,7 +251,7 @@ def test_a_failed_proxy_is_no_outage() -> None:
 
 
 def test_a_rule_can_cool_the_provider() -> None:
-    """Then no account is used, failing ones included."""
+    """During its cooldown no account is used, failing ones included."""
     pool = pool_of("a", "b")
     fail(pool, "a", START, cool(20.0, Scope.PROVIDER))
     assert name_of(pool.choose(START + 1, AccountRequest(), include_failing=True)) is None
@@ -284,7 +284,7 @@ def test_a_successor_knows_what_its_predecessor_knew() -> None:
 
 
 def test_a_clock_that_was_set_back_cannot_lock_an_account_for_ever() -> None:
-    """What was written with a clock years ahead is cut to the longest rest."""
+    """A cooldown that was written with a clock years ahead is cut to the longest possible one."""
     pool = pool_of("a")
     pool.take_over(Cooled("p", "a", "", START + 1e9, False, "rate_limited", 1), START)
     assert use(pool, START + 5_000) == "a"

@@ -1,4 +1,4 @@
-"""What health writes down for other processes and for a successor, and what it takes over from them."""
+"""What health reports for other processes and for a successor, and what it takes over from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def outage(pool: Pool, faults: int = 5, now: float = START) -> None:
 
 
 def test_an_outage_is_told_and_its_end_too() -> None:
-    """The first one is short; each further fault makes it longer."""
+    """The first outage is short; each further fault makes it longer."""
     pool = pool_of("a")
     outage(pool)
     until = pool.health.failing_until
@@ -34,7 +34,7 @@ def test_an_outage_is_told_and_its_end_too() -> None:
 
 
 def test_a_success_starts_the_count_of_faults_anew() -> None:
-    """Five in a row, not five in all."""
+    """An outage is five faults in a row, not five in all."""
     pool = pool_of("a")
     outage(pool, 4)
     pool.finished(pool.take(pool.accounts[0], START, AccountRequest()), START)
@@ -45,7 +45,7 @@ def test_a_success_starts_the_count_of_faults_anew() -> None:
 
 
 def test_rests_of_a_provider_grow() -> None:
-    """A rule can say so without a time. Requests that were under way together count once."""
+    """A rule may name no time. Requests that ran at the same time count once."""
     pool = pool_of("a")
     now, rests = START, []
     for _ in range(3):
@@ -58,7 +58,7 @@ def test_rests_of_a_provider_grow() -> None:
 
 
 def test_a_snapshot_holds_what_is_not_as_at_the_start() -> None:
-    """And nothing about accounts to which nothing has happened."""
+    """A snapshot has nothing about accounts to which nothing has happened."""
     pool = pool_of("a", "b", "c")
     outage(pool)
     pool.accounts[1].adjustment = 5.0
@@ -74,14 +74,14 @@ def test_a_snapshot_holds_what_is_not_as_at_the_start() -> None:
 
 @pytest.mark.parametrize(("until", "kept"), [(20.0, 20.0), (1e9, 3_600.0 * 1.2), (0.0, -START)])
 def test_a_rest_that_is_taken_over_is_bounded(until: float, kept: float) -> None:
-    """Someone's clock may have been set back."""
+    """The clock of the other process may have been set back."""
     pool = pool_of("a")
     pool.take_over(Cooled("p", "a", "", START + until if until else 0.0, False, "rate_limited", 1), START)
     assert pool.accounts[0].cooldown_until == START + kept
 
 
 def test_disabled_elsewhere() -> None:
-    """By the upstream until the probe, by a hand until a hand; a new key was never refused."""
+    """An upstream disables until a probe, an operator until an operator enables. A new key was never refused."""
     pool = pool_of(AccountSpec(name="a", credential="new"), AccountSpec(name="b", credential="b"))
     first, second = pool.accounts
     pool.health.switched(first, Switched("p", "a", "upstream", START + 50, 1, "bad_key", "old"), START)
@@ -97,14 +97,14 @@ def test_disabled_elsewhere() -> None:
 
 
 def test_disabled_by_hand_says_so() -> None:
-    """Also without a reason."""
+    """The reason is there even if the operator gave none."""
     pool = pool_of("a")
     pool.health.disable(pool.accounts[0], START, "hand")
     assert [(one.why, one.until) for one in pool.ready.unavailable.values()] == [("disabled", START + LONGEST_PROBE)]
 
 
 def test_the_longest_time_between_probes() -> None:
-    """A day, however often it was refused."""
+    """Probes are at most a day apart, however often the key was refused."""
     pool = pool_of("a", "b")
     now = START
     for _ in range(12):
@@ -115,20 +115,20 @@ def test_the_longest_time_between_probes() -> None:
 
 
 def test_an_outage_lasts_a_minute_at_most() -> None:
-    """Then the provider is asked again, however long it has been down."""
+    """After a minute the provider is tried again, however long it has been down."""
     pool = pool_of("a")
     outage(pool, 20)
     assert pool.health.failing_until == START + 60.0
 
 
 def test_now_means_in_a_second() -> None:
-    """Where rests begin with more than that, too: the upstream has named a time."""
+    """This holds even if cooldowns begin with more: the upstream has named a time."""
     pool = pool_of("a", first_delay_seconds=5)
     assert fail(pool, "a", START, cool(0.0)) == START + 1.0
 
 
 def test_a_reset_is_told_for_every_model() -> None:
-    """Other processes must end these rests too."""
+    """Other processes must end these cooldowns too."""
     pool = pool_of("a")
     fail(pool, "a", START, cool(30.0, Scope.ACCOUNT_MODEL), model="m")
     pool.health.reset(pool.accounts[0])
@@ -136,7 +136,7 @@ def test_a_reset_is_told_for_every_model() -> None:
 
 
 def test_a_probe_that_meets_a_fault_says_nothing_about_the_key() -> None:
-    """The next one comes as late as after the first refusal; accounts in use have no probes."""
+    """The next probe comes as late as after the first refusal; accounts in use have no probes."""
     pool = pool_of("a", "b")
     fail(pool, "a", START, DISABLE)
     fail(pool, "a", START + 601, FAULT)

@@ -1,7 +1,7 @@
-"""One account that always fails beside a healthy one, with the default settings, in virtual time.
+"""One account that always fails next to a healthy one, with the default settings, in virtual time.
 
-The measure is the share of requests that fail while the healthy account could have answered: zero, whatever the bad one
-says, at whatever pace the requests come, and with no more retries than the budget allows.
+The measure is the share of requests that fail while the healthy account could have served them. It must be zero,
+whatever the bad one returns and at whatever pace the requests come, with no more retries than the budget allows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RULES = (RetryRule(text="workspace full", action="next"),)
 
 
 def failed_requests(book: Pools, trouble: Trouble, every: float, bad: frozenset[str] = frozenset({"a"})) -> int:
-    """How many of the requests fail, one every so many seconds."""
+    """Return how many requests fail, with one request every so many seconds."""
     failed = 0
     for number in range(REQUESTS):
         now = START + number * every
@@ -53,14 +53,14 @@ def failed_requests(book: Pools, trouble: Trouble, every: float, bad: frozenset[
 @pytest.mark.parametrize("every", [0.001, 0.4, 2.0, 30.0])
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_no_request_fails_beside_a_healthy_account(trouble: str, every: float) -> None:
-    """Before, 120 of 150 failed with the upstream's "upgrade your plan"."""
+    """An earlier version failed 120 of 150 requests with the upstream's "upgrade your plan"."""
     book = pools(provider("a", "b"), rules=RULES)
     assert failed_requests(book, TROUBLES[trouble], every) == 0
     assert book.pools["p"].accounts[0].failed <= 0.2 * REQUESTS
 
 
 def test_an_account_whose_only_proxy_is_dead() -> None:
-    """Nobody reaches it: the one without a proxy answers."""
+    """The account cannot be reached, so the one without a proxy is used."""
     accounts = (AccountSpec(name="a", proxies=1), AccountSpec(name="b"))
     book = pools(ProviderSpec(name="p", accounts=accounts))
     assert failed_requests(book, TROUBLES["dead proxy"], 0.4) == 0
@@ -68,14 +68,14 @@ def test_an_account_whose_only_proxy_is_dead() -> None:
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_two_of_three_are_bad(trouble: str) -> None:
-    """The retry budget has room for both: they rest ever longer."""
+    """The retry budget has room for both, because their cooldowns grow."""
     book = pools(provider(*"abc"), rules=RULES)
     assert failed_requests(book, TROUBLES[trouble], 0.4, bad=frozenset("ab")) == 0
 
 
 @pytest.mark.parametrize("strategy", ["lru", "weighted"])
 def test_an_account_that_is_not_asked_does_not_count_as_used(strategy: str) -> None:
-    """Without a budget half of the requests reach the healthy one, even if the bad one never rested."""
+    """Without a budget half of the requests reach the healthy account, even if the bad one never cools down."""
     book = pools(provider("a", "b", strategy=strategy), retry_budget=RetryBudget(ratio=0, floor=0))
     pool, failed = book.pools["p"], 0
     for number in range(20):

@@ -1,4 +1,4 @@
-"""One request on its way: retries, fallbacks, what the client gets in the end, and the record of it all."""
+"""The attempts of one request: retries, fallbacks, what the client gets in the end, and the record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def begin(book: Pools, *targets: tuple[str, str], sticky: str = "", number: int 
 
 
 def walk(journey: AttemptPlan, *failures: Failure | UpstreamConnect, now: float = START) -> list[str]:
-    """Fail like this, step by step; gives the accounts that were tried."""
+    """Let the attempts fail like this, one after the other, and return the accounts that were tried."""
     tried = []
     for failure in failures:
         step = journey.next(now)
@@ -43,7 +43,7 @@ def walk(journey: AttemptPlan, *failures: Failure | UpstreamConnect, now: float 
 
 
 def test_the_first_account_answers() -> None:
-    """The common case: one step, one record."""
+    """In the common case there is one attempt and one record."""
     book = pools(provider("a", "b"))
     journey = begin(book)
     step = journey.next(START)
@@ -57,7 +57,7 @@ def test_the_first_account_answers() -> None:
 
 @pytest.mark.parametrize("failure", [RATE_LIMITED, BAD_KEY, SERVER, NO_MODEL, UpstreamConnect("refused")])
 def test_another_account_is_tried(failure: Failure | UpstreamConnect) -> None:
-    """Each at most once, whatever it was."""
+    """Each account is tried at most once, whatever the failure."""
     book = pools(provider("a", "b", "c"), retry_budget=PLENTY)
     journey = begin(book)
     assert walk(journey, *[failure] * 5) == ["a", "b", "c"]
@@ -66,14 +66,14 @@ def test_another_account_is_tried(failure: Failure | UpstreamConnect) -> None:
 
 
 def test_the_clients_mistake_is_told_at_once() -> None:
-    """Nobody else would answer otherwise."""
+    """No other account would respond differently."""
     journey = begin(pools(provider("a", "b")))
     assert walk(journey, BAD_REQUEST, SERVER) == ["a"]
     assert journey.decision.outcome == "client"
 
 
 def test_nothing_is_tried_again_once_the_client_has_something() -> None:
-    """But the account is judged all the same."""
+    """There is no retry, but the verdict on the account is applied."""
     book = pools(provider("a", "b"))
     journey = begin(book)
     journey.next(START)
@@ -82,28 +82,28 @@ def test_nothing_is_tried_again_once_the_client_has_something() -> None:
 
 
 def test_most_attempts() -> None:
-    """Ten by default, as many as configured otherwise."""
+    """There are ten attempts by default, or as many as configured."""
     names = [f"a{number}" for number in range(30)]
     assert len(walk(begin(pools(provider(*names), retry_budget=PLENTY)), *[SERVER] * 30)) == 10
     assert len(walk(begin(pools(provider(*names, max_attempts=3), retry_budget=PLENTY)), *[SERVER] * 30)) == 3
 
 
 def test_the_budget_stops_retries() -> None:
-    """With everything failing, the upstream sees at most 1.2 times the requests."""
+    """If everything fails, the upstream gets at most 1.2 times the requests."""
     book = pools(provider(*(f"a{number}" for number in range(20))))
     sent = sum(len(walk(begin(book, number=number), *[SERVER] * 30)) for number in range(1_000))
     assert 1_000 < sent <= 1_200
 
 
 def test_the_last_failure_is_the_answer_when_servers_fail() -> None:
-    """It says more than "nobody is there"."""
+    """The last failure is more useful than "no account is available"."""
     journey = begin(pools(provider("a", "b")))
     walk(journey, SERVER, SERVER, SERVER)
     assert journey.ending(START) == SERVER
 
 
 def test_all_limited_is_a_429_with_the_earliest_time() -> None:
-    """So that the client comes back when it makes sense."""
+    """The client comes back when an account is available."""
     book = pools(provider("a", "b"))
     journey = begin(book)
     walk(
@@ -124,7 +124,7 @@ def test_all_limited_is_a_429_with_the_earliest_time() -> None:
 
 
 def test_a_limit_that_is_over_leaves_an_account_last_not_out() -> None:
-    """Also one that had kept failing before it was limited."""
+    """This includes an account that had kept failing before it was limited."""
     book = pools(provider("a"))
     for number in range(8):
         walk(begin(book, number=number), SERVER)
@@ -136,7 +136,7 @@ def test_a_limit_that_is_over_leaves_an_account_last_not_out() -> None:
 
 
 def test_all_disabled_is_a_503() -> None:
-    """Our keys are not the client's problem: never a 401."""
+    """Our keys are not the client's problem: it never gets a 401."""
     book = pools(provider("a", "b"))
     journey = begin(book)
     walk(journey, BAD_KEY, BAD_KEY)
@@ -150,7 +150,7 @@ def test_all_disabled_is_a_503() -> None:
 
 @pytest.mark.parametrize("kind", [FailureKind.QUOTA, FailureKind.BILLING])
 def test_money_gone_is_told_as_such(kind: FailureKind) -> None:
-    """Also to the next request, which is not sent to anyone. It is no matter of keys, nor of a moment's patience."""
+    """The next request, which is not sent at all, gets the same error. Neither a new key nor waiting would help."""
     book = pools(provider("a", "b"), retry_budget=PLENTY)
     journey = begin(book)
     walk(journey, *[Failure(kind=kind, message="no money", status=402)] * 2)
@@ -163,14 +163,14 @@ def test_money_gone_is_told_as_such(kind: FailureKind) -> None:
 
 
 def test_a_balance_that_is_used_up_is_told_as_such() -> None:
-    """Where it is Trilogue that counts."""
+    """Here the balance is the one that Trilogue counts."""
     journey = begin(pools(ProviderSpec(name="p", accounts=(AccountSpec(name="a", balance=0.0),))))
     assert journey.next(START) is None
     assert journey.ending(START).code == "upstream_quota"
 
 
 def test_money_and_keys_together_are_no_matter_of_money_alone() -> None:
-    """Who reads it must look at the accounts."""
+    """The operator must look at the accounts."""
     journey = begin(pools(provider("a", "b"), retry_budget=PLENTY))
     walk(journey, BAD_KEY, Failure(kind=FailureKind.QUOTA, message="no money", status=429, retry_after=600.0))
     assert journey.next(START) is None
@@ -178,7 +178,7 @@ def test_money_and_keys_together_are_no_matter_of_money_alone() -> None:
 
 
 def test_a_model_that_no_account_has_is_a_404() -> None:
-    """Also for the next request, which is not sent to anyone."""
+    """The next request, which is not sent at all, gets the same error."""
     book = pools(provider("a", "b"))
     journey = begin(book)
     walk(journey, NO_MODEL, NO_MODEL)
@@ -191,7 +191,7 @@ def test_a_model_that_no_account_has_is_a_404() -> None:
 
 
 def test_reasoning_is_stripped_once_on_the_same_account() -> None:
-    """If that does not help, the client is told."""
+    """If that does not help, the client gets the error."""
     journey = begin(pools(provider("a", "b")))
     assert walk(journey, BAD_SIGNATURE, BAD_SIGNATURE, SERVER) == ["a", "a/stripped"]
     assert journey.decision.outcome == "client"
@@ -205,14 +205,14 @@ def test_reasoning_is_stripped_once_on_the_same_account() -> None:
 
 
 def test_the_next_target_is_tried_when_the_first_is_used_up() -> None:
-    """Limits and keys: every account of the first one comes first."""
+    """After limits and refused keys, every account of the first target is tried first."""
     book = pools(provider("a", "b"), provider("x", name="q"), retry_budget=PLENTY)
     journey = begin(book, ("p", "m"), ("q", "n"))
     assert walk(journey, RATE_LIMITED, BAD_KEY, SERVER) == ["a", "b", "x"]
 
 
 def test_the_next_target_is_tried_soon_in_an_outage() -> None:
-    """Not after ten accounts of a provider that is down; and the next request starts with the fallback."""
+    """The fallback comes before ten accounts of a provider that is down, and the next request starts with it."""
     book = pools(provider(*"abcdefgh"), provider("x", name="q"), retry_budget=PLENTY)
     journey = begin(book, ("p", "m"), ("q", "n"))
     refused = UpstreamConnect("refused")
@@ -228,7 +228,7 @@ def test_the_next_target_is_tried_soon_in_an_outage() -> None:
 
 
 def test_a_provider_that_is_down_is_still_tried_if_there_is_no_other() -> None:
-    """One that may fail is better than none."""
+    """An attempt that may fail is better than none."""
     book = pools(provider("a", "b"))
     for number in range(10):
         assert walk(begin(book, number=number), UpstreamConnect("refused"))
@@ -246,7 +246,7 @@ def test_a_target_that_cannot_say_it_is_skipped() -> None:
 
 
 def test_a_client_that_leaves_frees_its_account() -> None:
-    """Whatever stage it leaves at, and however often it is said."""
+    """The client may disconnect at any stage, and this may be reported more than once."""
     book = pools(provider("a"))
     journey = begin(book)
     journey.released(START)
@@ -259,7 +259,7 @@ def test_a_client_that_leaves_frees_its_account() -> None:
 
 
 def test_a_response_is_continued_where_it_was_made() -> None:
-    """Its reasoning and its stored state are there."""
+    """Its reasoning and its stored state are with that account."""
     book = pools(provider("a", "b", "c"))
     journey = begin(book)
     journey.next(START)
@@ -277,7 +277,7 @@ def proxied(*, of_account: int = 0, of_provider: int = 0) -> ProviderSpec:
 
 
 def test_proxies_are_used_in_turn() -> None:
-    """Those of a provider by all its accounts."""
+    """All accounts of a provider share its proxies."""
     book = pools(proxied(of_provider=3))
     used = []
     for number in range(6):
@@ -288,7 +288,7 @@ def test_proxies_are_used_in_turn() -> None:
 
 
 def test_a_failed_proxy_is_skipped_and_the_account_not_blamed() -> None:
-    """The same account may go through another one: it was never reached."""
+    """The same account may be tried through another proxy: it was never reached."""
     book = pools(proxied(of_account=2), retry_budget=PLENTY)
     journey = begin(book)
     first = journey.next(START)
@@ -311,7 +311,7 @@ def test_a_failed_proxy_is_skipped_and_the_account_not_blamed() -> None:
 
 
 def test_retries_after_faults_wait_a_little() -> None:
-    """With jitter, so that many requests do not come back together; limits are no reason to wait."""
+    """The delay has jitter, so that many requests do not come back together. After limits there is none."""
     book = pools(provider(*"abcdefghij"), retry_budget=PLENTY)
     journey = begin(book)
     waits = []
@@ -336,7 +336,7 @@ def test_the_users_rules_are_followed() -> None:
 
 
 def test_the_record_tells_the_whole_story_and_no_secret() -> None:
-    """Who was tried, what came of it, who was away and why; as JSON."""
+    """The record says which accounts were tried, with which result, and which were unavailable and why; as JSON."""
     book = pools(provider("a", "b", "c"))
     walk(begin(book, number=0), RATE_LIMITED)
     journey = book.begin(START + 0.5, "req_1", [("p", "m")], sticky="key")
@@ -363,7 +363,7 @@ def test_the_record_tells_the_whole_story_and_no_secret() -> None:
 
 
 def test_recent_decisions_are_bounded() -> None:
-    """The newest are kept."""
+    """The newest decisions are kept."""
     book = pools(provider("a"), keep_decisions=3)
     for number in range(10):
         begin(book, number=number)
@@ -372,7 +372,7 @@ def test_recent_decisions_are_bounded() -> None:
 
 
 def test_the_overview_shows_every_account() -> None:
-    """What `trilogue accounts` prints."""
+    """The overview is what `trilogue accounts` prints."""
     book = pools(provider("a", "b", "c"), retry_budget=PLENTY)
     walk(begin(book), RATE_LIMITED, BAD_KEY)
     journey = begin(book, number=2)
@@ -386,7 +386,7 @@ def test_the_overview_shows_every_account() -> None:
 
 
 def test_accounts_are_found_by_name() -> None:
-    """With or without their provider."""
+    """Names work with and without their provider."""
     book = pools(provider("a", "b"), provider("a", name="q"))
     assert [(pool.name, account.name) for pool, account in book.find("a")] == [("p", "a"), ("q", "a")]
     assert [(pool.name, account.name) for pool, account in book.find("q/a")] == [("q", "a")]

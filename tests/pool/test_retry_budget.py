@@ -1,4 +1,4 @@
-"""How much of the traffic may be retries."""
+"""The retry budget: how much of the traffic may be retries."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def spend(budget: Budget, now: float, requests: int, retries_each: int) -> int:
 
 
 def test_a_few_are_always_allowed() -> None:
-    """The first request of the day may be tried again."""
+    """Even the first request of the day may be retried."""
     assert spend(Budget(RetryBudget()), START, 1, 50) == 10
 
 
 def test_a_fifth_of_the_requests() -> None:
-    """The floor does not come on top."""
+    """The floor is not added to the ratio."""
     assert spend(Budget(RetryBudget()), START, 1_000, 10) == 200
 
 
 def test_the_ratio_holds_at_every_moment() -> None:
-    """Not only in the end: the window slides."""
+    """The window slides, so the ratio holds at every moment and not only in the end."""
     budget, sent = Budget(RetryBudget()), []
     for second in range(300):
         now = START + second
@@ -39,7 +39,7 @@ def test_the_ratio_holds_at_every_moment() -> None:
 
 
 def test_old_traffic_does_not_count() -> None:
-    """Neither the requests nor the retries."""
+    """Neither old requests nor old retries count."""
     budget = Budget(RetryBudget(floor=0))
     assert spend(budget, START, 100, 1) == 20
     assert spend(budget, START + 61, 1, 1) == 0
@@ -47,14 +47,14 @@ def test_old_traffic_does_not_count() -> None:
 
 
 def test_forced_retries_count() -> None:
-    """Stripping is always allowed, at the cost of others."""
+    """Retries without reasoning are always allowed, and use up the budget of others."""
     budget = Budget(RetryBudget(floor=1))
     assert budget.take(START, forced=True)
     assert not budget.take(START)
 
 
 def test_a_clock_that_goes_back_does_no_harm() -> None:
-    """It counts where it is."""
+    """The count goes on in the current slot."""
     budget = Budget(RetryBudget())
     assert spend(budget, START, 100, 1) == 20
     assert spend(budget, START - 1_000, 100, 1) == 20
@@ -62,7 +62,7 @@ def test_a_clock_that_goes_back_does_no_harm() -> None:
 
 @pytest.mark.parametrize("window", [30.0, 60.0, 120.0])
 def test_the_window_is_exact(window: float) -> None:
-    """At every moment: what lies in the current sixtieth of the window and in the 59 before it."""
+    """At every moment, the window is the current sixtieth and the 59 before it."""
     rng, slot = Random(4), window / 60
     budget, now = Budget(RetryBudget(window_seconds=window, floor=1_000)), START
     requests: list[float] = []
@@ -80,7 +80,7 @@ def test_the_window_is_exact(window: float) -> None:
 
 
 def test_room_comes_back_with_time() -> None:
-    """Whoever asks first in a new minute sees it."""
+    """The first retry of a new minute finds room."""
     budget = Budget(RetryBudget(floor=1))
     assert budget.has_room(START)
     assert budget.take(START)
@@ -89,7 +89,7 @@ def test_room_comes_back_with_time() -> None:
 
 
 def test_the_edge_of_the_window() -> None:
-    """Exactly a minute ago is over, for requests and for retries."""
+    """What happened exactly a minute ago no longer counts, requests and retries alike."""
     budget = Budget(RetryBudget(floor=1))
     for now in (START, START + 59, START + 60):
         budget.request(now)

@@ -1,8 +1,8 @@
 """A quarter of an hour of a large gateway in virtual time: 1,000 accounts, 100,000 requests, all kinds of trouble.
 
-The simulated upstreams know the truth about every account; the pool only sees answers. What must hold: no request fails
-while an account could have answered it, no healthy account idles while others are throttled, and the upstreams see at
-most 1.2 times the requests.
+The simulated upstreams know the truth about every account; the pool only sees responses. What must hold: no request
+fails while an account could have served it, no healthy account is idle while others are throttled, and the upstreams
+get at most 1.2 times the requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.pool.making import INSUFFICIENT, START
 from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind
 from trilogue.pool import AccountSpec, Attempt, AttemptPlan, Pools, PoolsSettings, ProviderSpec
-from trilogue.pool.choice.bucket import Bucket
+from trilogue.pool.choice.account import Bucket
 
 REQUESTS = 100_000
 PER_SECOND = 100
@@ -30,7 +30,7 @@ ALWAYS: tuple[UpstreamError, ...] = (UpstreamFailure(INSUFFICIENT), UpstreamConn
 
 
 class Upstream:
-    """One simulated account: what it would really answer."""
+    """One simulated account, which knows what it would really return."""
 
     def __init__(self, provider: str, number: int, rng: Random) -> None:
         self.provider = provider
@@ -46,11 +46,11 @@ class Upstream:
 
     @property
     def is_sound(self) -> bool:
-        """Never dead, never ill, hardly limited."""
+        """Return whether it is never dead, never failing and hardly limited."""
         return self.dies_at is None and self.ill is None and self.always is None and self.per_minute > 6
 
     def trouble(self, now: float) -> UpstreamError | None:
-        """What it would say now, without saying it."""
+        """Return what it would fail with now, without counting it."""
         elapsed = now - START
         if self.provider == "p" and OUTAGE[0] <= elapsed < OUTAGE[1]:
             return UpstreamConnect("refused")
@@ -67,7 +67,7 @@ class Upstream:
         return None
 
     def ask(self, now: float) -> UpstreamError | None:
-        """Send it a request."""
+        """Send it a request and return the failure, if any."""
         self.used_at.append(now)
         trouble = self.trouble(now)
         if trouble is None:
@@ -76,7 +76,7 @@ class Upstream:
 
 
 class World:
-    """The whole simulation."""
+    """The simulated gateway, its accounts and its traffic."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
@@ -98,7 +98,7 @@ class World:
         self._serial = count()
 
     def run(self) -> None:
-        """Requests arrive at random times; answers take a while; failures come quickly."""
+        """Simulate requests at random times. Responses take a while; failures come quickly."""
         now = START
         for number in range(REQUESTS):
             now += self.rng.expovariate(PER_SECOND)
@@ -155,14 +155,14 @@ def world() -> World:
 
 
 def test_no_request_fails_while_a_healthy_account_exists(world: World) -> None:
-    """Through rate limits, dead, poor, unreachable and ill accounts, and an outage of one provider."""
+    """There are rate limits, dead, poor, unreachable and failing accounts, and an outage of one provider."""
     assert world.unfair == []
     assert world.outcomes == {"answered": REQUESTS}
     assert world.throttled > 1_000
 
 
 def test_upstreams_see_at_most_a_fifth_more(world: World) -> None:
-    """In total, and within every minute."""
+    """This holds in total and within every minute."""
     assert sum(world.sent.values()) <= 1.2 * REQUESTS
     seconds = sorted(world.asked)
     for start in range(seconds[0], seconds[-1] - 60, 10):
@@ -173,7 +173,7 @@ def test_upstreams_see_at_most_a_fifth_more(world: World) -> None:
 
 
 def test_no_healthy_account_idles_while_others_are_throttled(world: World) -> None:
-    """Every sound account is used all the time, and all alike."""
+    """Every healthy account is used all the time, and all equally."""
     sound = [one for one in world.upstreams["p"].values() if one.is_sound]
     uses = [len(one.used_at) for one in sound]
     assert min(uses) > 0.5 * sum(uses) / len(uses)
@@ -185,7 +185,7 @@ def test_no_healthy_account_idles_while_others_are_throttled(world: World) -> No
 
 
 def test_an_outage_is_left_and_returned_to(world: World) -> None:
-    """During it the fallback answers nearly everything; after it the first target is back within a minute or so."""
+    """During the outage the fallback serves nearly everything; about a minute later the first target is back."""
 
     def share_of_first(start: float, end: float) -> float:
         used = {name: 0 for name in "pq"}
@@ -211,7 +211,7 @@ def test_dead_accounts_are_left_alone(world: World) -> None:
 
 
 def test_accounts_that_always_fail_are_asked_ever_more_rarely(world: World) -> None:
-    """Those with too little money and those whose connections are reset: their rests grow."""
+    """The cooldowns of accounts without money, and of those whose connections are reset, grow."""
     for always in ALWAYS:
         uses = [len(one.used_at) for one in world.upstreams["p"].values() if one.always is always]
         assert len(uses) > 10

@@ -1,4 +1,4 @@
-"""With nobody else to answer: rests that a request waits out, and those that it is told of at once."""
+"""No other account is available: which cooldowns a request waits for, and which it reports at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOON = msgspec.structs.replace(RATE_LIMITED, retry_after=3.0)
 
 
 def test_with_nobody_else_a_short_rest_is_waited_out() -> None:
-    """Then the same account is asked once more, with no more retries than the budget allows."""
+    """The same account is tried once more, with no more retries than the budget allows."""
     book = pools(provider("a"))
     journey = begin(book)
     assert walk(journey, SOON) == ["a"]
@@ -46,7 +46,7 @@ def test_a_request_that_comes_during_a_rest_waits_too() -> None:
 
 
 def test_a_request_waits_no_longer_than_the_setting_says() -> None:
-    """In all: what is left after the first pauses may be too little for another one."""
+    """The limit is for all pauses together: what is left after the first may be too little for another."""
     book = pools(provider("a"), retry_budget=PLENTY)
     journey, now, pauses = begin(book), START, []
     while journey.next(now) is not None:
@@ -74,7 +74,7 @@ def test_a_request_waits_no_longer_than_the_setting_says() -> None:
     ],
 )
 def test_what_is_not_waited_for(settings: dict[str, Any], failure: Failure, budget: RetryBudget) -> None:
-    """Long rests, faults, keys, and retries that the budget would refuse."""
+    """A request does not wait for long cooldowns, faults, keys, or retries that the budget would refuse."""
     journey = begin(pools(provider("a", **settings), retry_budget=budget))
     walk(journey, failure)
     assert journey.next(START) is None
@@ -83,7 +83,7 @@ def test_what_is_not_waited_for(settings: dict[str, Any], failure: Failure, budg
 
 
 def test_who_comes_back_first_is_waited_for() -> None:
-    """Of all targets, each with its own setting."""
+    """It may be an account of any target, each with its own setting."""
     book = pools(provider("a"), provider("x", name="q", max_wait_seconds=0), retry_budget=PLENTY)
     journey = begin(book, ("p", "m"), ("q", "n"))
     walk(journey, SOON, msgspec.structs.replace(RATE_LIMITED, retry_after=1.0))
@@ -92,7 +92,7 @@ def test_who_comes_back_first_is_waited_for() -> None:
 
 
 def test_a_refused_key_is_named_as_such_however_soon_it_is_probed() -> None:
-    """Clients that try again would only wait for the same answer."""
+    """Clients that retry would only wait for the same error."""
     book = pools(provider("a"))
     journey = begin(book)
     walk(journey, BAD_KEY)
@@ -104,14 +104,14 @@ def test_a_refused_key_is_named_as_such_however_soon_it_is_probed() -> None:
 
 
 class Longest(Random):
-    """Chance at its upper end."""
+    """Random numbers that are always at their upper end."""
 
     def uniform(self, a: float, b: float) -> float:
         return max(a, b)
 
 
 def test_the_longest_waits_between_faults() -> None:
-    """They double, up to a second."""
+    """The delays double, up to a second."""
     specs = [provider(*"abcdefgh")]
     book = Pools(specs, PoolsSettings(retry_budget=PLENTY), rng=Longest())
     journey, waits = begin(book), []
@@ -122,7 +122,7 @@ def test_the_longest_waits_between_faults() -> None:
 
 
 def test_the_shortest_pause() -> None:
-    """An account that is back at once is not asked for in a tight loop."""
+    """An account that is available at once is not asked for in a tight loop."""
     book = pools(provider("a"), retry_budget=PLENTY)
     walk(begin(book), SOON)
     journey = begin(book, number=2)
@@ -131,7 +131,7 @@ def test_the_shortest_pause() -> None:
 
 
 def test_a_limit_without_a_time_is_a_second() -> None:
-    """Nobody was asked when the others are back: the budget said no before."""
+    """The budget refused before any account was surveyed, so no time is known."""
     book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
     journey = begin(book)
     walk(journey, SOON)
@@ -140,7 +140,7 @@ def test_a_limit_without_a_time_is_a_second() -> None:
 
 
 def test_a_look_is_written_down_once() -> None:
-    """Nothing has changed between two attempts: the record does not say it twice."""
+    """Nothing has changed between two attempts, so the record has it once."""
     gone = Failure(kind=FailureKind.NOT_FOUND, message="Response with id 'resp_1' not found", status=404)
     journey = begin(pools(provider("a", "b"), retry_budget=PLENTY))
     assert walk(journey, gone, gone) == ["a", "b"]

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import trilogue
-from trilogue.state import FileStore, MemoryStore, Record, Retention, Session, Store, StoreBusy, StoreUnavailable
+from trilogue.state import FileStore, MemoryStore, Retention, Session, Store, StoreBusy, StoredRecord, StoreUnavailable
 
 NOW = 1_800_000_000.0
 
 
 @dataclass
 class Place:
-    """A store that was opened from a place, and how to come back to it as the next process would."""
+    """A store that was opened from a place, and how to open it again as the next process would."""
 
     reopen: Callable[[], Store]
     store: Store
@@ -49,8 +49,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-def record(key: str, value: str = "1", kind: str = "Thing", at: float = NOW) -> Record:
-    return Record(kind, key, value.encode(), at)
+def record(key: str, value: str = "1", kind: str = "Thing", at: float = NOW) -> StoredRecord:
+    return StoredRecord(kind, key, value.encode(), at)
 
 
 def keys(session: Session, kind: str = "Thing") -> list[str]:
@@ -58,7 +58,7 @@ def keys(session: Session, kind: str = "Thing") -> list[str]:
 
 
 def test_reads_what_it_wrote(place: Place) -> None:
-    """At once, by any session, and nothing of another key or kind."""
+    """Any session reads a record at once, and nothing of another key or kind."""
     one, other = place.open(), place.open()
     one.write("w", [record("a", '{"x": 1}'), record("b"), record("a", kind="Other")])
     for session in (one, other):
@@ -69,7 +69,7 @@ def test_reads_what_it_wrote(place: Place) -> None:
 
 
 def test_the_newest_value_of_a_key_counts(place: Place) -> None:
-    """A record replaces the one before it, whoever wrote that."""
+    """A record replaces the one before it, even one of another writer."""
     one, other = place.open(), place.open()
     one.write("w1", [record("a", "1")])
     other.write("w2", [record("a", "2", at=NOW + 1)])
@@ -78,7 +78,7 @@ def test_the_newest_value_of_a_key_counts(place: Place) -> None:
 
 
 def test_a_block_that_raises_leaves_no_trace(place: Place) -> None:
-    """All of a transaction or nothing, and the next one works."""
+    """A transaction has all its effects or none, and the next one works."""
     session = place.open()
     session.write("w", [record("a"), record("b")])
     before = session.read_since(0)
@@ -97,7 +97,7 @@ def test_a_block_that_raises_leaves_no_trace(place: Place) -> None:
 
 
 def test_a_transaction_reads_its_own_writes(place: Place) -> None:
-    """And nobody else does before it has ended."""
+    """No other session reads them before it has ended."""
     session = place.open()
     session.write("w", [record("a"), record("b")])
     with session.transaction("w") as batch:
@@ -110,7 +110,7 @@ def test_a_transaction_reads_its_own_writes(place: Place) -> None:
 
 
 def test_only_one_session_writes_at_a_time(place: Place) -> None:
-    """The other one waits as long as its timeout, then says so; afterwards it can."""
+    """The other session waits as long as its timeout and then raises; afterwards it can write."""
     one, other = place.open(), place.open(timeout=0.05)
     with one.transaction("w1") as batch:
         batch.put([record("a")])
@@ -142,7 +142,7 @@ def test_counters_of_several_writers_add_up(place: Place) -> None:
 
 
 def test_revisions_are_in_order(place: Place) -> None:
-    """Each transaction has a later one; within it records are in the order of kind and key."""
+    """Each transaction has a later revision; within it, records are in the order of kind and key."""
     session = place.open()
     session.write("w", [record("b"), record("a"), record("a", kind="Earlier")])
     first, found = session.read_since(0)
@@ -155,7 +155,7 @@ def test_revisions_are_in_order(place: Place) -> None:
 
 
 def test_a_writer_can_leave_out_what_it_wrote(place: Place) -> None:
-    """It knows that already."""
+    """A writer need not read its own records again."""
     session = place.open()
     session.write("w1", [record("a")])
     session.write("w2", [record("b")])
@@ -175,7 +175,7 @@ def test_revisions_never_start_again(place: Place) -> None:
 
 
 def test_changed_is_never_wrong_about_news(place: Place) -> None:
-    """It may say yes in vain, but not no when there is something to read."""
+    """It may return True without need, but never False if there is something to read."""
     reader, writer = place.open(), place.open()
     for number in count():
         writer.write("w", [record(str(number))])
@@ -188,7 +188,7 @@ def test_changed_is_never_wrong_about_news(place: Place) -> None:
 
 
 def test_lifetimes(place: Place) -> None:
-    """By kind, and only when it is asked for, with the caller's clock."""
+    """Records are pruned by kind, and only on request, with the caller's clock."""
     session = place.open()
     session.write("w", [record("old", at=NOW - 61), record("new", at=NOW - 59), record("old", kind="Kept", at=0.0)])
     assert keys(session) == ["new", "old"]
@@ -198,7 +198,7 @@ def test_lifetimes(place: Place) -> None:
 
 
 def test_the_oldest_go_first(place: Place) -> None:
-    """Old is who was written first: writing a key again makes it new."""
+    """The oldest record is the one written first: writing a key again makes it new."""
     session = place.open()
     for number in range(6):
         session.write("w", [record(str(number))])
@@ -212,7 +212,7 @@ def test_the_oldest_go_first(place: Place) -> None:
 
 
 def test_size_stays_bounded(place: Place) -> None:
-    """However much is written, if it is pruned now and then."""
+    """However much is written, the size is limited if the store is pruned from time to time."""
     session = place.open()
     for batch in range(5):
         session.write("w", [record(f"{batch}-{number}", at=NOW + batch) for number in range(100)])
@@ -221,7 +221,7 @@ def test_size_stays_bounded(place: Place) -> None:
 
 
 def test_a_restart(place: Place) -> None:
-    """Everything is there, and revisions go on."""
+    """Everything is still there, and revisions continue."""
     session = place.open()
     session.write("w", [record("a", '"ä\\n"')])
     newest, before = session.read_since(0)
@@ -234,7 +234,7 @@ def test_a_restart(place: Place) -> None:
 
 
 def test_a_sound_store_is_not_replaced(place: Place) -> None:
-    """With records or without."""
+    """Neither an empty store nor one with records is replaced."""
     assert not place.store.replace_damaged()
     session = place.open()
     session.write("w", [record("a")])
@@ -244,7 +244,7 @@ def test_a_sound_store_is_not_replaced(place: Place) -> None:
 
 
 def test_a_closed_session_is_unavailable(place: Place) -> None:
-    """The one error that callers have to handle, whatever the store is made of."""
+    """Callers handle this error, whatever the store is made of."""
     session = place.open()
     session.close()
     for use in (
@@ -301,7 +301,7 @@ def test_a_file_of_an_earlier_version(tmp_path: Path) -> None:
     with place.sessions:
         assert not place.store.replace_damaged()
         session = place.open()
-        assert session.read_since(0) == (7, [Record("Bound", "p\nkey", rows[0][2], 1.0)])
+        assert session.read_since(0) == (7, [StoredRecord("Bound", "p\nkey", rows[0][2], 1.0)])
         session.write("2-b", [record("a")])
         assert session.read_since(7) == (8, [record("a")])
 

@@ -1,4 +1,4 @@
-"""A state file of an earlier version: the accounts are as it left them."""
+"""A state file of an earlier version is read, and the accounts are as it left them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def write(path: Path) -> None:
 
 
 def test_all_of_it_is_known(tmp_path: Path) -> None:
-    """Cooldowns, used last, disabled, errors, balances, conversations, counts."""
+    """Cooldowns, failing and disabled accounts, errors, balances, conversations and counts are known."""
     path = tmp_path / "pool.db"
     write(path)
     sync = StateSync(pools(provider("a", "b", "c", "d")), FileStore(path), START)

@@ -1,4 +1,4 @@
-"""What is learnt survives a restart and is shared by workers."""
+"""What is learned survives a restart and is shared by workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def book() -> Pools:
 
 
 def attempt(keeper: StateSync, now: float, failure: Failure | None, sticky: str = "", model: str = "m") -> str | None:
-    """One request with one attempt."""
+    """Make one request with one attempt."""
     keeper.sync(now)
     journey = keeper.pools.begin(now, f"r{now}", [("p", model)], sticky=sticky)
     step = journey.next(now)
@@ -51,7 +51,7 @@ def states(keeper: StateSync, now: float) -> dict[str, str]:
 
 
 def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
-    """Cooling, disabled keys, missing models, conversations, the last error, counts."""
+    """Cooldowns, disabled keys, missing models, conversations, the last error and counts are kept."""
     path = tmp_path / "state" / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
@@ -71,19 +71,19 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
 
 
 def answered(keeper: StateSync) -> None:
-    """A response of the only account."""
+    """Finish a response of the only account."""
     journey = keeper.pools.begin(START, "r", [("p", "m")])
     journey.next(START)
     journey.finished(START, response_id="resp_1")
 
 
 def continued(keeper: StateSync) -> str | None:
-    """Who is asked to go on."""
+    """Return the account that a request which continues the response is sent to."""
     return attempt(keeper, START + 1, None, sticky=response_key("resp_1"))
 
 
 def test_an_account_that_was_alone_keeps_its_responses_over_a_restart(tmp_path: Path) -> None:
-    """They are written at the end, as nobody needs to know them before there is a second account."""
+    """They are written at the end, because they are not needed before there is a second account."""
     path = tmp_path / "pool.db"
     keeper = StateSync(pools(provider("a")), FileStore(path), START)
     answered(keeper)
@@ -108,7 +108,7 @@ def test_an_account_that_was_alone_keeps_its_responses_over_a_reload(tmp_path: P
 
 
 def test_an_answer_that_comes_after_the_reload_is_known_too(tmp_path: Path) -> None:
-    """Whether there is a second account by then or only later."""
+    """It does not matter whether there is a second account by then or only later."""
     for names in ("ba", "a"):
         keeper = StateSync(pools(provider("a")), FileStore(tmp_path / f"{names}.db"), START)
         journey = keeper.pools.begin(START, "r", [("p", "m")])
@@ -122,7 +122,7 @@ def test_an_answer_that_comes_after_the_reload_is_known_too(tmp_path: Path) -> N
 
 
 def test_a_new_key_is_not_blamed_for_the_old_one(tmp_path: Path) -> None:
-    """Who mends a key and starts again must not wait for a probe; the same key stays out of use."""
+    """An operator who replaces a key must not wait for a probe; the same key stays disabled."""
     path = tmp_path / "pool.db"
 
     def with_key(credential: str) -> Pools:
@@ -138,7 +138,7 @@ def test_a_new_key_is_not_blamed_for_the_old_one(tmp_path: Path) -> None:
 
 
 def test_a_recovery_survives_too(tmp_path: Path) -> None:
-    """Not only bad news."""
+    """Successes are kept, not only failures."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     attempt(keeper, START, SERVER)
@@ -151,7 +151,7 @@ def test_a_recovery_survives_too(tmp_path: Path) -> None:
 
 
 def agree(one: StateSync, other: StateSync, expected: dict[str, str], now: float) -> float:
-    """How long it takes until the other one knows."""
+    """Return how long it takes until the other worker knows."""
     began = time.perf_counter()
     while states(other, now) != expected:
         assert time.perf_counter() - began < WAIT
@@ -162,7 +162,7 @@ def agree(one: StateSync, other: StateSync, expected: dict[str, str], now: float
 
 
 def test_two_workers_agree(tmp_path: Path) -> None:
-    """Each decides from its memory and hears of the other at once."""
+    """Each worker decides from its memory and learns from the other at once."""
     path = tmp_path / "pool.db"
     one, other = StateSync(book(), FileStore(path), START), StateSync(book(), FileStore(path), START)
     assert attempt(one, START, RATE_LIMITED) == "a"
@@ -242,7 +242,7 @@ def test_counts_of_processes_that_have_gone_are_merged(tmp_path: Path, monkeypat
 
 
 def test_a_reload_keeps_what_is_known(tmp_path: Path) -> None:
-    """Also what requests of the old configuration still find out."""
+    """This includes what requests of the old configuration still find out."""
     keeper = StateSync(book(), FileStore(tmp_path / "pool.db"), START)
     attempt(keeper, START, RATE_LIMITED)
     running = keeper.pools.begin(START, "r", [("p", "m")])
@@ -258,8 +258,7 @@ def test_a_reload_keeps_what_is_known(tmp_path: Path) -> None:
 
 
 def test_requests_that_outlive_a_reload_are_counted(tmp_path: Path) -> None:
-    """They hold their account's place until they end, whichever configuration they began with, and then what they have
-    cost is taken off."""
+    """They count against the limits of their account until they end, and then their cost is subtracted."""
     price = {"*": Price(output=1_000_000.0)}
     limited = AccountSpec(name="a", limits=AccountLimits(concurrency=2), balance=10)
     keeper = StateSync(
@@ -282,13 +281,13 @@ def test_requests_that_outlive_a_reload_are_counted(tmp_path: Path) -> None:
 
 
 def line(keeper: StateSync) -> dict[str, float]:
-    """What is shown of the only account."""
+    """Return the description of the only account."""
     (shown,) = keeper.pools.overview(START + 2)
     return {name: shown[name] for name in ("in_flight", "requests", "balance")}
 
 
 def test_commands_reach_a_running_worker(tmp_path: Path) -> None:
-    """`trilogue accounts disable` writes to the file; the worker hears it before its next choice."""
+    """`trilogue accounts disable` writes to the file; the worker reads it before its next choice."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     hand = book()
@@ -303,7 +302,7 @@ def test_commands_reach_a_running_worker(tmp_path: Path) -> None:
 
 
 def test_what_is_under_way_is_known_while_the_process_runs(tmp_path: Path) -> None:
-    """For `trilogue accounts`; a worker that was killed has nothing under way."""
+    """`trilogue accounts` shows it; a worker that was killed has nothing in flight."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     keeper.pools.begin(START, "r", [("p", "m")]).next(START)
@@ -320,7 +319,7 @@ def test_what_is_under_way_is_known_while_the_process_runs(tmp_path: Path) -> No
 
 
 def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
-    """It tells who talks with whom."""
+    """The file shows which conversations there are."""
     path = tmp_path / "folder" / "pool.db"
     os.umask(0o022)
     keeper = StateSync(book(), FileStore(path), START)
@@ -333,7 +332,7 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
 
 
 def test_a_look_is_cheap(tmp_path: Path) -> None:
-    """It comes before every choice."""
+    """There is a look before every choice."""
     keeper = StateSync(book(), FileStore(tmp_path / "pool.db"), START)
     began = time.process_time()
     for number in range(10_000):
@@ -366,13 +365,13 @@ def test_a_quiet_file_is_hardly_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_no_file_is_no_error_and_none_is_made(tmp_path: Path) -> None:
-    """Looking must not change anything."""
+    """Reading must not change anything."""
     load_into(book(), FileStore(tmp_path / "pool.db"), START)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_with_a_write_ahead_log_is_taken_over(tmp_path: Path) -> None:
-    """As earlier versions have made it."""
+    """Earlier versions made such files."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     attempt(keeper, START, RATE_LIMITED)

@@ -46,7 +46,7 @@ GARBAGE = {
 
 @pytest.mark.parametrize("kind", GARBAGE)
 def test_a_broken_file_is_put_aside(kind: str, tmp_path: Path) -> None:
-    """A new one is begun beside it, and it works."""
+    """A new file is started next to it, and it works."""
     path = tmp_path / "pool.db"
     path.write_bytes(GARBAGE[kind])
     keeper = StateSync(book(), FileStore(path), START)
@@ -89,7 +89,7 @@ STRANGE = {
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("running", [True, False])
 def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path) -> None:
-    """A database in good order with values of the wrong kind, found at the start or later: it is put aside too."""
+    """A sound database with values of the wrong type, found at the start or later, is renamed too."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     attempt(keeper, START, RATE_LIMITED)
@@ -120,7 +120,7 @@ def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path)
 
 @pytest.mark.parametrize("file", ["none", "broken"])
 def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
-    """Whoever makes a new file was stopped in the middle: others go on without one until that one is gone."""
+    """The process that creates a new file was stopped: others go on without a file until it has ended."""
     path = tmp_path / "pool.db"
     if file == "broken":
         path.write_bytes(GARBAGE["text"])
@@ -142,7 +142,7 @@ def test_a_lock_that_is_never_released(file: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
-    """People clean up."""
+    """Operators may delete the file at any time."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     attempt(keeper, START, None)
@@ -157,7 +157,7 @@ def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
 
 
 def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
-    """Someone else writes for ages: requests go on, and it is written afterwards."""
+    """Another program writes for a long time: requests go on, and the file is written afterwards."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     other = sqlite3.connect(path, isolation_level=None)
@@ -180,7 +180,7 @@ def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """A file stands where the folder should be: everything works, in memory."""
+    """There is a file in the place of the folder: everything works, in memory."""
     (tmp_path / "state").write_text("not a folder")
     keeper = StateSync(book(), FileStore(tmp_path / "state" / "pool.db"), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
@@ -210,7 +210,7 @@ FULL_DISK = """
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """The system refuses to let any file grow: requests do not notice, and the log has one warning."""
+    """The system lets no file grow: requests work, and the log has one warning."""
     assert hasattr(resource, "RLIMIT_FSIZE")
     assert signal.SIGXFSZ
     command = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(tmp_path / "pool.db")]
@@ -221,7 +221,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def flipped(content: bytes, rng: Random) -> Iterator[bytes]:
-    """The file with one bit of one byte wrong: in its header, its schema, its notes and its index."""
+    """Return the file with one bit flipped: in its header, its schema, its records or its index."""
     written = [offset for offset, byte in enumerate(content) if byte]
     for offset in [18, 19, 28, 47, *rng.sample(written, 60)]:
         for bit in (0x80, 0x01):
@@ -231,7 +231,7 @@ def flipped(content: bytes, rng: Random) -> Iterator[bytes]:
 
 
 def test_one_flipped_bit(tmp_path: Path) -> None:
-    """Wherever it is, the gateway starts, answers and keeps what it learns; a file that it breaks is put aside."""
+    """Wherever the bit is, the gateway starts, works and keeps what it learns; a damaged file is renamed."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     for number in range(8):
@@ -282,7 +282,7 @@ TRUNCATED = """
 
 @pytest.mark.parametrize("which", ["side files", "all"])
 def test_files_that_are_truncated_while_they_are_used(which: str, tmp_path: Path) -> None:
-    """A file that SQLite maps into memory would end the process when someone empties it."""
+    """A file that SQLite maps into memory would end the process when another program truncates it."""
     path = tmp_path / "pool.db"
     command = [sys.executable, "-c", textwrap.dedent(TRUNCATED), str(path), which]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -294,7 +294,7 @@ def test_files_that_are_truncated_while_they_are_used(which: str, tmp_path: Path
 
 
 def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) -> None:
-    """Each is a 404 of the upstream, and each would be a note for a week."""
+    """Each name is a 404 of the upstream, and each would be a record for a week."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
     assert attempt(keeper, START, RATE_LIMITED) == "a"
@@ -314,7 +314,7 @@ def test_names_that_clients_make_up_do_not_make_the_file_grow(tmp_path: Path) ->
 
 
 def test_commands_say_what_is_wrong(tmp_path: Path) -> None:
-    """Here someone waits for the result: one line."""
+    """A command reports the problem in one line."""
     path = tmp_path / "pool.db"
     path.write_bytes(GARBAGE["text"])
     with pytest.raises(StateError, match="cannot read"):

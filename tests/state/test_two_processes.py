@@ -56,7 +56,7 @@ def hear(process: subprocess.Popen[str]) -> str:
 
 
 def test_two_processes_agree_within_a_tenth_of_a_second(tmp_path: Path) -> None:
-    """One hits a limit; the other does not run into it."""
+    """One process reaches a limit, and the other does not run into it."""
     one, other = start(tmp_path / "pool.db"), start(tmp_path / "pool.db")
     try:
         say(other, "watch")
@@ -74,7 +74,7 @@ def test_two_processes_agree_within_a_tenth_of_a_second(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [4])
 def test_many_start_at_once_on_a_new_file(count: int, tmp_path: Path) -> None:
-    """Workers are forked together; nobody finds the file half made."""
+    """Workers are forked together; none of them finds the file half created."""
     command = [sys.executable, "-c", textwrap.dedent(WORKER), str(tmp_path / "pool.db")]
     started = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

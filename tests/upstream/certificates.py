@@ -1,4 +1,4 @@
-"""Certificates made for one test run: a root of our own and leaves that are good or bad in one way each."""
+"""Certificates made for one test run: a root of our own, and leaves that are valid or wrong in one way each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Authority:
         self.file.write_bytes(root.public_bytes(serialization.Encoding.PEM))
 
     def server(self, *, address: str = "127.0.0.1", expired: bool = False) -> ssl.SSLContext:
-        """A server's context with a leaf for one address."""
+        """Return a server's context with a leaf for one address."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.datetime.now(datetime.UTC)
         end = now - DAY if expired else now + DAY

@@ -1,4 +1,4 @@
-"""Servers on raw sockets for tests of the transport: each connection is one coroutine that says what it likes."""
+"""Servers on raw sockets for tests of the transport: each connection is one coroutine that sends what it likes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: clos
 
 
 def chunk(data: bytes) -> bytes:
-    """One chunk of a chunked body."""
+    """Return one chunk of a chunked body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -36,7 +36,7 @@ class Peer:
         self.number = number
 
     async def request(self) -> tuple[bytes, bytes]:
-        """Head and body of the next request."""
+        """Return head and body of the next request."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = 0
         for line in head.lower().split(b"\r\n"):
@@ -45,18 +45,18 @@ class Peer:
         return head, await self.reader.readexactly(length)
 
     async def send(self, data: bytes) -> None:
-        """Write and let it go out."""
+        """Write bytes and wait until they are sent."""
         self.writer.write(data)
         await self.writer.drain()
 
     def reset(self) -> None:
-        """Close with RST."""
+        """Close the connection with a RST."""
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
     async def gone(self) -> float:
-        """Wait for the client to close; the loop's time when it did."""
+        """Wait for the client to close, and return the loop's time when it did."""
         with suppress(ConnectionError):
             while await self.reader.read(65536):
                 pass
@@ -65,7 +65,7 @@ class Peer:
 
 @asynccontextmanager
 async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """Run a server on loopback; gives its port."""
+    """Run a server on loopback and yield its port."""
     count = 0
     tasks: set[asyncio.Task[None]] = set()
 
@@ -96,7 +96,7 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
 
 @asynccontextmanager
 async def transport(**options: Any) -> AsyncIterator[HttpTransport]:
-    """A transport that is closed at the end."""
+    """Yield a transport that is closed at the end."""
     made = HttpTransport(**options)
     try:
         yield made
@@ -105,7 +105,7 @@ async def transport(**options: Any) -> AsyncIterator[HttpTransport]:
 
 
 def post(port: int, path: str = "/", *, body: bytes = b"{}", scheme: str = "http", **clocks: float) -> UpstreamRequest:
-    """A request to a server of ours, with short clocks."""
+    """Return a request to a server of ours, with short time limits."""
     timeouts = UpstreamTimeouts(**{"connect": 2.0, "first_byte": 2.0, "between": 2.0, **clocks})
     return UpstreamRequest("POST", f"{scheme}://127.0.0.1:{port}{path}", (("x-test", "1"),), body, timeouts)
 
@@ -117,7 +117,7 @@ def run(loop: str, test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 async def until(condition: Callable[[], bool], seconds: float = 2) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Whoever stops waiting closes the upstream's socket within 100 ms, at every stage."""
+"""Cancelling a wait closes the upstream's socket within 100 ms, at every stage."""
 
 import asyncio
 import socket
@@ -82,7 +82,7 @@ def test_cancelled_task_closes_the_socket(loop: str, stage: Handler) -> None:
 
 @pytest.mark.parametrize("stage", [after_headers, in_body])
 def test_aclose_closes_the_socket(loop: str, stage: Handler) -> None:
-    """Nobody reads; the response is closed."""
+    """The response is closed while no task reads it."""
     gone: list[float] = []
 
     async def handler(peer: Peer) -> None:
@@ -101,7 +101,7 @@ def test_aclose_closes_the_socket(loop: str, stage: Handler) -> None:
 
 
 def test_closing_the_transport_closes_everything(loop: str) -> None:
-    """Connections in use end too: a drained server leaves nothing behind."""
+    """Connections in use end too: a drained server leaves none open."""
     gone: list[float] = []
 
     async def handler(peer: Peer) -> None:
@@ -139,12 +139,12 @@ def test_cancelled_while_connecting(loop: str) -> None:
 
 
 def open_files() -> int:
-    """Sockets among them. The table of all sockets of the machine would take too long to read."""
+    """Return the open files, sockets among them. The table of all the machine's sockets would take too long to read."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def connecting(port: int) -> bool:
-    """Some socket of this machine waits for this port to answer (SYN_SENT)."""
+    """Return whether some socket of this machine is connecting to this port (SYN_SENT)."""
     table = Path("/proc/net/tcp")
     if not table.exists():
         pytest.skip("needs Linux's table of TCP sockets")

@@ -20,7 +20,7 @@ async def answer(peer: Peer) -> None:
 
 @every_loop
 def test_no_tls_without_a_context(loop: str) -> None:
-    """Better no connection than a plain one."""
+    """No connection is better than a plain one."""
 
     async def test() -> None:
         with pytest.raises(InternalError):
@@ -33,7 +33,7 @@ def test_no_tls_without_a_context(loop: str) -> None:
 
 @every_loop
 def test_a_dead_address_costs_a_moment(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first address neither answers nor refuses; the second one gets its try soon."""
+    """The first address neither accepts nor refuses; the second one is tried soon."""
 
     async def test() -> None:
         with socket.socket() as silent:
@@ -60,7 +60,7 @@ def test_a_dead_address_costs_a_moment(loop: str, monkeypatch: pytest.MonkeyPatc
 
 @every_loop
 def test_every_address_refuses(loop: str) -> None:
-    """The error of the first one is told."""
+    """The error is that of the first address."""
 
     async def test() -> None:
         with pytest.raises(ConnectionRefusedError):

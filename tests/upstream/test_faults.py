@@ -1,4 +1,4 @@
-"""Every way an upstream can fail, as the error that says so. Nothing is repeated but a dead keep-alive connection."""
+"""Every way an upstream can fail, with the error for it. Only a dead keep-alive connection is retried."""
 
 import asyncio
 import socket
@@ -21,14 +21,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def closed_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port without a listener."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
 
 
 def test_refused(loop: str) -> None:
-    """Nobody listens: known at once."""
+    """There is no listener, which is known at once."""
 
     async def test() -> None:
         async with transport() as http:
@@ -40,7 +40,7 @@ def test_refused(loop: str) -> None:
 
 
 def test_unknown_name(loop: str) -> None:
-    """A name that does not exist, and the loop is not blocked meanwhile."""
+    """The name does not exist, and the lookup does not block the loop."""
 
     async def test() -> None:
         async with transport() as http:
@@ -187,7 +187,7 @@ async def consume(http: HttpTransport, request: UpstreamRequest, body: bytearray
 
 @pytest.mark.parametrize(("handler", "error", "text"), FAULTS, ids=[fault[0].__name__ for fault in FAULTS])
 def test_fault(loop: str, handler: Handler, error: type[UpstreamError], text: str) -> None:
-    """The error has the right class and says what happened; what came before it was delivered."""
+    """The error has the right class and message; what came before it was delivered."""
 
     async def test() -> None:
         body = bytearray()
@@ -203,7 +203,7 @@ def test_fault(loop: str, handler: Handler, error: type[UpstreamError], text: st
 
 
 def test_silence_while_pouring(loop: str) -> None:
-    """One clock for many pieces: it runs out after one to two times its length, counted from the last piece."""
+    """One time limit for many pieces: it is reached after one to two times its length from the last piece."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -233,7 +233,7 @@ def test_silence_while_pouring(loop: str) -> None:
 
 
 def test_silence_from_the_start_of_pouring(loop: str) -> None:
-    """Nothing at all comes: then it is once its length."""
+    """If nothing arrives at all, the time limit is reached after its length."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -254,7 +254,7 @@ def test_silence_from_the_start_of_pouring(loop: str) -> None:
 
 
 def test_an_upstream_that_is_held_back_is_not_silent(loop: str) -> None:
-    """As long as we leave its bytes in the socket its clock stands still."""
+    """The time limit does not run while we leave its bytes in the socket."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -280,7 +280,7 @@ def test_an_upstream_that_is_held_back_is_not_silent(loop: str) -> None:
 
 
 def test_failed_exchange_keeps_failing(loop: str) -> None:
-    """A reader that asks again is told again, not that the body has ended."""
+    """Reading again raises the same error, and does not look like the end of the body."""
 
     async def test() -> None:
         async with serving(cut_length) as port, transport() as http:
@@ -295,7 +295,7 @@ def test_failed_exchange_keeps_failing(loop: str) -> None:
 
 @pytest.mark.parametrize("end", ["reset", "close"])
 def test_dead_keep_alive_connection_is_retried_once(loop: str, end: str) -> None:
-    """The upstream ends a used connection just as the next request arrives: a new connection, unseen by the caller."""
+    """The upstream closes a pooled connection just as the next request arrives: a new one is opened silently."""
     requests: list[int] = []
 
     async def handler(peer: Peer) -> None:
@@ -323,7 +323,7 @@ SILENT = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 4\r\n%b\r\nlate"
 @pytest.mark.parametrize("closes", [b"connection: close\r\n", b"Connection: Close\r\n"], ids=["small", "capitals"])
 @pytest.mark.parametrize("size", [2, 500_000], ids=["little", "much"])
 def test_a_connection_that_was_silent_for_too_long(loop: str, closes: bytes, size: int) -> None:
-    """Said when the next request is on its way already: it is sent again on a new connection."""
+    """The 408 arrives when the next request is already sent: it is sent again on a new connection."""
     requests: list[int] = []
 
     async def handler(peer: Peer) -> None:
@@ -344,7 +344,7 @@ def test_a_connection_that_was_silent_for_too_long(loop: str, closes: bytes, siz
 
 
 def test_other_timeouts_are_the_callers(loop: str) -> None:
-    """A 408 on a new connection, or on one that goes on, is about the request."""
+    """A 408 on a new connection, or on one that stays open, is about the request."""
 
     async def handler(peer: Peer) -> None:
         while True:
@@ -365,7 +365,7 @@ def test_other_timeouts_are_the_callers(loop: str) -> None:
 
 
 def test_fresh_connection_is_not_retried(loop: str) -> None:
-    """A reset on a connection of its own says something about the upstream: the caller decides what to do."""
+    """A reset on a new connection says something about the upstream: the caller decides what to do."""
     seen: list[int] = []
 
     async def handler(peer: Peer) -> None:
@@ -383,7 +383,7 @@ def test_fresh_connection_is_not_retried(loop: str) -> None:
 
 
 def test_half_an_answer_is_not_retried(loop: str) -> None:
-    """Once a byte of the answer has come the upstream has worked on it."""
+    """Once a byte of the response has arrived, the upstream has worked on it."""
     seen: list[int] = []
 
     async def handler(peer: Peer) -> None:
@@ -404,7 +404,7 @@ def test_half_an_answer_is_not_retried(loop: str) -> None:
 
 
 def test_connection_closed_while_idle_is_noticed(loop: str) -> None:
-    """It is gone from the pool before anybody tries to use it."""
+    """It is removed from the pool before it could be used."""
     seen: list[int] = []
 
     async def handler(peer: Peer) -> None:
@@ -451,7 +451,7 @@ def test_tls_with_a_trusted_root(loop: str, authority: Authority) -> None:
 def test_bad_certificate(
     loop: str, authority: Authority, address: str, expired: bool, trusted: bool, text: str
 ) -> None:
-    """It is refused, with a code of its own, and no request goes out."""
+    """It is rejected with a code of its own, and no request is sent."""
 
     async def test() -> None:
         options = {"ca_file": str(authority.file)} if trusted else {}
@@ -493,7 +493,7 @@ def test_tls_to_a_server_without(
 
 
 def test_missing_ca_file_is_an_error_at_once(loop: str, tmp_path: Path) -> None:
-    """Not at the first request."""
+    """The error comes at the start, not at the first request."""
 
     async def test() -> None:
         with pytest.raises(FileNotFoundError):

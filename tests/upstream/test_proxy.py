@@ -1,4 +1,4 @@
-"""Egress proxies: HTTP, HTTPS and SOCKS5, and who is to blame when they fail."""
+"""Egress proxies: HTTP, HTTPS and SOCKS5, and which side is at fault when they fail."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ async def tunnel(peer: Peer, host: str, port: int) -> None:
 
 
 class HttpProxy:
-    """Does CONNECT, and plain requests in absolute form; wants `user:password`."""
+    """A proxy for CONNECT and for plain requests in absolute form, which requires `user:password`."""
 
     def __init__(self) -> None:
         self.heads: list[bytes] = []
@@ -56,7 +56,7 @@ class HttpProxy:
 
 
 async def socks(peer: Peer) -> None:
-    """RFC 1928 and 1929, names only."""
+    """Serve SOCKS5 by RFC 1928 and 1929, with names only."""
     assert await peer.reader.readexactly(3) == b"\x05\x01\x02"
     await peer.send(b"\x05\x02")
     assert await peer.reader.readexactly(11) == b"\x01\x04user\x04p@ss"
@@ -77,7 +77,7 @@ async def origin(peer: Peer) -> None:
 
 @pytest.mark.parametrize("kind", ["http", "https", "socks5", "socks5h"])
 def test_tls_origin_through_a_proxy(loop: str, kind: str, authority: Authority) -> None:
-    """The proxy sees a host and a port; request and answer stay between us and the origin, and stay alive."""
+    """The proxy sees a host and a port; request and response stay private, and the connection is kept alive."""
 
     async def test() -> None:
         handler = socks if kind.startswith("socks") else HttpProxy()
@@ -105,7 +105,7 @@ def test_plain_origin_through_an_http_proxy(loop: str) -> None:
 
 
 def test_plain_origin_through_socks(loop: str) -> None:
-    """SOCKS carries any bytes."""
+    """SOCKS also carries plain HTTP."""
 
     async def test() -> None:
         async with (
@@ -167,7 +167,7 @@ def test_names_are_resolved_by_the_proxy(loop: str, scheme: str) -> None:
 
 @pytest.mark.parametrize("login", ["u" * 300, "user:" + "p" * 300])
 def test_logins_that_socks_cannot_carry(loop: str, login: str) -> None:
-    """It has one byte for a length."""
+    """SOCKS has one byte for the length of a login."""
 
     async def test() -> None:
         async with (
@@ -182,7 +182,7 @@ def test_logins_that_socks_cannot_carry(loop: str, login: str) -> None:
 
 
 def saying(*replies: bytes) -> Callable[[Peer], Awaitable[None]]:
-    """A proxy that answers each read with the next of these."""
+    """Return a proxy that replies to each read with the next of these bytes."""
 
     async def handler(peer: Peer) -> None:
         for reply in replies:
@@ -211,7 +211,7 @@ def saying(*replies: bytes) -> Callable[[Peer], Awaitable[None]]:
 def test_failing_proxy(
     loop: str, kind: str, handler: Callable[[Peer], Awaitable[None]], text: str, blame: bool
 ) -> None:
-    """`proxy` says whether another way out could help."""
+    """`proxy` says whether another egress proxy could help."""
 
     async def test() -> None:
         async with serving(handler) as gate, transport(proxy=f"{kind}://user:p%40ss@127.0.0.1:{gate}") as http:
@@ -224,7 +224,7 @@ def test_failing_proxy(
 
 
 def test_proxy_that_refuses_a_plain_request(loop: str) -> None:
-    """407 is about our way out, not about the upstream."""
+    """A 407 is about our proxy, not about the upstream."""
 
     async def test() -> None:
         async with serving(HttpProxy()) as gate, transport(proxy=f"http://127.0.0.1:{gate}") as http:
@@ -236,7 +236,7 @@ def test_proxy_that_refuses_a_plain_request(loop: str) -> None:
 
 
 def test_unreachable_proxy(loop: str) -> None:
-    """The upstream was not even asked."""
+    """The upstream got no request."""
 
     async def test() -> None:
         async with transport(proxy="http://127.0.0.1:1") as http:
@@ -263,7 +263,7 @@ def test_environment_is_not_followed(loop: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("url", ["ftp://h", "http://", "h:80", "http://[::1", "http://h:99999"])
 def test_bad_urls(loop: str, url: str) -> None:
-    """Refused without repeating them: they may hold credentials."""
+    """They are refused without repeating them, because they may hold credentials."""
     for parse in (split_url, parse_proxy):
         with pytest.raises(InternalError, match=r"^a URL for an upstream or proxy"):
             parse(url)

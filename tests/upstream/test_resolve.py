@@ -1,4 +1,4 @@
-"""Names to addresses: a name server that does not answer holds up nobody who wants another name."""
+"""Name lookup: a name server that is down does not delay lookups of other names."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ import pytest
 from aiohappyeyeballs import AddrInfoType
 
 from tests.upstream.raw import LOOPS, run
-from trilogue.upstream.resolve import resolve
+from trilogue.upstream.dial import resolve
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
@@ -19,7 +19,7 @@ FOUND: list[AddrInfoType] = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0
 
 
 class Resolver:
-    """In the place of the system's: names that begin with `dead` are not answered until it is let go."""
+    """A resolver in the place of the system's. Lookups of names that begin with `dead` hang until they are released."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -46,7 +46,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
 
 
 def test_dead_names_hold_up_nobody(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, and however often each is asked for."""
+    """Other lookups are not delayed, however many hang and however often each is asked for."""
 
     async def test() -> None:
         with resolving(monkeypatch) as resolver:
@@ -63,7 +63,7 @@ def test_dead_names_hold_up_nobody(loop: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_gives_up_leaves_the_others_to_it(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two wait for one name; the next one who asks starts anew."""
+    """Two tasks wait for one name and one is cancelled; the next lookup starts anew."""
 
     async def test() -> None:
         with resolving(monkeypatch) as resolver:
@@ -82,7 +82,7 @@ def test_who_gives_up_leaves_the_others_to_it(loop: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_an_address_is_its_own_answer(loop: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No thread, and nobody is asked."""
+    """An address needs neither a thread nor a name server."""
 
     async def test() -> None:
         monkeypatch.setattr(threading, "Thread", None)
@@ -92,7 +92,7 @@ def test_an_address_is_its_own_answer(loop: str, address: str, monkeypatch: pyte
 
 
 def test_what_can_be_no_name(loop: str) -> None:
-    """A label that is too long for a name is an error of the name, not ours."""
+    """A label that is too long is an error of the name, not ours."""
 
     async def test() -> None:
         with pytest.raises(socket.gaierror):

@@ -1,4 +1,4 @@
-"""The transport against raw sockets: what goes out, what comes back, what is kept alive."""
+"""The transport against raw sockets: what it sends, what it returns, what it keeps alive."""
 
 import asyncio
 import resource
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
 
 def test_request_is_written_as_given(loop: str) -> None:
-    """The caller's headers arrive in order; framing, host and encoding are the transport's."""
+    """The headers of the caller arrive in order; the transport writes framing, host and encoding."""
     seen: list[tuple[bytes, bytes]] = []
 
     async def handler(peer: Peer) -> None:
@@ -78,7 +78,7 @@ def test_header_that_could_inject_is_refused(loop: str, name: str, value: str) -
     ],
 )
 def test_every_framing_gives_the_same_body(loop: str, answer: bytes) -> None:
-    """Length, chunks, end of connection, interim heads and trailers are the transport's business only."""
+    """Callers see nothing of lengths, chunks, closed connections, interim heads and trailers."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -117,7 +117,7 @@ def test_redirects_and_cookies_are_not_followed(loop: str) -> None:
 
 
 def test_events_arrive_one_by_one(loop: str) -> None:
-    """Nothing waits for more to come: events 20 ms apart are a chunk each, there when they were sent."""
+    """Nothing is held back: events 20 ms apart arrive as one chunk each, when they are sent."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -144,7 +144,7 @@ def test_events_arrive_one_by_one(loop: str) -> None:
 
 
 def test_large_bodies_pass_both_ways(loop: str) -> None:
-    """Megabytes of image go up, megabytes come down, byte for byte."""
+    """Megabytes are sent and received, byte for byte."""
     body = bytes(range(256)) * 40_000
 
     async def handler(peer: Peer) -> None:
@@ -160,7 +160,7 @@ def test_large_bodies_pass_both_ways(loop: str) -> None:
 
 
 def test_body_beyond_the_limit_is_an_error(loop: str) -> None:
-    """One answer must not fill the memory; the rest of it is not even read."""
+    """One response must not fill the memory; the rest of it is not even read."""
     closed = asyncio.Event()
 
     async def handler(peer: Peer) -> None:
@@ -180,7 +180,7 @@ def test_body_beyond_the_limit_is_an_error(loop: str) -> None:
 
 
 def test_slow_reader_stops_the_upstream(loop: str) -> None:
-    """While nobody reads, the upstream's writes block and our memory stays as it is."""
+    """While no task reads, the upstream's writes block and our memory does not grow."""
     written = 0
 
     async def handler(peer: Peer) -> None:
@@ -231,7 +231,7 @@ def test_connections_are_used_again(loop: str) -> None:
 
 
 def test_old_connections_are_closed_a_few_at_a_time(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers are under way meanwhile: nobody waits until a hundred are closed."""
+    """Streams that run meanwhile are not delayed by a hundred connections that expire together."""
     many, gone = 3 * AT_ONCE + 1, []
     closed: Counter[float] = Counter()
     abort = Connection.abort
@@ -270,7 +270,7 @@ def test_old_connections_are_closed_a_few_at_a_time(loop: str, monkeypatch: pyte
     ],
 )
 def test_answer_nobody_asked_for_is_never_taken_for_the_next(loop: str, extra: bytes) -> None:
-    """An upstream that sends more than it was asked for must not answer somebody else's request with it."""
+    """An upstream that sends more than was requested must not respond to another request with it."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -289,13 +289,13 @@ def test_answer_nobody_asked_for_is_never_taken_for_the_next(loop: str, extra: b
 
 
 def test_repr_has_no_secrets(loop: str) -> None:
-    """A request in a log line shows where it went, not with what."""
+    """A request in a log line shows where it went, without headers and body."""
     request = UpstreamRequest("POST", "https://user:pw@h.example/v1?key=secret", (("x-api-key", "secret"),), b"secret")
     assert repr(request) == "UpstreamRequest(POST https://h.example/v1, 6 bytes)"
 
 
 def test_whoever_takes_the_bytes_may_fail_at_it(loop: str) -> None:
-    """A bug there reaches whoever waits for the end of the stream, and the connection is gone."""
+    """An error of the callback reaches the task that waits for the end of the stream, and the connection is closed."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -315,7 +315,7 @@ def test_whoever_takes_the_bytes_may_fail_at_it(loop: str) -> None:
 
 
 def test_a_released_answer_leaves_its_connection(loop: str) -> None:
-    """What comes after the part that was of interest is read and forgotten, and the connection used again."""
+    """The rest of a released response is read and dropped, and the connection is used again."""
     connections: list[int] = []
 
     async def handler(peer: Peer) -> None:
@@ -348,7 +348,7 @@ def test_a_released_answer_leaves_its_connection(loop: str) -> None:
     ],
 )
 def test_only_the_answers_own_head_says_how_it_is_packed(loop: str, answer: bytes) -> None:
-    """Neither an interim head nor a trailer, and `identity` says that it is not."""
+    """An interim head or a trailer does not count, and `identity` means no compression."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -362,7 +362,7 @@ def test_only_the_answers_own_head_says_how_it_is_packed(loop: str, answer: byte
 
 
 def test_the_rest_of_a_released_answer_may_be_late_only_for_so_long(loop: str) -> None:
-    """Then the connection is closed; nobody waits for it."""
+    """After that the connection is closed, without a task that waits for it."""
     gone: list[float] = []
 
     async def handler(peer: Peer) -> None:
@@ -387,7 +387,7 @@ def test_the_rest_of_a_released_answer_may_be_late_only_for_so_long(loop: str) -
 
 
 def test_a_connection_that_is_lost_at_once(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closed after it was opened and before anything was sent on it: said at once, not when the clock runs out."""
+    """Closed after it was opened and before anything was sent: an error at once, not at the time limit."""
 
     async def handler(peer: Peer) -> None:
         await peer.request()

@@ -1,4 +1,8 @@
-"""The command line. `app.py` lists the commands; each one has its own module. `bare.py` replaces it without click."""
+"""The command line: `app` lists the commands, the other modules hold them, and `files` reads their input.
+
+Nothing here translates, serves or decides: the commands call the library and the gateway, and print. `bare` replaces
+`app` where click is not installed.
+"""
 
 try:
     from trilogue.cli.app import main

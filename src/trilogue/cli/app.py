@@ -28,7 +28,7 @@ COMMANDS = {
     "convert": ("trilogue.cli.convert", "Translate a request, a response or a stream to another protocol."),
     "collect": ("trilogue.cli.convert", "Assemble a recorded stream into the complete response."),
     "lint": ("trilogue.cli.lint", "Report every violated protocol rule in a stream or body."),
-    "losses": ("trilogue.cli.losses", "List what a translation can lose."),
+    "losses": ("trilogue.cli.convert", "List what a translation can lose."),
 }
 """module of each command, and its line in the overview"""
 

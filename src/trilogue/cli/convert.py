@@ -1,4 +1,4 @@
-"""`trilogue convert` and `trilogue collect`: translate files and assemble streams, offline."""
+"""`trilogue convert`, `trilogue collect` and `trilogue losses`: translate files, assemble streams, list losses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from trilogue import Protocol, collect_stream, dump
+from trilogue import LOSSES, Protocol, collect_stream, dump
 from trilogue.cli.conversion import FAILED_STREAM, KINDS, Conversion, refuse_other_stream, run_conversion
 from trilogue.cli.files import PROTOCOL, misuse, read
 
@@ -84,3 +84,22 @@ def collect(file: str, protocol: Protocol) -> None:
     with misuse():
         refuse_other_stream(data, protocol, "--protocol")
     click.echo(dump(collect_stream(data, protocol=protocol)))
+
+
+@click.command()
+@click.option("--markdown", is_flag=True, help="Print the list as Markdown, as in the documentation.")
+def losses(markdown: bool) -> None:
+    """List what a translation can lose: code, when it happens, what is done instead."""
+    click.echo(losses_table() if markdown else losses_text())
+
+
+def losses_text() -> str:
+    """Return the list for a terminal."""
+    width = max(len(code) for code in LOSSES)
+    return "\n".join(f"{code:<{width}}  {rule.when}: {rule.instead}" for code, rule in LOSSES.items())
+
+
+def losses_table() -> str:
+    """Return the list as a Markdown table for docs/losses.md."""
+    rows = [f"| `{code}` | {rule.when} | {rule.instead} |" for code, rule in LOSSES.items()]
+    return "\n".join(["| code | when | instead |", "|---|---|---|", *rows])

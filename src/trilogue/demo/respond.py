@@ -98,7 +98,7 @@ def _greeting(summary: RequestSummary) -> str:
 def _think(_: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
     opaque = Opaque(kind=OpaqueKind.ENCRYPTED, value=derive_id("demo-reasoning-", seed), item_id=derive_id("rs_", seed))
     reasoning = Reasoning(summary=scripts.THOUGHTS, opaque=opaque, id=opaque.item_id)
-    return ScriptedResponse(blocks=(reasoning, Text(text=scripts.THOUGHT_ANSWER + _greeting(summary))))
+    return ScriptedResponse(blocks=(reasoning, Text(text=scripts.THOUGHT_TEXT + _greeting(summary))))
 
 
 def _tools(request: Request, summary: RequestSummary, seed: str) -> ScriptedResponse:
@@ -145,7 +145,7 @@ def _cited() -> Text:
     """Return the text of the search response with its citations."""
     text = ""
     citations: list[Citation] = []
-    for piece, number in scripts.SEARCH_ANSWER:
+    for piece, number in scripts.SEARCH_TEXT:
         if number is not None:
             citations.append(_citation(number, len(text), len(text) + len(piece)))
         text += piece

@@ -59,22 +59,22 @@ THOUGHTS = (
     "The user would like to see how reasoning looks.",
     "I have no thoughts of my own, so I count to three: one, two, three. That will do.",
 )
-THOUGHT_ANSWER = "I have thought about it. What you see above or beside this text is how my reasoning reaches you. "
+THOUGHT_TEXT = "I have thought about it. What you see above or next to this text is how my reasoning reaches you. "
 LONG_SENTENCE = "This is sentence number {number} of {count}, and it is here to give you time to watch the stream. "
 LONG_SENTENCES = 25
-LENGTH = "This answer stops in the middle because it has reached its"
+LENGTH = "This response stops in the middle because it has reached its"
 REFUSAL = "I am sorry, but I cannot help with that. You asked me to refuse, and I do so politely."
 OFFER = "I would call a tool now, but you have not offered me one. "
-RESULT = "Your tool {name} answered: “{text}”. "
+RESULT = "Your tool {name} returned: “{text}”. "
 RESULT_FAILED = "Your tool {name} failed and said: “{text}”. "
 RESULT_END = "That is all I wanted to know, thank you."
-BEFORE_ERROR = "This answer begins well, but in a moment the stream will break, because you chose the model for that. "
+BEFORE_ERROR = "This response begins well, but soon the stream will break, because you chose the model for that. "
 
 SEARCH_HITS = (
     SearchHit(url="https://example.org/three-protocols", title="Three protocols, one conversation"),
     SearchHit(url="https://example.org/demo", title="What a demo model can do"),
 )
-SEARCH_ANSWER: tuple[tuple[str, int | None], ...] = (
+SEARCH_TEXT: tuple[tuple[str, int | None], ...] = (
     ("I have searched, though not the real web. ", None),
     ("Trilogue lets every client of one protocol use every backend of another", 0),
     (", and ", None),

@@ -46,7 +46,7 @@ class DemoResponse:
         while data := await self.chunk():
             body += data
             if len(body) > limit:
-                raise UpstreamProtocolError(f"the upstream's answer is larger than {limit} bytes")
+                raise UpstreamProtocolError(f"the upstream's response is larger than {limit} bytes")
         return bytes(body)
 
     async def chunk(self) -> bytes:
@@ -78,7 +78,7 @@ class DemoTransport:
     """
 
     def __init__(self, *, pace: float = PACE, clock: Callable[[], float] = time.time) -> None:
-        # Ids must differ between workers and restarts, because clients tell responses apart by them.
+        # Ids must differ between workers and restarts, because clients distinguish responses by them.
         self._model = DemoModel(token_hex(8))
         self._codec = codec(self._model.protocol)
         self._pace = pace

@@ -1,14 +1,13 @@
-"""Judges what is on the wire: which invariants of its protocol a stream, an answer, an error or a request breaks.
+"""Checks traffic against its protocol: which rules a stream, a response, an error or a request violates.
 
-It works on bytes and parsed JSON and shares no code with the codecs, so that it can judge what they emit. It does no
-I/O and never raises because of what it is given.
+`linter` is the entry, `registry` lists the protocols, and each has a package with the same files. Nothing here uses the
+codecs, so that the linter can check what they emit. It does no I/O and never raises because of the data it checks.
 """
 
-from trilogue.lint.bodies import lint_error, lint_request, lint_response
 from trilogue.lint.findings import Finding
-from trilogue.lint.rules.all_rules import NOT_VISIBLE, REQUEST_RULES, RULES, rules_table
-from trilogue.lint.rules.rule import Rule, Severity
-from trilogue.lint.stream import StreamLinter, lint_stream
+from trilogue.lint.linter import StreamLinter, lint_error, lint_request, lint_response, lint_stream
+from trilogue.lint.registry import NOT_VISIBLE, REQUEST_RULES, RULES, rules_table
+from trilogue.lint.rules import Rule, Severity
 
 __all__ = [
     "NOT_VISIBLE",

@@ -16,7 +16,7 @@ _DONE = b"[DONE]"
 
 
 class Framer:
-    """One per stream."""
+    """Splits the bytes of one stream into events, and reports what strict clients do not accept."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -31,7 +31,7 @@ class Framer:
         self._emitted = 0
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """The events that these bytes complete."""
+        """Return the events that these bytes complete."""
         data = self._without_bom(self._rest + self._line_feeds(data))
         *lines, self._rest = data.split(b"\n")
         for line in lines:
@@ -39,7 +39,7 @@ class Framer:
         return self._take()
 
     def close(self) -> list[SseEvent]:
-        """The event that the end of the stream cut off, if there is one."""
+        """Return the event that the end of the stream cut off, if there is one."""
         rest, self._rest = self._rest, b""
         if rest:
             self._add("A02", "the last line has no line end")
@@ -58,7 +58,7 @@ class Framer:
         self._report.add(rule, message, note=note)
 
     def _line_feeds(self, data: bytes) -> bytes:
-        """CR and CRLF become LF, as the grammar of SSE has it; a CRLF may be cut between two reads."""
+        """Replace CR and CRLF by LF, as the SSE grammar has it. A CRLF may be split between two reads."""
         if self._skip_lf and data:
             self._skip_lf = False
             data = data.removeprefix(b"\n")
@@ -91,7 +91,7 @@ class Framer:
         handler(self, field, value.removeprefix(b" "))
 
     def _on_comment(self, _field: bytes, _value: bytes) -> None:
-        """Allowed everywhere."""
+        """Accept a comment, which is allowed everywhere."""
 
     def _on_event(self, _field: bytes, value: bytes) -> None:
         if self._data:
@@ -106,10 +106,10 @@ class Framer:
         self._add("A04", f"a field {field.decode()}:")
 
     def _on_other(self, _field: bytes, _value: bytes) -> None:
-        self._add("A03", "a line that is no event:, data: or comment")
+        self._add("A03", "a line that is not event:, data: or a comment")
 
     def _dispatch(self) -> None:
-        """The lines so far are an event, if they hold a name or data."""
+        """Make an event of the lines so far, if they hold a name or data."""
         name, data = self._name, self._data
         self._name, self._data = None, []
         if name is None and not data:
@@ -138,7 +138,7 @@ _FIELDS = {
 
 
 def is_utf8(line: bytes) -> bool:
-    """The bytes are whole characters."""
+    """Return whether the bytes are valid UTF-8 with whole characters."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -147,5 +147,5 @@ def is_utf8(line: bytes) -> bool:
 
 
 def _is_whole(data: bytes) -> bool:
-    """A payload by itself."""
+    """Return whether one data line is a payload by itself."""
     return data.strip() == _DONE or is_json(data)

@@ -1,4 +1,4 @@
-"""Reading parsed JSON that may be anything: the value if it has the type, something empty of that type if not."""
+"""Read parsed JSON of unknown shape: return the value if it has the wanted type, and an empty one if not."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from trilogue.model import Json
 
 
 def obj(value: Json) -> dict[str, Json]:
-    """The object, or an empty one."""
+    """Return the object, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def arr(value: Json) -> list[Json]:
-    """The array, or an empty one."""
+    """Return the array, or an empty one."""
     return value if isinstance(value, list) else []
 
 
 def text(value: Json) -> str:
-    """The string, or an empty one."""
+    """Return the string, or an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def is_int(value: Json) -> TypeGuard[int]:
-    """An integer; true and false are none."""
+    """Return whether this is an integer. Booleans are not, unlike in Python."""
     return type(value) is int
 
 
 def is_number(value: Json) -> TypeGuard[float]:
-    """An integer or a float."""
+    """Return whether this is an integer or a float."""
     return type(value) in (int, float)
 
 
 def is_count(value: Json) -> TypeGuard[int]:
-    """A non-negative integer."""
+    """Return whether this is a non-negative integer."""
     return type(value) is int and value >= 0
 
 
 def count(value: Json) -> int:
-    """The non-negative integer, or 0."""
+    """Return the non-negative integer, or 0."""
     return value if is_count(value) else 0
 
 
 def index(value: Json) -> int:
-    """The integer as an index, or -1, which no list has."""
+    """Return the integer as an index, or -1, which no list has."""
     return value if is_int(value) else -1
 
 
 def one_of(value: Json, names: frozenset[str]) -> TypeGuard[str]:
-    """A string of the set. Other types, also unhashable ones, are not."""
+    """Return whether this is a string of the set. Values of other types may not even be hashable."""
     return isinstance(value, str) and value in names
 
 
 def objects(value: Json) -> list[dict[str, Json]]:
-    """The objects of an array."""
+    """Return the objects of an array, without its other entries."""
     return [entry for entry in arr(value) if isinstance(entry, dict)]
 
 
 def is_json(value: bytes | str) -> bool:
-    """A JSON text."""
+    """Return whether the text parses as JSON."""
     try:
         parse(value, UpstreamProtocolError)
     except UpstreamProtocolError:

@@ -48,6 +48,7 @@ from trilogue.model.events import (
     LogprobsDelta,
     ReasoningDelta,
     ResponseStart,
+    Sequencer,
 )
 from trilogue.model.failure import Failure, FailureKind
 from trilogue.model.losses import LOSSES, Ledger, Loss, LossRule
@@ -55,8 +56,12 @@ from trilogue.model.protocol import Protocol, Provenance, protocol_of
 from trilogue.model.request import (
     NO_SAMPLING,
     Caching,
+    ChoiceMode,
+    CustomTool,
     Effort,
     FormatKind,
+    FunctionTool,
+    HostedTool,
     OutputFormat,
     Request,
     Role,
@@ -64,20 +69,13 @@ from trilogue.model.request import (
     Thinking,
     ThinkingMode,
     Tier,
-    Turn,
-)
-from trilogue.model.response import CUT_SHORT, Response, Stop, StopReason, Usage
-from trilogue.model.sequence import Sequencer
-from trilogue.model.tools import (
-    ChoiceMode,
-    CustomTool,
-    FunctionTool,
-    HostedTool,
     Tool,
     ToolChoice,
     ToolRef,
+    Turn,
     UserLocation,
 )
+from trilogue.model.response import CUT_SHORT, Response, Stop, StopReason, Usage
 
 __all__ = [
     "CUT_SHORT",

@@ -116,7 +116,7 @@ class Collector:
         if self._failed is not None:
             raise UpstreamFailure(self._failed.failure)
         if self._start is None or self._finish is None:
-            raise UpstreamTruncated("the stream ended before the answer was complete")
+            raise UpstreamTruncated("the stream ended before the response was complete")
         start, finish = self._start, self._finish
         extras = {**(start.extras or {}), **(finish.extras or {})}
         return Response(

@@ -11,7 +11,7 @@ from trilogue.errors import InternalError, StrictLoss
 
 
 class LossRule(Struct, frozen=True):
-    """The case that a loss code stands for, and what is done instead."""
+    """The case that a loss code is for, and what is done instead."""
 
     when: str
     instead: str
@@ -62,7 +62,7 @@ LOSSES: dict[str, LossRule] = {
             "elsewhere"
         ),
     ),
-    "phase": LossRule("the mark in Responses that tells commentary from the final response", "dropped"),
+    "phase": LossRule("the mark in Responses that separates commentary from the final response", "dropped"),
     "media.dropped": LossRule(
         "image, audio or file in an earlier turn or a tool result, for a model that does not accept it",
         ("replaced by a note"),

@@ -1,5 +1,8 @@
 """The account pool: pure decisions, with the clock and randomness injected. No I/O, no async.
 
+`choice` finds the next account, `health` applies failures, `plan` makes the attempts of one request, `pool` and `pools`
+hold the accounts. What happens is reported as `changes`, which `trilogue.state` stores.
+
 How a gateway uses it, for every protocol, streamed or not:
 
     pools = config.pools(SystemRandom())        # one per process
@@ -39,13 +42,13 @@ from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learne
 from trilogue.pool.choice.account import Account, AccountRequest, Lease
 from trilogue.pool.choice.conversation import response_key, sticky_key
 from trilogue.pool.choice.ready import Skipped
-from trilogue.pool.decision.record import Attempt, Considered, Decision, Recent
-from trilogue.pool.decision.retry_budget import Budget
+from trilogue.pool.decision import Attempt, Considered, Decision, Recent
 from trilogue.pool.health.classify import ROWS, Action, Scope, Verdict, classify
-from trilogue.pool.health.delays import growing_delay, named_delay
+from trilogue.pool.health.health import growing_delay, named_delay
 from trilogue.pool.plan import AttemptPlan
 from trilogue.pool.pool import Pool, Survey
 from trilogue.pool.pools import Pools
+from trilogue.pool.retry_budget import Budget
 from trilogue.pool.settings import (
     AccountLimits,
     AccountSpec,

@@ -16,10 +16,10 @@ from trilogue.errors import UpstreamError
 from trilogue.model import Failure, FailureKind, Usage
 from trilogue.pool.choice.account import AccountRequest, Lease
 from trilogue.pool.choice.conversation import response_key
-from trilogue.pool.decision.record import ADJUSTED, STRIPPED, Attempt, Decision
-from trilogue.pool.decision.retry_budget import Budget
+from trilogue.pool.decision import ADJUSTED, STRIPPED, Attempt, Decision
 from trilogue.pool.health.classify import INSUFFICIENT, Action, Scope, Verdict, classify
 from trilogue.pool.pool import Pool, Survey
+from trilogue.pool.retry_budget import Budget
 from trilogue.pool.settings import RetryRule
 from trilogue.protocols.failure.convert import failure_of
 

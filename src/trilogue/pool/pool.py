@@ -1,4 +1,4 @@
-"""The accounts of one provider: which one is used next, and what happens to one that failed.
+"""The accounts of one provider: which one is used next, what happens to one that failed, what a response has cost.
 
 In: the time, what a request needs, verdicts. Out: choices, and changes for a store. No clock and no I/O: what happens
 is added to `changes`, in order.
@@ -7,6 +7,8 @@ is added to `changes`, in order.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from random import Random
 from typing import NamedTuple
 
@@ -14,16 +16,14 @@ from msgspec import Struct
 
 from trilogue.model import Usage
 from trilogue.pool.changes import Bound, Change, Cooled, Tally
-from trilogue.pool.choice.account import Account, AccountRequest, Lease, rank_by_balance
-from trilogue.pool.choice.proxies import ProxyRing
+from trilogue.pool.choice.account import Account, AccountRequest, Lease, ProxyRing, rank_by_balance
+from trilogue.pool.choice.conversation import Stickiness
 from trilogue.pool.choice.ready import ReadyAccounts
-from trilogue.pool.choice.sticky import Stickiness
-from trilogue.pool.decision.cost import cost, price_of
-from trilogue.pool.decision.record import Considered
+from trilogue.pool.decision import Considered
 from trilogue.pool.health.classify import Verdict
 from trilogue.pool.health.health import Health
 from trilogue.pool.health.learned import Lessons
-from trilogue.pool.settings import ProviderSpec
+from trilogue.pool.settings import Price, ProviderSpec
 
 MOST_SKIPPED = 8
 """Accounts named in one explanation; the rest are counted."""
@@ -292,3 +292,28 @@ class Pool:
     def take_over(self, change: Cooled, now: float) -> None:
         """Apply a cooldown that another process has started."""
         self.health.take_over(self._by_name.get(change.account), change, now)
+
+
+MILLION = 1_000_000
+
+
+def price_of(prices: Mapping[str, Price], model: str) -> Price | None:
+    """Return the price of a model: by its name, else by the first pattern such as `gpt-*` that matches."""
+    exact = prices.get(model)
+    if exact is not None:
+        return exact
+    return next((price for pattern, price in prices.items() if "*" in pattern and fnmatchcase(model, pattern)), None)
+
+
+def cost(usage: Usage, price: Price | None) -> float:
+    """Return the cost of a response in the unit of the prices; 0 without a price."""
+    if price is None:
+        return 0.0
+    cached = price.input if price.cached is None else price.cached
+    written = price.input if price.cache_write is None else price.cache_write
+    return (
+        usage.fresh * price.input
+        + (usage.cache_read or 0) * cached
+        + (usage.cache_write or 0) * written
+        + usage.output * price.output
+    ) / MILLION

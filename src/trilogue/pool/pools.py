@@ -9,10 +9,10 @@ from typing import Any
 
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
 from trilogue.pool.choice.account import Account, AccountRequest
-from trilogue.pool.decision.record import Decision, Recent
-from trilogue.pool.decision.retry_budget import Budget
+from trilogue.pool.decision import Decision, Recent
 from trilogue.pool.plan import AttemptPlan, PlannedTarget
 from trilogue.pool.pool import MAX_CHANGES, Pool
+from trilogue.pool.retry_budget import Budget
 from trilogue.pool.settings import PoolsSettings, ProviderSpec, RetryRule
 
 

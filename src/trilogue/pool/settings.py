@@ -108,8 +108,7 @@ class PoolsSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class AccountSpec(Struct, frozen=True, kw_only=True):
     """One account as the pool sees it. `proxies`: how many egress proxies it can use.
 
-    `credential`: a fingerprint that tells its key from another one; None if the key could not be read, which counts as
-    unchanged.
+    `credential`: a fingerprint of its key; None if the key could not be read, which counts as unchanged.
     """
 
     name: str

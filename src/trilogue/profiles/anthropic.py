@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.profile import FIRST_VERSION, levels, tiers_but
-from trilogue.profiles.row import ProfileRow
+from trilogue.profiles.profile import FIRST_VERSION, ProfileRow, levels, tiers_but
 
 # Model names come with and without dates and cloud suffixes (`-20250514`, `@20250514`); see `plain_name`.
 _NO_THINKING = r"claude-(2|instant|3-(opus|sonnet|haiku)|3-5)"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.profile import levels
-from trilogue.profiles.row import ProfileRow
+from trilogue.profiles.profile import ProfileRow, levels
 
 _ALL = ""
 _KIMI = r"kimi-(k2\.[5-9]|k3|latest|for-coding|k2-thinking)"

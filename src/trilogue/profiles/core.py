@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trilogue.model import Tier
-from trilogue.profiles.profile import FIRST_VERSION, levels
-from trilogue.profiles.row import ANY_VENDOR, ProfileRow
+from trilogue.profiles.profile import ANY_VENDOR, FIRST_VERSION, ProfileRow, levels
 
 _ALL = ""
 _OTHERS = "anthropic deepseek mistral moonshot groq xai gemini ollama openrouter none"
@@ -15,7 +14,7 @@ _NO_REASONING = r"llama|meta-llama|codellama|gemma|mi[sx]tral|ministral|codestra
 
 CORE: dict[str, Any] = {
     "developer_role": False,
-    # Most compatible servers do not have max_completion_tokens; Mistral answers 422 to it.
+    # Most compatible servers do not have max_completion_tokens; Mistral responds with 422.
     "max_tokens_field": "max_tokens",
     "custom_tools": False,
     "cache_marks": False,

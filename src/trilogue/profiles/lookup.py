@@ -8,8 +8,7 @@ from typing import Any
 
 from trilogue.model import Protocol, protocol_of
 from trilogue.profiles import anthropic, compatible, core, openai
-from trilogue.profiles.profile import Profile
-from trilogue.profiles.row import ProfileRow
+from trilogue.profiles.profile import Profile, ProfileRow
 from trilogue.profiles.vendors import maker_of, plain_name, vendor_of_model
 
 ROWS: tuple[ProfileRow, ...] = (*openai.ROWS, *anthropic.ROWS, *compatible.ROWS, *core.ROWS)

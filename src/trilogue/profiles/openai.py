@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trilogue.profiles.profile import levels, tiers_but
-from trilogue.profiles.row import ProfileRow
+from trilogue.profiles.profile import ProfileRow, levels, tiers_but
 
 _BOTH = "openai azure"
 _NO_REASONING = r"gpt-4|gpt-3|chatgpt-4|gpt-5-chat"

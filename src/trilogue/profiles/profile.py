@@ -1,16 +1,17 @@
 """What a model accepts, and in which dialect: quirks are data, never an `if` on a model's name.
 
 The defaults of `Profile` accept everything. The rows of the table say what a vendor, a protocol or a model does not
-accept. `levels` and `tiers_but` are shorthands for writing rows.
+accept; a `ProfileRow` is one of them. `levels` and `tiers_but` are shorthands for writing rows.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from trilogue.model import Effort, Tier
+from trilogue.model import Effort, Protocol, Tier
 
 
 def levels(names: str) -> tuple[Effort, ...]:
@@ -179,3 +180,43 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
 UNCHANGED = Profile(max_tokens_field="", reasoning_field="")
 """a profile that accepts everything under the client's field names, for requests that stay in their protocol"""
+
+
+Sure = Literal["documented", "several", "once", "choice"]
+"""the evidence: the vendor (a page, an error text, SDK types), several reports, one report, or our own choice"""
+
+SEEN = "2026-11"
+"""when the facts of a row were last checked, unless it has another date"""
+
+ANY_VENDOR = "any"
+
+
+class ProfileRow(Struct, frozen=True, kw_only=True):
+    """What some models accept. Of two rows that match a model and set the same field, the first one counts."""
+
+    vendors: str
+    """the names of vendors, or `any`"""
+    protocols: str
+    """the short names of protocols"""
+    models: str
+    """a regular expression, matched at the start of the last part of a model's name"""
+    takes: dict[str, Any]
+    """the fields of `Profile` that it sets"""
+    what: str
+    """the rule in plain English, for the docs"""
+    sure: Sure
+    sources: tuple[str, ...] = ()
+    seen: str = SEEN
+    example: str
+    """a model that the row applies to"""
+
+    def is_for(self, vendor: str, protocol: Protocol) -> bool:
+        """Return whether the row applies to a vendor's API of this protocol."""
+        return (
+            self.vendors == ANY_VENDOR or vendor in self.vendors.split()
+        ) and protocol.short in self.protocols.split()
+
+    def fits(self, name: str) -> bool:
+        """Return whether the row applies to a model, by the name that `plain_name` returns."""
+        # Without an end anchor: names have dates, sizes and tags at their end.
+        return re.match(self.models, name) is not None

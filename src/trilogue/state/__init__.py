@@ -9,22 +9,20 @@ None of this raises or waits for a disk: a store that is locked, full, damaged o
 one warning in the log, and never a request. `load_into` and `write_now` are for commands.
 """
 
-from trilogue.state.clock import steady_time
 from trilogue.state.file import FileStore
 from trilogue.state.memory import MemoryStore
-from trilogue.state.offline import StateError, load_into, write_now
 from trilogue.state.store import (
-    Record,
     Retention,
     Session,
     Store,
     StoreBusy,
     StoreDamaged,
+    StoredRecord,
     StoreError,
     StoreUnavailable,
     Transaction,
 )
-from trilogue.state.sync import StateSync
+from trilogue.state.sync import StateError, StateSync, load_into, steady_time, write_now
 
 FILE_NAME = "pool.db"
 
@@ -32,7 +30,6 @@ __all__ = [
     "FILE_NAME",
     "FileStore",
     "MemoryStore",
-    "Record",
     "Retention",
     "Session",
     "StateError",
@@ -42,6 +39,7 @@ __all__ = [
     "StoreDamaged",
     "StoreError",
     "StoreUnavailable",
+    "StoredRecord",
     "Transaction",
     "load_into",
     "steady_time",

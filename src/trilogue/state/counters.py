@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from trilogue.pool import Tally
 from trilogue.state.records import TALLY, split, tally_key, to_records
-from trilogue.state.store import Record, Session
+from trilogue.state.store import Session, StoredRecord
 
 BASE = "base"
 
@@ -57,7 +57,7 @@ def merge(session: Session, now: float) -> None:
         for owner, tally in split(batch.read_kind(TALLY))[1]:
             if owner == BASE or not is_running(owner):
                 by_account.setdefault((tally.provider, tally.account), {})[owner] = tally
-        records: list[Record] = []
+        records: list[StoredRecord] = []
         for key, tallies in by_account.items():
             records += _merged(key, tallies, now)
             batch.delete(TALLY, [tally_key(*key, owner) for owner, one in tallies.items() if not _has_counts(one)])
@@ -69,7 +69,7 @@ def _has_counts(tally: Tally) -> bool:
     return bool(tally.ok or tally.failed or tally.spent)
 
 
-def _merged(key: Key, tallies: dict[str, Tally], now: float) -> Iterable[Record]:
+def _merged(key: Key, tallies: dict[str, Tally], now: float) -> Iterable[StoredRecord]:
     owners = [owner for owner, one in tallies.items() if owner != BASE and _has_counts(one)]
     if not owners:
         return

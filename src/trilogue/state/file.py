@@ -22,12 +22,12 @@ from typing import Any
 import msgspec
 
 from trilogue.state.store import (
-    Record,
     Retention,
     Session,
     Store,
     StoreBusy,
     StoreDamaged,
+    StoredRecord,
     StoreError,
     StoreUnavailable,
     Transaction,
@@ -243,16 +243,16 @@ class FileSession(Session):
         except OSError:
             return False
 
-    def read(self, kind: str, key: str) -> Record | None:
+    def read(self, kind: str, key: str) -> StoredRecord | None:
         """Return one record, or None."""
         found = self.select("WHERE kind = ? AND id = ? AND kind <> 'Meta'", (kind, key))
         return found[0] if found else None
 
-    def read_kind(self, kind: str) -> list[Record]:
+    def read_kind(self, kind: str) -> list[StoredRecord]:
         """Return all records of a kind in the order of their keys."""
         return self.select("WHERE kind = ? AND kind <> 'Meta' ORDER BY id", (kind,))
 
-    def read_since(self, revision: int, *, without: str = "") -> tuple[int, list[Record]]:
+    def read_since(self, revision: int, *, without: str = "") -> tuple[int, list[StoredRecord]]:
         """Return the newest revision and the records written after `revision`, except those of the writer `without`."""
         newest = self.newest()
         # The second query may see a later commit than the first: its upper end leaves that for the next call.
@@ -287,7 +287,7 @@ class FileSession(Session):
         self.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; any later call raises StoreUnavailable."""
         self.connection.close()
 
     def newest(self) -> int:
@@ -297,7 +297,7 @@ class FileSession(Session):
             raise StoreDamaged("a revision is not a number")
         return found
 
-    def select(self, where: str, values: tuple[Any, ...]) -> list[Record]:
+    def select(self, where: str, values: tuple[Any, ...]) -> list[StoredRecord]:
         """Return the records of a query. Raises StoreDamaged if a row is not of the types that are written."""
         return [_record(row) for row in self.execute(_READ + where, values)]
 
@@ -332,15 +332,15 @@ class FileTransaction(Transaction):
         self._writer = writer
         self._revision = 0
 
-    def read(self, kind: str, key: str) -> Record | None:
+    def read(self, kind: str, key: str) -> StoredRecord | None:
         """Return one record as this transaction would leave it, or None."""
         return self._session.read(kind, key)
 
-    def read_kind(self, kind: str) -> list[Record]:
+    def read_kind(self, kind: str) -> list[StoredRecord]:
         """Return all records of a kind as this transaction would leave them, in the order of their keys."""
         return self._session.read_kind(kind)
 
-    def put(self, records: Iterable[Record]) -> None:
+    def put(self, records: Iterable[StoredRecord]) -> None:
         """Write records over earlier ones of the same kind and key."""
         revision = self._revision = self._revision or self._session.newest() + 1
         rows = [(one.kind, one.key, one.value, one.at, self._writer, revision) for one in records]
@@ -353,11 +353,11 @@ class FileTransaction(Transaction):
         self._session.execute_many(_DELETE, [(kind, key) for key in keys])
 
 
-def _record(row: tuple[Any, Any, Any, Any]) -> Record:
+def _record(row: tuple[Any, Any, Any, Any]) -> StoredRecord:
     kind, key, data, at = row
     if not isinstance(key, str) or not isinstance(data, bytes | str):
         raise StoreDamaged("a record is not what was written")
-    return Record(kind, key, data.encode() if isinstance(data, str) else data, at)
+    return StoredRecord(kind, key, data.encode() if isinstance(data, str) else data, at)
 
 
 def _lock(descriptor: int, until: float) -> None:

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from trilogue.state.store import Record, Retention, Session, Store, StoreBusy, StoreUnavailable, Transaction
+from trilogue.state.store import Retention, Session, Store, StoreBusy, StoredRecord, StoreUnavailable, Transaction
 
 Key = tuple[str, str]
 
 
 class _Row(Struct, frozen=True):
-    record: Record
+    record: StoredRecord
     writer: str
     revision: int
 
@@ -48,17 +48,17 @@ class MemoryStore(Store):
         """Return False: memory isn't damaged by others."""
         return False
 
-    def find(self, key: Key) -> Record | None:
+    def find(self, key: Key) -> StoredRecord | None:
         """Return one record, or None."""
         row = self._rows.get(key)
         return row.record if row is not None else None
 
-    def of_kind(self, kind: str) -> dict[str, Record]:
+    def of_kind(self, kind: str) -> dict[str, StoredRecord]:
         """Return all records of a kind by key."""
         with self._reading:
             return {key: row.record for (of, key), row in self._rows.items() if of == kind}
 
-    def since(self, revision: int, without: str) -> tuple[int, list[Record]]:
+    def since(self, revision: int, without: str) -> tuple[int, list[StoredRecord]]:
         """Return the newest revision, and what others than this writer wrote after another revision."""
         found: list[_Row] = []
         with self._reading:
@@ -81,7 +81,7 @@ class MemoryStore(Store):
         finally:
             self._writing.release()
 
-    def commit(self, writer: str, changes: Mapping[Key, Record | None]) -> None:
+    def commit(self, writer: str, changes: Mapping[Key, StoredRecord | None]) -> None:
         """Apply puts, and deletions (None), with one new revision."""
         with self._reading:
             if any(changes.values()):
@@ -110,19 +110,19 @@ class MemoryTransaction(Transaction):
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self.changes: dict[Key, Record | None] = {}
+        self.changes: dict[Key, StoredRecord | None] = {}
 
-    def read(self, kind: str, key: str) -> Record | None:
+    def read(self, kind: str, key: str) -> StoredRecord | None:
         """Return one record as this transaction would leave it, or None."""
         return self.changes[kind, key] if (kind, key) in self.changes else self._store.find((kind, key))
 
-    def read_kind(self, kind: str) -> list[Record]:
+    def read_kind(self, kind: str) -> list[StoredRecord]:
         """Return all records of a kind as this transaction would leave them, in the order of their keys."""
-        found: dict[str, Record | None] = dict(self._store.of_kind(kind))
+        found: dict[str, StoredRecord | None] = dict(self._store.of_kind(kind))
         found |= {key: record for (of, key), record in self.changes.items() if of == kind}
         return [record for _, record in sorted(found.items()) if record is not None]
 
-    def put(self, records: Iterable[Record]) -> None:
+    def put(self, records: Iterable[StoredRecord]) -> None:
         """Write records over earlier ones of the same kind and key."""
         self.changes.update({(record.kind, record.key): record for record in records})
 
@@ -153,15 +153,15 @@ class MemorySession(Session):
         """Return True: there is only one."""
         return True
 
-    def read(self, kind: str, key: str) -> Record | None:
+    def read(self, kind: str, key: str) -> StoredRecord | None:
         """Return one record, or None."""
         return self._store.find((kind, key))
 
-    def read_kind(self, kind: str) -> list[Record]:
+    def read_kind(self, kind: str) -> list[StoredRecord]:
         """Return all records of a kind in the order of their keys."""
         return [record for _, record in sorted(self._store.of_kind(kind).items())]
 
-    def read_since(self, revision: int, *, without: str = "") -> tuple[int, list[Record]]:
+    def read_since(self, revision: int, *, without: str = "") -> tuple[int, list[StoredRecord]]:
         """Return the newest revision and the records written after `revision`, except those of the writer `without`."""
         newest, records = self._store.since(revision, without)
         self._seen = newest

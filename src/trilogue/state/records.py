@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trilogue.pool import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally
-from trilogue.state.store import Record, Retention, StoreDamaged
+from trilogue.state.store import Retention, StoreDamaged, StoredRecord
 
 DAY = 86_400.0
 MODEL_COOLDOWN = "CooledModel"
@@ -27,16 +27,16 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Cooled | Switched | Erred | Adjusted | Bound | Learned | Tally).decode
 
 
-def to_records(changes: Iterable[Change], worker: str, now: float) -> Iterator[Record]:
+def to_records(changes: Iterable[Change], worker: str, now: float) -> Iterator[StoredRecord]:
     """Return one record for each thing that changed. The end of a cooldown also ends "used last", and vice versa."""
     for change in changes:
-        yield Record(_kind(change), _key(change, worker), _encode(change), now)
+        yield StoredRecord(_kind(change), _key(change, worker), _encode(change), now)
         if isinstance(change, Cooled) and not change.until and not change.model:
             other = replace(change, failing=not change.failing)
-            yield Record("Cooled", _key(other, worker), _encode(other), now)
+            yield StoredRecord("Cooled", _key(other, worker), _encode(other), now)
 
 
-def to_change(record: Record) -> Change | None:
+def to_change(record: StoredRecord) -> Change | None:
     """Return the change of a record; None if a newer version wrote something that this one doesn't know.
 
     Raises StoreDamaged if it is not JSON.
@@ -50,7 +50,7 @@ def to_change(record: Record) -> Change | None:
     return change
 
 
-def split(records: Iterable[Record]) -> tuple[list[Change], list[tuple[str, Tally]]]:
+def split(records: Iterable[StoredRecord]) -> tuple[list[Change], list[tuple[str, Tally]]]:
     """Return the changes in records, and the tallies with the worker that counted each."""
     changes: list[Change] = []
     tallies: list[tuple[str, Tally]] = []

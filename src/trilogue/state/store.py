@@ -5,7 +5,7 @@ written since a revision. Nothing here knows accounts, processes, files or a dat
 
     store = FileStore(path)                              # or MemoryStore()
     session = store.open(timeout=1.0)                    # one per thread
-    session.write("worker-1", [Record("Response", "resp_1", b"{}", now)])
+    session.write("worker-1", [StoredRecord("Response", "resp_1", b"{}", now)])
     revision, records = session.read_since(0)
     with session.transaction("worker-1") as batch:       # the only writer until the block ends
         batch.add("Usage", "key-1", 12.5, now)
@@ -46,7 +46,7 @@ class StoreDamaged(StoreError):
     """A store whose content cannot be what was written. `Store.replace_damaged` starts an empty one."""
 
 
-class Record(Struct, frozen=True):
+class StoredRecord(Struct, frozen=True):
     """The value of one key. `value`: JSON text. `at`: when it was written, in seconds since the epoch."""
 
     kind: str
@@ -66,15 +66,15 @@ class Transaction(ABC):
     """Reads and writes that happen all together or not at all. No other session writes until it ends."""
 
     @abstractmethod
-    def read(self, kind: str, key: str) -> Record | None:
+    def read(self, kind: str, key: str) -> StoredRecord | None:
         """Return one record as this transaction would leave it, or None."""
 
     @abstractmethod
-    def read_kind(self, kind: str) -> list[Record]:
+    def read_kind(self, kind: str) -> list[StoredRecord]:
         """Return all records of a kind as this transaction would leave them, in the order of their keys."""
 
     @abstractmethod
-    def put(self, records: Iterable[Record]) -> None:
+    def put(self, records: Iterable[StoredRecord]) -> None:
         """Write records over earlier ones of the same kind and key. All writes of a transaction have one revision."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Transaction(ABC):
         """Add to a counter, which starts at 0, and return its new value."""
         before = self.read(kind, key)
         total: float = amount + (msgspec.json.decode(before.value, type=float) if before else 0.0)
-        self.put([Record(kind, key, msgspec.json.encode(total), at)])
+        self.put([StoredRecord(kind, key, msgspec.json.encode(total), at)])
         return total
 
 
@@ -104,15 +104,15 @@ class Session(ABC):
         """Return False if the store was deleted or replaced since the session was opened: open a new one."""
 
     @abstractmethod
-    def read(self, kind: str, key: str) -> Record | None:
+    def read(self, kind: str, key: str) -> StoredRecord | None:
         """Return one record, or None."""
 
     @abstractmethod
-    def read_kind(self, kind: str) -> list[Record]:
+    def read_kind(self, kind: str) -> list[StoredRecord]:
         """Return all records of a kind in the order of their keys."""
 
     @abstractmethod
-    def read_since(self, revision: int, *, without: str = "") -> tuple[int, list[Record]]:
+    def read_since(self, revision: int, *, without: str = "") -> tuple[int, list[StoredRecord]]:
         """Return the newest revision and the records written after `revision`, except those of the writer `without`.
 
         Records come in the order of their revisions, and in the order of kind and key within one revision. A newest
@@ -124,7 +124,7 @@ class Session(ABC):
     def transaction(self, writer: str) -> AbstractContextManager[Transaction]:
         """Return a transaction that commits at the end of a `with` block, or leaves no trace if the block raises."""
 
-    def write(self, writer: str, records: Iterable[Record]) -> None:
+    def write(self, writer: str, records: Iterable[StoredRecord]) -> None:
         """Write records in one transaction."""
         with self.transaction(writer) as batch:
             batch.put(records)

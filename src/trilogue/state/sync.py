@@ -2,26 +2,40 @@
 
 Each process decides from its memory. A thread writes what changes within milliseconds. What others have written is read
 before a choice, at most every 5 ms. If the store fails, nothing is shared or kept until it works again; no request
-fails or waits for it.
+fails or waits for it. `StateSync` is for gateways; `load_into` and `write_now` are for commands, also while a gateway
+runs. `steady_time` is the time that all of them use.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import structlog
 
+from trilogue.errors import TrilogueError
 from trilogue.pool import Change, Pools, Tally
 from trilogue.state.counters import Counters, merge
-from trilogue.state.handover import PoolSuccessor, counts
 from trilogue.state.records import RETENTION, split, to_records
 from trilogue.state.store import Session, Store, StoreBusy, StoreDamaged, StoreError, StoreUnavailable
 from trilogue.state.writer import Writer, replace_damaged
 
 log = structlog.get_logger("trilogue.state")
+
+_OFFSET = time.time() - time.monotonic()
+"""From the monotonic clock to the wall clock, when this process started."""
+
+
+def steady_time() -> float:
+    """Return seconds since the epoch, without jumps if the system's clock is set while the process runs.
+
+    It starts as the wall clock, because workers and restarts must mean the same by "until then".
+    """
+    return _OFFSET + time.monotonic()
+
 
 LOOK_SECONDS = 0.005
 COUNT_SECONDS = 1.0
@@ -153,3 +167,97 @@ class StateSync:
 
 def _with_nothing_in_flight(tally: Tally) -> Tally:
     return Tally(tally.provider, tally.account, tally.ok, tally.failed, tally.spent, 0)
+
+
+class PoolSuccessor:
+    """What pools of a new configuration still have to learn from those of the old one, whose last requests may run.
+
+    `retired`: pools of earlier configurations whose requests still run, the oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.retired: list[_Retired] = []
+
+    def hand_over(self, old: Pools, new: Pools, now: float) -> list[Change]:
+        """Give what the old pools know and have counted to the new ones. Return what only a store has to learn."""
+        new.apply(old.snapshot(now), now)
+        old.drain()  # the snapshot has it
+        passed_on = list(counts(old))
+        for tally in passed_on:
+            new.add(tally)
+        self.retired.append(_Retired(old, passed_on))
+        return old.unwritten(now, new)
+
+    def collect(self, pools: Pools, now: float) -> list[Change]:
+        """Give `pools`, which are in use, what the retired ones learned since the last call; return the changes."""
+        found: list[Change] = []
+        successors = [retired.pools for retired in self.retired[1:]]
+        for retired, successor in zip(self.retired, [*successors, pools], strict=True):
+            found += retired.pools.drain()
+            for tally in retired.new_counts():
+                successor.add(tally)
+        pools.apply(found, now)
+        self.retired = [retired for retired in self.retired if retired.pools.busy]
+        return found
+
+
+def counts(pools: Pools) -> Iterable[Tally]:
+    """Return everything that these pools have counted, for accounts that were used."""
+    for pool in pools.pools.values():
+        for one in pool.accounts:
+            if one.ok or one.failed or one.spent or one.in_flight:
+                yield Tally(pool.name, one.name, one.ok, one.failed, one.spent, one.in_flight)
+
+
+class _Retired:
+    """Pools that no longer choose accounts. `passed_on`: the counts that their successors already have."""
+
+    def __init__(self, pools: Pools, passed_on: Iterable[Tally]) -> None:
+        self.pools = pools
+        self._passed_on = {(tally.provider, tally.account): tally for tally in passed_on}
+
+    def new_counts(self) -> Iterable[Tally]:
+        """Return what was counted since the last call."""
+        for now in self.pools.tallies():
+            key = (now.provider, now.account)
+            then = self._passed_on.get(key) or Tally(*key)
+            self._passed_on[key] = now
+            yield Tally(
+                *key,
+                now.ok - then.ok,
+                now.failed - then.failed,
+                now.spent - then.spent,
+                now.in_flight - then.in_flight,
+            )
+
+
+COMMAND = "command"
+"""The worker name that commands write under: every worker reads what it wrote."""
+COMMAND_SECONDS = 5.0
+"""How long a command waits for other writers."""
+
+
+class StateError(TrilogueError):
+    """State that a command cannot read or write. The message is one line for a terminal."""
+
+
+def load_into(pools: Pools, store: Store, now: float) -> None:
+    """Give pools everything that the store knows. A store that doesn't exist is not created. Raises StateError."""
+    if not store.exists():
+        return
+    try:
+        with closing(store.open(COMMAND_SECONDS)) as session:
+            changes, tallies = split(session.read_since(0)[1])
+    except StoreError as error:
+        raise StateError(f"cannot read {store.name}: {error}") from None
+    pools.apply(changes, now)
+    pools.set_elsewhere(Counters().update(tallies))
+
+
+def write_now(store: Store, changes: Iterable[Change], now: float) -> None:
+    """Write changes; running workers read them before their next choice. Raises StateError."""
+    try:
+        with closing(store.open(COMMAND_SECONDS)) as session:
+            session.write(COMMAND, to_records(changes, COMMAND, now))
+    except StoreError as error:
+        raise StateError(f"cannot write {store.name}: {error}") from None

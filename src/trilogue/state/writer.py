@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import structlog
 
-from trilogue.state.store import Record, Retention, Session, Store, StoreDamaged, StoreError, StoreUnavailable
+from trilogue.state.store import Retention, Session, Store, StoreDamaged, StoredRecord, StoreError, StoreUnavailable
 
 log = structlog.get_logger("trilogue.state")
 
@@ -34,8 +34,8 @@ class Writer:
         self._store = store
         self._worker = worker
         self._retention = retention
-        self._queue: queue.Queue[Record | None] = queue.Queue(MAX_QUEUED)
-        self._pending: dict[tuple[str, str], Record] = {}
+        self._queue: queue.Queue[StoredRecord | None] = queue.Queue(MAX_QUEUED)
+        self._pending: dict[tuple[str, str], StoredRecord] = {}
         self._session: Session | None = None
         self._closing = False
         self._pruned_at = 0.0
@@ -49,7 +49,7 @@ class Writer:
         """the store was damaged and an empty one was started: everything has to be written again"""
         self._thread.start()
 
-    def put(self, record: Record) -> None:
+    def put(self, record: StoredRecord) -> None:
         """Queue a record, which is written within milliseconds. It is dropped if the queue is full."""
         try:
             self._queue.put_nowait(record)
@@ -84,7 +84,7 @@ class Writer:
         except queue.Empty:
             pass
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, record: StoredRecord) -> None:
         key = (record.kind, record.key)
         if len(self._pending) >= MAX_PENDING and key not in self._pending:
             self.dropped += 1

@@ -1,4 +1,4 @@
-"""Opens connections to upstreams: directly or through an egress proxy, with TLS if the origin is https.
+"""Opens connections to upstreams: name lookup, egress proxy, and TLS if the origin is https.
 
 In: an origin, a proxy or None, a TLS context. Out: a `Connection` that is ready for a request, or `UpstreamConnect`. If
 anything fails or the caller is cancelled, no socket stays open. Certificates are verified unless the configuration
@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
+from contextlib import suppress
+from copy import copy
 
-from aiohappyeyeballs import start_connection
+from aiohappyeyeballs import AddrInfoType, start_connection
 
 from trilogue.errors import InternalError
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.failures import connect_failure
 from trilogue.upstream.origin import Origin, Proxy
-from trilogue.upstream.resolve import resolve
 from trilogue.upstream.tunnel import Tunnel, open_tunnel
 
 STAGGER = 0.25
@@ -113,3 +115,50 @@ async def open_socket(host: str, port: int) -> socket.socket:
     sock = await start_connection(await resolve(host, port), happy_eyeballs_delay=STAGGER)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return sock
+
+
+_Outcome = list[AddrInfoType] | OSError
+_under_way: dict[tuple[asyncio.AbstractEventLoop, str, int], asyncio.Future[_Outcome]] = {}
+
+
+async def resolve(host: str, port: int) -> list[AddrInfoType]:
+    """Return the addresses of a host as the system's resolver sorts them. Raise OSError if it has none.
+
+    Every name is looked up in its own daemon thread, at most once at a time; an IP address needs no thread. The
+    system's resolver cannot be cancelled and may take half a minute to give up. In asyncio's thread pool, fifty names
+    whose server is down delay the fifty-first by minutes, and the end of the process too. uvloop's pool has four
+    threads.
+    """
+    with suppress(OSError):
+        return _look_up(host, port, socket.AI_NUMERICHOST)
+    loop = asyncio.get_running_loop()
+    key = (loop, host, port)
+    if key not in _under_way:
+        _under_way[key] = loop.create_future()
+        threading.Thread(target=_run, args=key, name="trilogue-name", daemon=True).start()
+    # Other callers may wait for the same lookup: it goes on if this one is cancelled.
+    found = await asyncio.shield(_under_way[key])
+    if isinstance(found, OSError):
+        raise copy(found)  # a raised error holds its frames, and several callers get this one
+    return found
+
+
+def _run(loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
+    try:
+        found: _Outcome = _look_up(host, port)
+    except OSError as error:
+        found = error
+    with suppress(RuntimeError):  # the loop is closed, and the process about to end
+        loop.call_soon_threadsafe(_finish, (loop, host, port), found)
+
+
+def _finish(key: tuple[asyncio.AbstractEventLoop, str, int], found: _Outcome) -> None:
+    _under_way.pop(key).set_result(found)
+
+
+def _look_up(host: str, port: int, flags: int = 0) -> list[AddrInfoType]:
+    try:
+        return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags))
+    except UnicodeError:
+        # A label of more than 63 characters, for example.
+        raise socket.gaierror(socket.EAI_NONAME, "not a name") from None

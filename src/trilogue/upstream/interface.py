@@ -98,5 +98,5 @@ class Transport(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close every connection, also those in use."""
         ...

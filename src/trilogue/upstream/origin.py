@@ -50,7 +50,7 @@ class Proxy(NamedTuple):
     password: str
 
     def __repr__(self) -> str:
-        """Leave out the credentials."""
+        """Return the URL without the credentials."""
         return f"Proxy({self.scheme}://{self.host}:{self.port})"
 
     @property

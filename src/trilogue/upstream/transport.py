@@ -8,19 +8,20 @@ accounts, and retries only what a pooled connection that was already closed cann
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 import time
 from collections.abc import Iterator
 from copy import copy
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 
-from trilogue.errors import UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
+from trilogue.errors import InternalError, UpstreamConnect, UpstreamProtocolError, UpstreamTimeout
+from trilogue.headers import LEGAL_NAME, OF_CONNECTION
 from trilogue.upstream.connection import Connection
 from trilogue.upstream.dial import dial, tls_context, unverified_context
 from trilogue.upstream.exchange import HttpExchange
-from trilogue.upstream.head import request_head
-from trilogue.upstream.interface import UpstreamRequest
+from trilogue.upstream.interface import HeaderPairs, UpstreamRequest
 from trilogue.upstream.origin import Origin, parse_proxy, split_url
 from trilogue.upstream.tunnel import proxy_authorization
 
@@ -210,3 +211,64 @@ def _encoding(headers: list[tuple[str, str]]) -> str:
     if value in ("", "identity"):
         return ""
     return value if value in ("gzip", "br", "zstd", "deflate") else "unknown"
+
+
+_OURS = OF_CONNECTION | {"accept-encoding"}
+"""Headers that the transport writes itself."""
+
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_USER_AGENT = "trilogue"
+
+
+def request_head(request: UpstreamRequest, origin: Origin, target: str, extra: HeaderPairs = ()) -> bytes:
+    """Return the request line and headers, with the blank line. `extra` headers are our own and need no check.
+
+    Raises InternalError for a value that could end a line early (header injection).
+    """
+    method, body = request.method, request.body
+    lines = _lines(method, target, origin, request.headers, extra)
+    return lines + b"content-length: %d\r\n\r\n" % len(body) if body or method != "GET" else lines + b"\r\n"
+
+
+@lru_cache(256)
+def _lines(
+    method: str,
+    target: str,
+    origin: Origin,
+    headers: HeaderPairs,
+    extra: HeaderPairs,
+) -> bytes:
+    """Return all lines but the length of the body. Cached: a client sends the same headers with every request."""
+    if not method.isalpha():
+        raise InternalError("a request for an upstream has an illegal method")
+    lines = [f"{method} {target} HTTP/1.1", f"host: {origin.host_header}", "accept-encoding: identity"]
+    agent = True
+    for name, value in headers:
+        lower = _lower(name)
+        if lower in _OURS:
+            continue
+        agent = agent and lower != "user-agent"
+        if not value.isprintable() and not _VALUE.fullmatch(value):
+            raise InternalError("a request for an upstream has an illegal header")
+        lines.append(f"{name}: {value}")
+    if agent:
+        lines.append(f"user-agent: {_USER_AGENT}")
+    lines += [f"{name}: {value}" for name, value in extra]
+    lines.append("")
+    return _latin("\r\n".join(lines))
+
+
+@lru_cache(1024)
+def _lower(name: str) -> str:
+    """Return a legal header name in lower case. Cached: the same few names come with every request."""
+    if not LEGAL_NAME.fullmatch(name):
+        raise InternalError("a request for an upstream has an illegal header")
+    return name.lower()
+
+
+def _latin(text: str) -> bytes:
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        # The text of the original error holds the header.
+        raise InternalError("a request for an upstream has an illegal header") from None

@@ -1,4 +1,4 @@
-"""One account as the pool knows it: its limits, whether it is available, and what happened to it.
+"""One account as the pool knows it: its limits, its egress proxies, whether it is available, what happened to it.
 
 An account is unavailable while it is disabled, over a limit or cooling down. One that is failing is available, but used
 last: errors of servers say little about the account, and an attempt that may fail is better than none.
@@ -11,9 +11,88 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from trilogue.pool.choice.bucket import Bucket
-from trilogue.pool.choice.proxies import ProxyRing
 from trilogue.pool.settings import AccountSpec
+
+FIRST_COOLDOWN = 5.0
+LONGEST_COOLDOWN = 300.0
+
+
+class ProxyRing:
+    """The egress proxies of an account or of a provider, by position, in rotation.
+
+    One that failed is skipped for a while, for all accounts that share it.
+    """
+
+    __slots__ = ("_failures", "_next", "_until")
+
+    def __init__(self, count: int) -> None:
+        self._until = [0.0] * count
+        self._failures = [0] * count
+        self._next = 0
+
+    def choose(self, now: float, tried: frozenset[int] | set[int] = frozenset()) -> int:
+        """Return the next proxy that works; if none does, the one whose cooldown ends first."""
+        count = len(self._until)
+        order = [(self._next + step) % count for step in range(count)]
+        fresh = [index for index in order if index not in tried] or order
+        index = next((index for index in fresh if self._until[index] <= now), None)
+        if index is None:
+            index = min(fresh, key=self._until.__getitem__)
+        self._next = (index + 1) % count
+        return index
+
+    def untried(self, now: float, tried: set[int]) -> bool:
+        """Return whether there is another proxy that is not cooling down."""
+        return any(until <= now and index not in tried for index, until in enumerate(self._until))
+
+    def failed(self, index: int, now: float) -> None:
+        """Start a cooldown, which doubles with every failure: it could not be reached, or did not let us through."""
+        self._failures[index] += 1
+        self._until[index] = now + min(FIRST_COOLDOWN * 2.0 ** (self._failures[index] - 1), LONGEST_COOLDOWN)
+
+    def worked(self, index: int) -> None:
+        """End the cooldown of a proxy that was used with success."""
+        self._failures[index] = 0
+        self._until[index] = 0.0
+
+
+ROUNDING = 1e-9
+
+
+class Bucket:
+    """A token bucket for a limit per minute, the `rate`: it starts full and fills steadily.
+
+    It falls below 0 when a use turns out larger than was estimated.
+    """
+
+    __slots__ = ("_at", "_level", "_per_second", "rate")
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self._per_second = rate / 60.0
+        self._level = rate
+        self._at = 0.0
+
+    def level(self, now: float) -> float:
+        """Return how much may be used now."""
+        if now > self._at:
+            self._level = min(self.rate, self._level + (now - self._at) * self._per_second)
+            self._at = now
+        return self._level
+
+    def has(self, now: float, amount: float) -> bool:
+        """Return whether this much may be used now. For more than the bucket can hold, a full one is enough."""
+        return self.level(now) >= min(amount, self.rate) - ROUNDING
+
+    def take(self, now: float, amount: float) -> None:
+        """Use an amount, or give it back if it is negative."""
+        self._level = min(self.rate, self.level(now) - amount)
+
+    def ready_at(self, now: float, amount: float) -> float:
+        """Return when this much may be used."""
+        missing = min(amount, self.rate) - self.level(now)
+        return now if missing <= 0 else now + missing / self._per_second
+
 
 MAX_MODELS = 64
 """Models that an account can be cooling down for at a time. The oldest cooldown is dropped: clients invent names."""

@@ -1,4 +1,4 @@
-"""Which conversation a request belongs to, as one short key.
+"""Which conversation a request belongs to, as one short key, and which account the conversation belongs to.
 
 Reasoning can only be read by the account that it came from, and prompt caches live there. The key is made from the
 first of these that a request has: the response that it continues, its prompt cache key, its session or user; else a
@@ -199,3 +199,38 @@ def _member(raw: Raw, name: str) -> str:
 def _key(kind: str, value: str) -> str:
     content = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
     return blake2b(content, digest_size=_KEY_BYTES, person=b"trl-sticky").hexdigest()
+
+
+MAX_KEYS = 10_000
+
+
+class Stickiness:
+    """Names of accounts by the keys of conversations. If there are too many, the least recently used is dropped."""
+
+    __slots__ = ("_accounts", "_limit")
+
+    def __init__(self, limit: int = MAX_KEYS) -> None:
+        self._accounts: dict[str, str] = {}
+        self._limit = limit
+
+    def __len__(self) -> int:
+        return len(self._accounts)
+
+    def find(self, key: str) -> str | None:
+        """Return the account of a conversation, or None."""
+        account = self._accounts.pop(key, None)
+        if account is not None:
+            self._accounts[key] = account
+        return account
+
+    def bind(self, key: str, account: str) -> bool:
+        """Assign a conversation to an account; return False if it was already."""
+        before = self._accounts.pop(key, None)
+        self._accounts[key] = account
+        if len(self._accounts) > self._limit:
+            del self._accounts[next(iter(self._accounts))]
+        return before != account
+
+    def items(self) -> list[tuple[str, str]]:
+        """Return all keys and accounts, least recently used first."""
+        return list(self._accounts.items())

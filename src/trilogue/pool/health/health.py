@@ -2,11 +2,13 @@
 
 Limits, money and model access start a cooldown: nothing is sent until it is over. Errors of servers only make an
 account failing: others are used first, but with no other it is still used. Refused keys disable an account until a
-probe succeeds or a person enables it. How long each takes is in `delays`, what a failure means in `classify`.
+probe succeeds or a person enables it. What a failure means is in `classify`. How long an upstream asks us to wait is
+read in `protocols.failure.retry`.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
@@ -15,8 +17,25 @@ from trilogue.pool.changes import Adjusted, Change, Cooled, Erred, Switched
 from trilogue.pool.choice.account import Account, Lease, ModelCooldown
 from trilogue.pool.choice.ready import ReadyAccounts
 from trilogue.pool.health.classify import Action, Scope, Verdict
-from trilogue.pool.health.delays import growing_delay, named_delay
 from trilogue.pool.settings import PoolSettings
+
+JITTER = 0.2
+"""A fifth more or less, so that accounts that failed together don't come back together."""
+MOST_DOUBLINGS = 30
+
+
+def growing_delay(failures: int, settings: PoolSettings, rng: Random) -> float:
+    """Return the cooldown after this many failures in a row (1 or more)."""
+    doubled = settings.first_delay_seconds * 2.0 ** min(failures - 1, MOST_DOUBLINGS)
+    return min(doubled, settings.max_delay_seconds) * rng.uniform(1 - JITTER, 1 + JITTER)
+
+
+def named_delay(seconds: float, settings: PoolSettings) -> float:
+    """Return the cooldown for a time that an upstream named: never negative, never longer than the configured limit."""
+    if not math.isfinite(seconds):
+        return settings.max_cooling_seconds
+    return min(max(seconds, 0.0), settings.max_cooling_seconds)
+
 
 OUTAGE = 5
 """Faults of servers or of the network in a row, on any accounts, that count as an outage of the provider."""
