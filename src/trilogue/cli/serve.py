@@ -6,6 +6,7 @@ The sockets are bound before there are workers, so that all workers share them. 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import secrets
@@ -13,7 +14,8 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Any
@@ -42,12 +44,6 @@ from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
 from trilogue.state import FILE_NAME
 from trilogue.upstream import HttpTransport, Transport
-
-try:
-    from uvloop import run as _run_loop
-except ModuleNotFoundError:
-    # There is no uvloop for some platforms and interpreters. asyncio's own loop does the same, more slowly.
-    from asyncio import run as _run_loop
 
 BACKLOG = 2048
 
@@ -211,8 +207,17 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
 
         worker = Worker(settings.config, settings.load, build, state, parent)
         worker.admin_socket, worker.shared_folder = admin, shared
-        _run_loop(worker.serve(sock))
+        _event_loop()(worker.serve(sock))
 
+    return run
+
+
+def _event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Return what runs a worker: uvloop, or asyncio's own loop on platforms and interpreters that have no uvloop."""
+    try:
+        run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
+    except ModuleNotFoundError:
+        return asyncio.run
     return run
 
 
