@@ -20,6 +20,7 @@ PROTOCOL_ROOMS = "chat messages responses"
 
 LAYERS = {
     "errors": 0,
+    "fast_paths": 0,
     "sse": 1,
     "headers": 1,
     "cipher": 1,
@@ -48,7 +49,18 @@ LAYERS = {
 }
 # The rooms of the large packages and the modules next to them, lowest first: each imports only those before it.
 ROOMS = {
-    "protocols": ("fields", "failure", "content", "stream", "codec", "openai", "fit", PROTOCOL_ROOMS, "registry"),
+    "protocols": (
+        "fields",
+        "failure",
+        "content",
+        "stream",
+        "endpoint",
+        "codec",
+        "openai",
+        "fit",
+        PROTOCOL_ROOMS,
+        "registry",
+    ),
     "translate": (
         "foreign",
         "tools",
@@ -297,6 +309,38 @@ def documented_files(text: str) -> tuple[set[str], dict[str, set[str]]]:
     return base, further
 
 
+NAMED_PROTOCOLS = {"CHAT", "MESSAGES", "RESPONSES"}
+MAY_NAME_PROTOCOLS = re.compile(
+    r"trilogue\.(model\.protocol|(protocols|lint)\.(registry|chat|messages|responses)|presets|importers)(\.|$)"
+)
+"""the model, the packages of each protocol, and the registries; and data about vendors: which protocols each speaks"""
+
+
+def named_protocols(modules: list[Module]) -> list[str]:
+    """Return where a module knows something about one protocol that should be in its codec."""
+    return [
+        f"{module.name}:{node.lineno} names Protocol.{node.attr}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in NAMED_PROTOCOLS
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "Protocol"
+        and not MAY_NAME_PROTOCOLS.match(module.name)
+    ]
+
+
+def imports_of_one_protocol(modules: list[Module]) -> list[str]:
+    """Return where a module imports a protocol package instead of asking the registry."""
+    known = names(modules)
+    return [
+        f"{module.name} imports {target}"
+        for module in modules
+        for target in sorted(internal_imports(module, known))
+        if protocol(target) and not MAY_NAME_PROTOCOLS.match(module.name)
+    ]
+
+
 MODULES = read_modules()
 
 
@@ -327,6 +371,11 @@ def test_no_local_imports() -> None:
 
 def test_core_is_pure() -> None:
     assert impurities(MODULES) == []
+
+
+def test_facts_about_a_protocol_are_in_its_codec() -> None:
+    assert named_protocols(MODULES) == []
+    assert imports_of_one_protocol(MODULES) == []
 
 
 def test_what_protocols_share_is_documented() -> None:
@@ -396,6 +445,14 @@ def test_downward_import_is_allowed(name: str, source: str) -> None:
 )
 def test_import_of_a_higher_room_is_found(name: str, source: str, found: bool) -> None:
     assert bool(imports_of_higher_rooms([module(name, source)])) is found
+
+
+def test_fact_about_a_protocol_is_found() -> None:
+    source = "if protocol is Protocol.CHAT:\n    from trilogue.protocols.chat.wire import PROTOCOL"
+    for name, found in (("gateway.app", True), ("protocols.chat.wire", False), ("protocols.registry", False)):
+        modules = [module(name, source), module("protocols.chat.wire")]
+        assert bool(named_protocols(modules)) is found
+        assert bool(imports_of_one_protocol(modules)) is found
 
 
 def test_room_without_place_is_found() -> None:

@@ -86,12 +86,14 @@ class Gateway:
 
 
 @contextmanager
-def running(directory: Path, config: str, upstream: str, environ: dict[str, str] | None = None) -> Iterator[Gateway]:
-    """A gateway with this configuration, in which UPSTREAM stands for an address."""
+def running(
+    directory: Path, config: str, upstream: str, environ: dict[str, str] | None = None, module: str = "trilogue"
+) -> Iterator[Gateway]:
+    """A gateway with this configuration, in which UPSTREAM stands for an address. `module`: the command."""
     file, log_file = directory / "trilogue.yaml", directory / "gateway.log"
     file.write_text(config.replace("UPSTREAM", upstream))
     keys = {"TRILOGUE_KEY": CLIENT_KEY, "UP_KEY": UPSTREAM_KEY, "XDG_STATE_HOME": str(directory)}
-    command = [sys.executable, "-m", "trilogue", "serve", "--config", str(file), "--port", "0"]
+    command = [sys.executable, "-m", module, "serve", "--config", str(file), "--port", "0"]
     with log_file.open("w") as log:
         process = subprocess.Popen(
             command, env={**os.environ, **keys, **(environ or {})}, stdout=subprocess.PIPE, stderr=log, text=True

@@ -107,7 +107,7 @@ def test_every_upstream_may_be_a_gateway(
 def test_the_official_apis_hear_nothing_of_it(url: str, seen: bool) -> None:
     """No circle goes through them."""
     config = ProviderConfig(protocol=Protocol.CHAT, base_url=url)
-    posted = dict(UpstreamAccount("a", None, [], config).posting(((HOPS, "1"), ("x-custom", "kept")), False, ""))
+    posted = dict(UpstreamAccount("a", None, [], config).posting(((HOPS, "1"), ("x-custom", "kept")), False, None))
     assert (HOPS in posted) is seen
     assert posted["x-custom"] == "kept"
 

@@ -1,4 +1,4 @@
-"""The shape of ordinary events: what is recognised says the same as the decoder would, and everything else is left."""
+"""Events that differ only in their text are recognised with the same result as decoding them; others are left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.core import STREAMS
 from trilogue import Protocol, StreamTranslator, translate_request
 from trilogue.model import Delta, ReasoningDelta
 from trilogue.protocols.registry import codec
-from trilogue.protocols.stream.repeated import learn
+from trilogue.protocols.stream.repeated import RepeatedText, learn
 
 CHAT = 'data: {"id":"a","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}\n\n'
 PADDED = 'data: {"choices":[{"index":0,"delta":{"content":%s}}],"obfuscation":"%s"}\n\n'
@@ -52,13 +52,13 @@ def test_the_text_is_found(text: str) -> None:
     """Also beside a padding and a number that change from event to event."""
     chat = learn(wire(CHAT, "first"), "first")
     assert chat is not None
-    assert chat.text(wire(CHAT, text)) == text
+    assert chat.take(wire(CHAT, text)) == text
     padded = learn((PADDED % ('"first"', "aB3")).encode(), "first")
     assert padded is not None
-    assert padded.text((PADDED % (json.dumps(text, ensure_ascii=False), "xyz99")).encode()) == text
+    assert padded.take((PADDED % (json.dumps(text, ensure_ascii=False), "xyz99")).encode()) == text
     numbered = learn(wire(NUMBERED, "first", 7, "ab"), "first")
     assert numbered is not None
-    assert numbered.text(wire(NUMBERED, text, 12345, "q")) == text
+    assert numbered.take(wire(NUMBERED, text, 12345, "q")) == text
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -68,11 +68,11 @@ def test_what_varies_after_the_text(text: str, escaped: bool) -> None:
     said = json.dumps(text, ensure_ascii=escaped)
     both = learn((BOTH % ('"first"', "aB3", 4)).encode(), "first")
     assert both is not None
-    assert [both.text((BOTH % (said, *varies)).encode()) for varies in (("q", 5), ("", 12345))] == [text] * 2
+    assert [both.take((BOTH % (said, *varies)).encode()) for varies in (("q", 5), ("", 12345))] == [text] * 2
     spaced = learn((SPACED % ('"first"', "   ")).encode(), "first")
     assert spaced is not None
-    assert [spaced.text((SPACED % (said, " " * count)).encode()) for count in (0, 1, 20)] == [text] * 3
-    bad = [spaced.text((SPACED % (said, space)).encode()) for space in ("\n", " \n ", "\t", ',"a":1', "}")]
+    assert [spaced.take((SPACED % (said, " " * count)).encode()) for count in (0, 1, 20)] == [text] * 3
+    bad = [spaced.take((SPACED % (said, space)).encode()) for space in ("\n", " \n ", "\t", ',"a":1', "}")]
     assert bad == [""] * 5
 
 
@@ -82,7 +82,7 @@ def test_what_the_decoder_must_see_is_left_to_it(said: str) -> None:
     for form, more in ((CHAT, ()), (PADDED, ("aB3",)), (BOTH, ("aB3", 4)), (SPACED, ("   ",))):
         shape = learn((form % ('"first"', *more)).encode(), "first")
         assert shape is not None
-        assert shape.text((form % (said, *more)).encode()) == ""
+        assert shape.take((form % (said, *more)).encode()) == ""
 
 
 def test_whatever_differs_is_left() -> None:
@@ -90,7 +90,7 @@ def test_whatever_differs_is_left() -> None:
     shape = learn(wire(CHAT, "first"), "first")
     assert shape is not None
     good = wire(CHAT, "more")
-    assert shape.text(good) == "more"
+    assert shape.take(good) == "more"
     others = [
         good.replace(b'"index":0', b'"index":1'),
         good.replace(b'"finish_reason":null', b'"finish_reason":"stop"'),
@@ -104,17 +104,17 @@ def test_whatever_differs_is_left() -> None:
         b": comment\n\n" + good,
         b"",
     ]
-    assert [shape.text(other) for other in others] == [""] * len(others)
+    assert [shape.take(other) for other in others] == [""] * len(others)
     numbered = learn(wire(NUMBERED, "first", 7, "ab"), "first")
     assert numbered is not None
     bad = wire(NUMBERED, "more", 8, "ab")
-    assert [numbered.text(bad.replace(b":8,", number)) for number in (b":-8,", b":,", b':8,"a":1,', b":8 ,")] == [
+    assert [numbered.take(bad.replace(b":8,", number)) for number in (b":-8,", b":,", b':8,"a":1,', b":8 ,")] == [
         ""
     ] * 4
-    assert numbered.text(bad.replace(b'"ab"', b'"a","b":"c"')) == ""
+    assert numbered.take(bad.replace(b'"ab"', b'"a","b":"c"')) == ""
 
 
-def test_an_uncertain_place_is_not_learnt() -> None:
+def test_an_uncertain_place_is_not_learned() -> None:
     """The text also stands elsewhere, or it is not one whole event."""
     assert learn(wire(CHAT, "index"), "index") is None
     assert learn(wire(CHAT, 'a"b'), 'a"b') is None
@@ -124,28 +124,26 @@ def test_an_uncertain_place_is_not_learnt() -> None:
 
 
 @pytest.mark.parametrize("source", Protocol, ids=lambda protocol: protocol.short)
-def test_the_decoder_learns_and_forgets(source: Protocol) -> None:
+def test_a_form_is_learned_and_forgotten(source: Protocol) -> None:
     """From the second or third text on; any other event ends it, and so does half an event."""
     events = list(STREAMS[source](6))
-    decoder = codec(source).decoder()
-    seen = []
+    repeated = RepeatedText(codec(source).decoder())
+    found = []
     for event in events:
-        text = decoder.shape.text(event) if decoder.shape else ""
-        seen.append(text)
+        text = repeated.form.take(event) if repeated.form else ""
         if text:
-            decoder.passed(text)
+            found.append(text)
         else:
-            decoder.feed(event)
-    found = [text for text in seen if text]
+            repeated.feed(event)
     assert found == [f" word{number}" for number in range(6 - len(found), 6)]
     assert len(found) >= 4
-    assert decoder.shape is None
-    decoder = codec(source).decoder()
+    assert repeated.form is None
+    repeated = RepeatedText(codec(source).decoder())
     for event in events[:-5]:
-        decoder.feed(event)
-    assert decoder.shape is not None
-    decoder.feed(b"data: {")
-    assert decoder.shape is None
+        repeated.feed(event)
+    assert repeated.form is not None
+    repeated.feed(b"data: {")
+    assert repeated.form is None
 
 
 @pytest.mark.parametrize("target", Protocol, ids=lambda protocol: protocol.short)
@@ -217,35 +215,35 @@ def test_arguments_that_the_next_step_must_look_at() -> None:
 
 
 @pytest.mark.parametrize("source", Protocol, ids=lambda protocol: protocol.short)
-def test_what_else_is_learnt(source: Protocol) -> None:
+def test_what_else_is_learned(source: Protocol) -> None:
     """Reasoning, and arguments unless the decoder puts them together itself, as that of Chat does."""
     events = thoughtful('{"a": "%s"}' % ("c" * 60))
     if source is not Protocol.MESSAGES:
         first = StreamTranslator(source=Protocol.MESSAGES, target=source)
         events = split(b"".join(map(first.feed, events)))
-    decoder = codec(source).decoder()
+    repeated = RepeatedText(codec(source).decoder())
     samples = []
     for event in events:
-        decoder.feed(event)
-        if decoder.shape is not None:
-            samples.append(type(decoder.sample))
+        repeated.feed(event)
+        if repeated.form is not None:
+            samples.append(type(repeated.event))
     assert ReasoningDelta in samples
     assert (Delta in samples) is (source is not Protocol.CHAT)
 
 
-def test_another_form_of_the_same_is_learnt_too() -> None:
+def test_another_form_of_the_same_is_learned_too() -> None:
     """Spaces that the first event did not have; but not again and again."""
-    decoder = codec(Protocol.MESSAGES).decoder()
+    repeated = RepeatedText(codec(Protocol.MESSAGES).decoder())
     events = list(STREAMS[Protocol.MESSAGES](20))
     spaced = [event[:-3] + b"  }\n\n" for event in events]
     for event in events[:5] + spaced[5:6]:
-        decoder.feed(event)
-    assert decoder.shape is not None
-    assert decoder.shape.text(spaced[6]) == " word3"
+        repeated.feed(event)
+    assert repeated.form is not None
+    assert repeated.form.take(spaced[6]) == " word3"
     for number in range(9):
-        shape = decoder.shape
-        decoder.feed(events[7].replace(b'"index":0', b'"index":0,"x":%d' % number))
-    assert decoder.shape is shape
+        form = repeated.form
+        repeated.feed(events[7].replace(b'"index":0', b'"index":0,"x":%d' % number))
+    assert repeated.form is form
 
 
 def chat(delta: dict[str, Any], finish: str | None = None, **beside: Any) -> bytes:

@@ -19,8 +19,8 @@ from trilogue.serving import (
     Listener,
     Responder,
 )
-from trilogue.serving.known_heads import MAX_KEPT_BYTES, MOST, Head, KnownHeads, split
-from trilogue.serving.request import Problem
+from trilogue.serving.known_heads import MAX_KEPT_BYTES, MOST, KnownHeads
+from trilogue.serving.request import Head, Problem
 
 HEAD = (
     b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: localhost:1\r\nAuthorization: Bearer one\r\n"
@@ -157,12 +157,12 @@ def test_notes_are_found_again() -> None:
 def test_what_is_kept_is_bounded() -> None:
     """The oldest head is removed first. If the notes are not valid any more, all are removed."""
     known = KnownHeads()
-    keys = []
-    for number in range(MOST + 10):
-        found = split(ONE.replace(b"Bearer one", b"Bearer %d" % number))
-        assert found is not None
-        keys.append(found[0])
-        known.keep(found[0], Head("POST", "/", b"", {}))
-    assert [known.find(key) is None for key in keys] == [True] * 10 + [False] * MOST
+    sent = [ONE.replace(b"Bearer one", b"Bearer %d" % number) for number in range(MOST + 10)]
+    for data in sent:
+        key, request = known.find(data)
+        assert key is not None
+        assert request is None
+        known.keep(key, Head("POST", "/", b"", {}))
+    assert [known.find(data)[1] is None for data in sent] == [True] * 10 + [False] * MOST
     known.forget()
-    assert all(known.find(key) is None for key in keys)
+    assert all(known.find(data)[1] is None for data in sent)

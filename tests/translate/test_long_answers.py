@@ -56,7 +56,7 @@ def test_an_endless_text_ends_with_an_error(pair: tuple[Protocol, Protocol], at_
         if translator.done:
             break
     assert translator.failed is not None
-    assert str(translator.failed.failure.message).startswith("the answer is longer than")
+    assert str(translator.failed.failure.message).startswith("the response is longer than")
     assert translator.failed.failure.code == "upstream_protocol_error"
     told = kinds(sent)
     assert told[-1] in _FAILURES[pair[1]]
@@ -112,5 +112,5 @@ def test_items_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
         call = {"index": number, "id": f"c{number}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         sent += translator.feed(chat(tool_calls=[call]))
     assert translator.failed is not None
-    assert "the items of the answer" in translator.failed.failure.message
+    assert "the items of the response" in translator.failed.failure.message
     assert kinds(sent)[-1] == "response.failed"

@@ -24,6 +24,7 @@ from trilogue import (
     translate_response,
 )
 from trilogue.jsontext.text import parse_object
+from trilogue.protocols.registry import CODECS
 from trilogue.sse import SseParser
 
 HEAD_BYTES = 1024 * 1024
@@ -97,13 +98,9 @@ def _protocol_of_stream(data: bytes) -> Protocol | None:
     """Return the protocol of the first event that shows it, or None if no event does."""
     for event in SseParser().feed(data[:HEAD_BYTES]):
         body = parse_object(event.data) or {}
-        kind = str(body.get("type"))
-        if "choices" in body:
-            return Protocol.CHAT
-        if kind == "message_start":
-            return Protocol.MESSAGES
-        if kind.startswith("response."):
-            return Protocol.RESPONSES
+        for one in CODECS.values():
+            if one.endpoint.is_event(body):
+                return one.protocol
     return None
 
 

@@ -24,11 +24,11 @@ class ProtocolType(click.ParamType[Protocol]):
         try:
             return Protocol.parse(value)
         except ValueError:
-            self.fail(f"{value!r} is not one of chat, messages, responses", param, ctx)
+            self.fail(f"{value!r} is not one of {', '.join(one.short for one in Protocol)}", param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Return how `--help` shows the value."""
-        return "[chat|messages|responses]"
+        return f"[{'|'.join(one.short for one in Protocol)}]"
 
 
 PROTOCOL = ProtocolType()

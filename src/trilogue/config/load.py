@@ -20,23 +20,17 @@ from msgspec.structs import replace
 from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
 from trilogue.config.folders import config_directory
 from trilogue.config.foreign import foreign_hint
-from trilogue.config.network import OFFICIAL, is_azure, url_fault, with_environment_proxies
+from trilogue.config.network import is_azure, url_fault, with_environment_proxies
 from trilogue.config.problems import ConfigError, Problem
 from trilogue.config.reader import Reader
 from trilogue.config.secret import BadReference, Secret, resolve
-from trilogue.config.types import DEMO_URL, AccountSettings, Auth, Config, ProviderSettings, VendorName
+from trilogue.config.types import DEMO_URL, AccountSettings, Config, ProviderSettings, VendorName
 from trilogue.config.validate import check
 from trilogue.model import Protocol
 from trilogue.profiles import vendor_named
+from trilogue.protocols.registry import CODECS, RICHEST
 
 FILE_NAME = "trilogue.yaml"
-
-_ENVIRONMENT_PROVIDERS: dict[str, tuple[Protocol, ...]] = {
-    # OpenAI speaks two protocols: requests of Chat clients are passed through to the second one.
-    "openai": (Protocol.RESPONSES, Protocol.CHAT),
-    "anthropic": (Protocol.MESSAGES,),
-}
-"""providers that need no configuration file if their key is in the environment"""
 
 _HOSTS = (
     (r"(\w+\.)?api\.openai\.com|chatgpt\.com", "openai"),
@@ -130,13 +124,13 @@ def environment_config(environ: Mapping[str, str]) -> Config:
 
 def environment_providers(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
     """Return providers for OPENAI_API_KEY and ANTHROPIC_API_KEY (with …_BASE_URL), and always `demo`."""
-    demo = ProviderSettings(protocol=Protocol.RESPONSES, base_url=DEMO_URL)
+    demo = ProviderSettings(protocol=RICHEST, base_url=DEMO_URL)
     return {**dict(_providers_with_keys(environ)), "demo": demo}
 
 
 def _providers_with_keys(environ: Mapping[str, str]) -> Iterator[tuple[str, ProviderSettings]]:
     """Yield the providers whose keys are in the environment. Raises ConfigError for a bad key or base URL."""
-    for name, (first, *others) in _ENVIRONMENT_PROVIDERS.items():
+    for name, (first, *others) in _official_apis().items():
         vendor = name.upper()
         if not environ.get(f"{vendor}_API_KEY", "").strip():
             continue
@@ -151,6 +145,20 @@ def _providers_with_keys(environ: Mapping[str, str]) -> Iterator[tuple[str, Prov
                 protocol=first, also_speaks=tuple(others), base_url=base_url, accounts=(AccountSettings(key=key),)
             ),
         )
+
+
+def _official_apis() -> dict[str, list[Protocol]]:
+    """Return the vendors whose keys may be in the environment, each with the protocols of its official API.
+
+    OpenAI speaks two protocols. The first is the one that mostly OpenAI speaks; requests of Chat clients are passed
+    through to the other.
+    """
+    vendors: dict[str, list[Protocol]] = {}
+    for one in CODECS.values():
+        if one.endpoint.vendor:
+            place = 0 if one.endpoint.only_vendor else len(vendors.get(one.endpoint.vendor, ()))
+            vendors.setdefault(one.endpoint.vendor, []).insert(place, one.protocol)
+    return vendors
 
 
 def _key(variable: str, environ: Mapping[str, str]) -> Secret:
@@ -169,7 +177,7 @@ def fill_defaults(config: Config, fallback: Mapping[str, ProviderSettings]) -> C
 
 def _fill_provider(name: str, provider: ProviderSettings) -> ProviderSettings:
     """Fill in what a provider does not set and what depends on its other settings."""
-    base_url = provider.base_url or OFFICIAL[provider.protocol]
+    base_url = provider.base_url or CODECS[provider.protocol].endpoint.official_url
     accounts = tuple(
         replace(account, name=account.name or f"{name}-{number}") for number, account in enumerate(provider.accounts, 1)
     )
@@ -178,10 +186,9 @@ def _fill_provider(name: str, provider: ProviderSettings) -> ProviderSettings:
     return replace(provider, accounts=accounts, base_url=base_url, auth=auth, vendor=vendor)
 
 
-def _auth(protocol: Protocol, base_url: str) -> Auth:
-    if protocol is Protocol.MESSAGES:
-        return "x-api-key"
-    return "api-key" if is_azure(base_url) else "bearer"
+def _auth(protocol: Protocol, base_url: str) -> str:
+    auth = CODECS[protocol].endpoint.auth
+    return "api-key" if auth == "bearer" and is_azure(base_url) else auth
 
 
 def _vendor(base_url: str, name: str) -> VendorName | None:

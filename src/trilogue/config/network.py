@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from trilogue.config.secret import Secret
 from trilogue.config.types import Config, ProviderSettings, Server
 from trilogue.model import Protocol
+from trilogue.protocols.registry import CODECS
 
 _VERSION = re.compile(r"v\d+([a-z]+\d*)?")
-_FULL = re.compile(r"/(chat/completions|responses|messages)$")
 _VERSION_FOLLOWS = frozenset({"api", "openai"})
 """last segments of base URLs to which vendors add /v1 (OpenRouter, Groq, Azure); others are used unchanged"""
 _SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token", "code"})
@@ -27,12 +27,10 @@ _SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", 
 _SCHEMES = frozenset({"http", "https"})
 _PROXY_SCHEMES = _SCHEMES | {"socks5", "socks5h"}
 
-OFFICIAL = {
-    Protocol.CHAT: "https://api.openai.com/v1",
-    Protocol.RESPONSES: "https://api.openai.com/v1",
-    Protocol.MESSAGES: "https://api.anthropic.com",
-}
-"""the address of a provider that does not set one"""
+
+def official_urls() -> frozenset[str]:
+    """Return the addresses of providers that do not set one."""
+    return frozenset(one.endpoint.official_url for one in CODECS.values() if one.endpoint.official_url)
 
 
 def url_fault(url: str) -> str | None:
@@ -85,8 +83,9 @@ def endpoint(base_url: str, protocol: Protocol, path: str) -> str:
 def _root(parts: SplitResult, protocol: Protocol) -> str:
     """Return the path below which the endpoints are."""
     path = parts.path.rstrip("/")
-    if _FULL.search(path):
-        return _FULL.sub("", path)
+    for one in CODECS.values():
+        if one.endpoint.path and path.endswith(one.endpoint.path):
+            return path.removesuffix(one.endpoint.path)
     return path if _is_complete(path.split("/")[1:], protocol) else f"{path}/v1"
 
 
@@ -94,7 +93,7 @@ def _is_complete(segments: list[str], protocol: Protocol) -> bool:
     """Return whether the endpoints are directly below this path, without a `/v1` between."""
     if not segments:
         return False
-    if protocol is Protocol.MESSAGES:
+    if CODECS[protocol].endpoint.versionless_bases:
         # Anthropic's SDK adds /v1 to any base, so people give it bases without a version.
         return _VERSION.fullmatch(segments[-1]) is not None
     # OpenAI's SDK adds nothing, so a base with a path is complete, except for those that vendors document without /v1.

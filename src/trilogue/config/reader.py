@@ -7,8 +7,9 @@ never show a value, because it may be a secret.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import NODEFAULT, inspect
 
@@ -127,7 +128,7 @@ def _placeholder(field: inspect.Field) -> Any:
     kind = field.type
     if field.default is not NODEFAULT:
         return field.default
-    if isinstance(kind, inspect.EnumType):
+    if _is_enum(kind):
         return next(iter(kind.cls))
     return Secret("") if isinstance(kind, inspect.CustomType) else ""
 
@@ -205,10 +206,19 @@ def _read_literal(reader: Reader, kind: inspect.LiteralType, value: Any, path: s
 
 
 def _read_enum(reader: Reader, kind: inspect.EnumType, value: Any, path: str) -> Any:
-    known = {str(member.value): member for member in kind.cls}
+    known: dict[str, Any] = {str(member.value): member for member in kind.cls}
     if isinstance(value, str) and value in known:
         return known[value]
     return _not_one_of(reader, path, value, tuple(known))
+
+
+def _is_enum(kind: inspect.Type) -> TypeGuard[inspect.EnumType]:
+    # `Protocol`, which can have more members than it was defined with, is a custom type to msgspec.
+    return isinstance(kind, inspect.EnumType | inspect.CustomType) and issubclass(kind.cls, Enum)
+
+
+def _read_custom(reader: Reader, kind: inspect.CustomType, value: Any, path: str) -> Any:
+    return _read_enum(reader, kind, value, path) if _is_enum(kind) else reader.secret(kind, value, path)
 
 
 def _not_one_of(reader: Reader, path: str, value: Any, known: tuple[Any, ...]) -> Any:
@@ -233,6 +243,6 @@ _READERS: dict[type[inspect.Type], Callable[[Reader, Any, Any, str], Any]] = {
     inspect.FloatType: _read_number,
     inspect.LiteralType: _read_literal,
     inspect.EnumType: _read_enum,
-    inspect.CustomType: Reader.secret,
+    inspect.CustomType: _read_custom,
     inspect.Metadata: _read_metadata,
 }

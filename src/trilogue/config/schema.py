@@ -18,6 +18,7 @@ from trilogue.config.profiles import ProfileBase, ProfileSettings
 from trilogue.config.reader import SHORT_FORMS
 from trilogue.config.secret import Secret
 from trilogue.config.types import Config
+from trilogue.model import Protocol
 from trilogue.profiles import Profile
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -25,7 +26,8 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def json_schema() -> dict[str, Any]:
     """Return the schema, with a description of every setting."""
-    (root,), parts = json.schema_components([Config], schema_hook=_secret_schema)
+    (root,), parts = json.schema_components([Config], schema_hook=_custom_schema)
+    parts[Protocol.__name__] = {"title": Protocol.__name__, "description": Protocol.__doc__, "enum": sorted(Protocol)}
     definitions = {name: _described(part) for name, part in sorted(parts.items())}
     for struct in SHORT_FORMS:
         whole = definitions[struct.__name__]
@@ -55,8 +57,10 @@ def field_docs(struct: type[Struct]) -> dict[str, str]:
     return found
 
 
-def _secret_schema(kind: type) -> dict[str, Any]:
-    """Return the schema of a secret. Raises NotImplementedError for other types, as msgspec expects."""
+def _custom_schema(kind: type) -> dict[str, Any]:
+    """Return the schema of a protocol or a secret. Raises NotImplementedError for other types, as msgspec expects."""
+    if kind is Protocol:
+        return {"$ref": f"#/$defs/{Protocol.__name__}"}
     if kind is not Secret:
         raise NotImplementedError
     return {"type": "string", "description": "env:NAME, file:path, or the text itself"}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from trilogue.config.network import OFFICIAL, is_loopback, proxy_fault, url_fault
+from trilogue.config.network import is_loopback, official_urls, proxy_fault, url_fault
 from trilogue.config.problems import NAME, NAME_RULE
 from trilogue.config.secret import Secret
 from trilogue.config.types import AdminSettings, Config, ProviderSettings
@@ -142,7 +142,7 @@ def warnings(config: Config) -> Findings:
     for name, provider in config.providers.items():
         if not provider.verify_tls:
             yield f"providers.{name}.verify_tls", "certificates are not verified: others can intercept the key"
-        if provider.base_url in OFFICIAL.values() and not provider.accounts and not provider.headers:
+        if provider.base_url in official_urls() and not provider.accounts and not provider.headers:
             yield f"providers.{name}.accounts", "there are none, but this API requires a key"
         if provider.base_url.startswith("http://") and provider.accounts and not _is_on_loopback(provider.base_url):
             yield f"providers.{name}.base_url", "http:// sends the key unencrypted"

@@ -39,11 +39,12 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.content.ids import derive_id
+from trilogue.protocols.registry import RICHEST
 
 _ARGUMENTS = re.compile(r".{1,12}", re.DOTALL).findall
 """splits arguments, which have few spaces, into pieces of about a word's length"""
 
-PROTOCOL = Protocol.RESPONSES
+PROTOCOL = RICHEST
 """protocol of the ids and native objects in responses: the one that can express everything the demo shows"""
 
 PACE = 0.04

@@ -12,6 +12,7 @@ from trilogue.importers.draft import Draft, settings_of
 from trilogue.importers.source import Reasons, Section
 from trilogue.model import Protocol
 from trilogue.presets import PRESETS
+from trilogue.protocols.registry import CODECS, DEFAULT
 
 _BY_CONTENT = "Trilogue routes by model name, not by content"
 _WATCH = "Trilogue writes its own log"
@@ -61,7 +62,7 @@ def _settings(name: str, provider: Section, proxy: str, draft: Draft) -> dict[st
     url, key = provider.text("api_base_url"), provider.text("api_key")
     if _GOOGLE in url:
         # The router speaks Gemini's own protocol; Google also has an endpoint for Chat.
-        url = PRESETS["gemini"].urls[Protocol.CHAT]
+        url = PRESETS["gemini"].urls[PRESETS["gemini"].protocol]
     accounts = [{"key": draft.reference(key, f"{provider.path}.api_key", name)}] if key else []
     models = provider.take("models")
     listed = [str(model) for model in models] if isinstance(models, list) else []
@@ -71,9 +72,8 @@ def _settings(name: str, provider: Section, proxy: str, draft: Draft) -> dict[st
 def _protocol(url: str) -> Protocol:
     """Return the protocol by the endpoint: the router's addresses are complete."""
     path = url.partition("?")[0].rstrip("/")
-    if path.endswith("/messages") or path.endswith("/anthropic"):
-        return Protocol.MESSAGES
-    return Protocol.RESPONSES if path.endswith("/responses") else Protocol.CHAT
+    endpoints = {one.endpoint.path: one.protocol for one in CODECS.values() if one.endpoint.path}
+    return next((protocol for end, protocol in endpoints.items() if path.endswith(end)), DEFAULT)
 
 
 def _route(rule: str, pattern: str, router: Section, names: dict[str, str], draft: Draft) -> None:

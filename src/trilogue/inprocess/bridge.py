@@ -15,12 +15,12 @@ from msgspec import Struct
 from trilogue.errors import ClientError, TrilogueError, UpstreamError, UpstreamProtocolError
 from trilogue.headers import OF_CONNECTION
 from trilogue.http import HttpSettings, Report
-from trilogue.inprocess.upstream import PATHS, Upstream
+from trilogue.inprocess.upstream import Upstream
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Failure, FailureKind, Json, Ledger, Loss, Protocol, Usage
+from trilogue.protocols.codec import Codec
 from trilogue.protocols.failure.convert import failure_of
-from trilogue.protocols.messages.encode_request import extra_headers
-from trilogue.protocols.registry import CODECS
+from trilogue.protocols.registry import CODECS, protocol_of_client
 from trilogue.translate.exchange import Exchange, default_sealer
 from trilogue.translate.reasoning.unseal import without_sealed
 from trilogue.translate.requests import translate_request
@@ -74,7 +74,11 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 def client_protocol(path: str) -> Protocol | None:
     """Return the protocol whose endpoint this path is, or None."""
-    return next((protocol for protocol, end in PATHS.items() if path.endswith(end)), None)
+    return next((one.protocol for one in CODECS.values() if _path(one) and path.endswith(_path(one))), None)
+
+
+def _path(codec: Codec) -> str:
+    return codec.endpoint.path
 
 
 class Bridge:
@@ -92,7 +96,7 @@ class Bridge:
         """Return what to send for a request. Raises ClientError if it cannot be mapped, or is not a model request."""
         client = client_protocol(asked.path)
         if client is None:
-            served = ", ".join(PATHS.values())
+            served = ", ".join(filter(None, map(_path, CODECS.values())))
             raise _NotServed(f"{asked.path} is not available in process, only {served}; use the gateway for others")
         wire = parse_request(asked.body)
         named = wire.get("model")
@@ -102,9 +106,9 @@ class Bridge:
             return self._passed(client, wire, asked, changed=wire.get("model") != named)
         return self._most_exact(client, wire)
 
-    def refusal(self, error: TrilogueError, path: str) -> Plain:
+    def refusal(self, error: TrilogueError, asked: Asked) -> Plain:
         """Return an error of ours in the SDK's protocol."""
-        client = client_protocol(path) or Protocol.CHAT
+        client = client_protocol(asked.path) or protocol_of_client(asked.headers)
         return self.failed(failure_of(error, client), client, {})
 
     def failed(self, failure: Failure, client: Protocol, headers: Mapping[str, str]) -> Plain:
@@ -114,7 +118,7 @@ class Bridge:
         if failure.kind in _OUT_OF_CREDIT:
             extra["x-should-retry"] = "false"
         status = failure.status if failure.protocol is None and failure.status else reply.status
-        if status == OVERLOADED and client is not Protocol.MESSAGES:
+        if status == OVERLOADED and not CODECS[client].endpoint.overload_status:
             status = 503
         return Plain(status, {**reply.headers, **_kept(headers), **extra}, dump(reply.body))
 
@@ -162,8 +166,8 @@ class Bridge:
     def _passed(self, client: Protocol, wire: dict[str, Json], asked: Asked, *, changed: bool) -> Call:
         ledger = Ledger()
         target = self._upstream.target(client, str(wire.get("model") or ""))
-        words = client is not Protocol.RESPONSES or target.profile.raw_reasoning
-        cleaned = without_sealed(wire, client, ledger, self._sealer, plain_text=words)
+        plain_text = CODECS[client].text_reasoning or target.profile.raw_reasoning
+        cleaned = without_sealed(wire, client, ledger, self._sealer, plain_text=plain_text)
         if self._strict:
             ledger.refuse_if_any()
         forwarded = {name: value for name, value in asked.headers.items() if name not in _NOT_FORWARDED}
@@ -201,8 +205,11 @@ class Bridge:
             wire, source=client, target=target, strict=self._strict, repair=self._repair, sealer=self._sealer
         )
         headers = {"content-type": "application/json", **self._headers, **self._upstream.credentials(protocol)}
-        if protocol is Protocol.MESSAGES:
-            headers = {"anthropic-version": target.profile.version, **extra_headers(up.body), **headers}
+        endpoint = CODECS[protocol].endpoint
+        if endpoint.version_header:
+            headers = {endpoint.version_header: target.profile.version, **headers}
+        if endpoint.extra_headers is not None:
+            headers = {**endpoint.extra_headers(up.body), **headers}
         return Call(
             client=client,
             upstream=protocol,

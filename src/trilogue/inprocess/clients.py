@@ -84,7 +84,7 @@ class SyncTransport:
         try:
             call = self._bridge.call(asked)
         except ClientError as error:
-            return _plain(self._library, self._bridge.refusal(error, asked.path))
+            return _plain(self._library, self._bridge.refusal(error, asked))
         with _reporting(self._bridge, call, self._library):
             response = self._inner.send(_outgoing(self._inner, call, request), stream=True)
             headers = _lower(response.headers)
@@ -124,7 +124,7 @@ class AsyncTransport:
         try:
             call = self._bridge.call(asked)
         except ClientError as error:
-            return _plain(self._library, self._bridge.refusal(error, asked.path))
+            return _plain(self._library, self._bridge.refusal(error, asked))
         with _reporting(self._bridge, call, self._library):
             response = await self._inner.send(_outgoing(self._inner, call, request), stream=True)
             headers = _lower(response.headers)

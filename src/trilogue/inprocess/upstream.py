@@ -8,14 +8,13 @@ from msgspec import Struct
 
 from trilogue.config import Secret
 from trilogue.config.load import vendor_of
-from trilogue.config.network import OFFICIAL, endpoint, is_azure, url_fault
+from trilogue.config.network import endpoint, is_azure, url_fault
 from trilogue.errors import ClientError
 from trilogue.http import HttpSettings
 from trilogue.model import Protocol, protocol_of
 from trilogue.presets import PRESETS, Preset
 from trilogue.protocols.codec import Target
-
-PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
+from trilogue.protocols.registry import CODECS
 
 
 class Upstream(Struct, frozen=True, kw_only=True):
@@ -32,17 +31,18 @@ class Upstream(Struct, frozen=True, kw_only=True):
 
     def url(self, protocol: Protocol) -> str:
         """Return the URL that requests of this protocol are sent to."""
-        return endpoint(self.urls[protocol], protocol, PATHS[protocol])
+        return endpoint(self.urls[protocol], protocol, CODECS[protocol].endpoint.path)
 
     def credentials(self, protocol: Protocol) -> dict[str, str]:
         """Return the header that carries the key; nothing if there is no key."""
         if self.key is None:
             return {}
-        if protocol is Protocol.MESSAGES and not self.bearer:
-            return {"x-api-key": self.key.reveal()}
-        if is_azure(self.urls[protocol]):
-            return {"api-key": self.key.reveal()}
-        return {"authorization": f"Bearer {self.key.reveal()}"}
+        header = CODECS[protocol].endpoint.auth
+        if header == "bearer" and is_azure(self.urls[protocol]):
+            header = "api-key"
+        if header == "bearer" or self.bearer:
+            return {"authorization": f"Bearer {self.key.reveal()}"}
+        return {header: self.key.reveal()}
 
     def target(self, protocol: Protocol, model: str) -> Target:
         """Return the target of a request in this protocol. `model`: the client's, used if none was set."""
@@ -77,7 +77,7 @@ def _urls(
     named = settings.get("protocol")
     if named:
         protocol = protocol_of(named)
-        url = given or known.get(protocol, "") or ("" if known else OFFICIAL[protocol])
+        url = given or known.get(protocol, "") or ("" if known else CODECS[protocol].endpoint.official_url)
         if not url:
             raise ClientError(f"{provider} does not speak {protocol.short}; it speaks {_shorts(known)}")
         return {protocol: url}

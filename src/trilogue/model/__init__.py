@@ -52,7 +52,7 @@ from trilogue.model.events import (
 )
 from trilogue.model.failure import Failure, FailureKind
 from trilogue.model.losses import LOSSES, Ledger, Loss, LossRule
-from trilogue.model.protocol import Protocol, Provenance, protocol_of
+from trilogue.model.protocol import Protocol, Provenance, Traits, protocol_of
 from trilogue.model.request import (
     NO_SAMPLING,
     Caching,
@@ -151,6 +151,7 @@ __all__ = [
     "ToolChoice",
     "ToolRef",
     "ToolResult",
+    "Traits",
     "Turn",
     "Usage",
     "UserLocation",

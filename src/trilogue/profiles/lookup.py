@@ -24,12 +24,12 @@ _CACHE_SIZE = 1024
 def vendor_for(protocol: Protocol, model: str, vendor: str = "") -> str:
     """Return the vendor whose rows apply to a model: the given one, the vendor that makes it, or `none`.
 
-    Clouds serve models of others. Claude in the Messages protocol is Anthropic's everywhere. At Azure, models that are
+    Clouds serve models of others. Claude over Messages has Anthropic's rules everywhere. At Azure, models that are
     not OpenAI's accept the common core.
     """
     maker = maker_of(model)
     # Bedrock, Vertex and Azure serve Claude with Anthropic's rules.
-    if protocol is Protocol.MESSAGES and maker == "anthropic":
+    if maker and maker == protocol.traits.maker:
         return maker
     if vendor == "azure" and (maker not in ("openai", "") or _OTHER_WEIGHTS.match(plain_name(model))):
         return UNKNOWN_VENDOR

@@ -79,7 +79,7 @@ def vendor_of_model(protocol: Protocol, model: str) -> str:
     """
     maker = maker_of(model)
     if maker == "anthropic":
-        return maker if protocol is Protocol.MESSAGES else ""
+        return maker if protocol.traits.maker == maker else ""
     owner, slash, _ = model.rpartition("/")
     # Hugging Face names have an owner, and usually capital letters.
     is_weights = (slash and owner.lower() not in VENDORS) or model != model.lower()

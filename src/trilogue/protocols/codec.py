@@ -19,10 +19,13 @@ from trilogue.model import (
     Protocol,
     Request,
     Response,
+    ToolCall,
     Usage,
     protocol_of,
 )
 from trilogue.profiles import Profile, profile_for, vendor_named
+from trilogue.protocols.content.sealed import Cleaning, may_hold_sealed, unchanged
+from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fields.extras import FieldPolicies
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
@@ -82,6 +85,8 @@ class Codec(Struct, frozen=True, kw_only=True):
     """One protocol in both directions. `wire` bodies are parsed JSON objects."""
 
     protocol: Protocol
+    endpoint: Endpoint
+    """the protocol over HTTP"""
     decode_request: Callable[[dict[str, Json]], Request]
     encode_request: Callable[[Request, Target, Ledger], dict[str, Json]]
     decode_response: Callable[[dict[str, Json]], Response]
@@ -110,3 +115,35 @@ class Codec(Struct, frozen=True, kw_only=True):
     """failures that clients only understand inside a stream, even if they are known before it starts"""
     response_policies: FieldPolicies = field(default_factory=dict)
     """policies for extras of responses that go to another protocol; other extras are declared as resp.meta"""
+    may_hold_sealed: Callable[[bytes, bool], bool] = may_hold_sealed
+    """returns whether a request may have something that `without_sealed` removes; cheaper than parsing the body"""
+    without_sealed: Callable[[dict[str, Json], Cleaning], dict[str, Json]] = unchanged
+    """removes what the gateway made of other protocols' reasoning from a request that stays in this protocol"""
+    required_fields: frozenset[str] = frozenset()
+    """request fields that cannot be left out, even if an upstream complains about them"""
+    ends_with_user: bool = False
+    """whether a conversation must end with a user turn, so that system messages at the end become one"""
+    hosted_in_pairs: bool = False
+    """whether the history accepts hosted calls only together with a result that the provider itself made"""
+    billing_block: bool = False
+    """whether requests may begin with Claude Code's billing block"""
+    item_ids: bool = False
+    """whether servers know earlier items by their ids, and refuse them without the reasoning that came before"""
+    thinking_first: bool = False
+    """whether a turn with tool calls must begin with its thinking, if there is a thinking budget"""
+    text_reasoning: bool = True
+    """whether servers accept earlier reasoning that is only text; if not, the model's profile says so"""
+    opaque_by_model: bool = True
+    """whether opaque values are bound to a model family, in addition to the account"""
+    search_usage: bool = True
+    """whether usage has a number of searches"""
+    needs_tokens: bool = False
+    """whether clients need a value on reasoning, citations and search hits even if the upstream sent none"""
+    staged_blocks: frozenset[type] = frozenset({ToolCall})
+    """the kinds of blocks that need further steps on their way to a client of this protocol"""
+    builtin_tools: bool = False
+    """whether clients run tools that the protocol defines, whose calls have forms of their own"""
+    reasoning_summaries: bool = False
+    """whether clients can get raw reasoning as a summary, if the model's profile says so"""
+    keeps_text: bool = False
+    """whether the stream decoder keeps the whole text, so that its length must be limited in pass-through as well"""

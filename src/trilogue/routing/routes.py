@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 from trilogue.model import Protocol
+from trilogue.protocols.registry import CODECS
 from trilogue.routing.errors import BadPattern, name_fault
 from trilogue.routing.patterns import Kind, check_template, compile_match, expand, kind_of
 
@@ -30,36 +31,39 @@ class Family(Struct, frozen=True):
     """Models of one vendor, and the providers that serve them.
 
     That is a provider with one of these names (`openai`, or `openai-…` if that speaks the client's protocol), else the
-    first one that speaks the vendor's own protocol and is not the demo.
+    first one that speaks a protocol which mostly this vendor speaks, and is not the demo.
     """
 
     label: str
     pattern: re.Pattern[str]
     names: tuple[str, ...]
-    protocol: Protocol | None = None
 
     def choose(self, providers: Sequence[RoutableProvider], client: Protocol | None) -> RoutableProvider | None:
         """Return the provider for this family, or None."""
         named = [provider for name in self.names for provider in providers if _belongs(provider.name, name)]
         if named:
             return min(named, key=lambda one: (client not in one.protocols, one.name not in self.names))
-        return next((one for one in providers if self.protocol in one.protocols and not one.is_demo), None)
+        return next((one for one in providers if self._is_spoken_by(one) and not one.is_demo), None)
+
+    def _is_spoken_by(self, provider: RoutableProvider) -> bool:
+        endpoints = [CODECS[protocol].endpoint for protocol in provider.protocols]
+        return any(one.only_vendor and one.vendor in self.names for one in endpoints)
 
 
 def _belongs(name: str, vendor: str) -> bool:
     return name == vendor or name.startswith(f"{vendor}-")
 
 
-def _family(label: str, names: tuple[str, ...], protocol: Protocol | None = None, pattern: str | None = None) -> Family:
-    return Family(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names, protocol)
+def _family(label: str, names: tuple[str, ...], pattern: str | None = None) -> Family:
+    return Family(label, re.compile(pattern or re.escape(label).replace(r"\*", ".*")), names)
 
 
 FAMILIES = (
-    _family("claude-*", ("anthropic",), Protocol.MESSAGES),
-    _family("gpt-*", ("openai",), Protocol.RESPONSES),
-    _family("chatgpt-*", ("openai",), Protocol.RESPONSES),
-    _family("codex-*", ("openai",), Protocol.RESPONSES),
-    _family("o[0-9]*", ("openai",), Protocol.RESPONSES, r"o\d+(-.*)?"),
+    _family("claude-*", ("anthropic",)),
+    _family("gpt-*", ("openai",)),
+    _family("chatgpt-*", ("openai",)),
+    _family("codex-*", ("openai",)),
+    _family("o[0-9]*", ("openai",), r"o\d+(-.*)?"),
     _family("gemini-*", ("google", "gemini")),
     _family("grok-*", ("xai", "grok")),
     _family("demo*", ("demo",)),

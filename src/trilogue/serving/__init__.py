@@ -1,10 +1,13 @@
-"""The clients' side of HTTP/1.1: requests to read, answers to write. It knows nothing of protocols and models."""
+"""The HTTP/1.1 server: requests of clients in, responses out.
 
-from trilogue.serving.connection import Refusal
-from trilogue.serving.listener import App, Listener
-from trilogue.serving.request import BodyEncoded, HttpRequest
+It knows nothing about protocols, models and accounts. `Listener` accepts connections, `HttpRequest` is what a client
+sent, and `Responder` writes the response.
+"""
+
+from trilogue.serving.connection import App, Refusal
+from trilogue.serving.listener import Listener
+from trilogue.serving.request import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, HttpRequest
 from trilogue.serving.responder import Headers, Responder, header_lines
-from trilogue.serving.upload import BodyBroken, BodyTooLarge, BodyTooSlow, ClientGone
 
 __all__ = [
     "App",

@@ -1,77 +1,66 @@
-"""One client connection, spoken to in HTTP/1.1: one request at a time, several after each other.
+"""One client connection in HTTP/1.1: one request at a time, any number in succession.
 
-In: the bytes of the socket, parsed by llhttp. Out: a `HttpRequest` with its `Responder`, handed to the application in a
-task. What a client may do is bounded: the head in size and time, the body in what waits unread, the answer in how long
-it may be left untaken. The end of what a client sends is not taken for the end of the client; that is found out first.
+In: the bytes of the socket, parsed by llhttp. Out: an `HttpRequest` with its `Responder`, given to the application in a
+task. Clients are limited: headers in size and time, bodies in how much is buffered, responses in how long they may stay
+unread. A client that stops sending has not necessarily disconnected; that is checked first. This module does not know
+what requests mean.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from trilogue.headers import header_name, is_framed, size_of
-from trilogue.serving.known_heads import Head, Key, KnownHeads, split
+from trilogue.headers import is_framed
+from trilogue.serving.known_heads import Key, KnownHeads
 from trilogue.serving.request import (
-    BAD,
-    BAD_HOST,
     BEFORE_BODY,
     MAX_HEAD_BYTES,
-    MAX_HEADERS,
     TOO_LARGE,
     TOO_SLOW,
+    HeadReader,
     HttpRequest,
     Inbound,
     Problem,
-    path_and_query,
+    StopParsing,
+    Upload,
 )
 from trilogue.serving.responder import Responder, response_head
-from trilogue.serving.silent_client import TOLD, SilentClient, has_reset
-from trilogue.serving.upload import Upload
+from trilogue.serving.silent_client import HAS_TCP_INFO, SilentClient, has_reset
 
 HEAD_SECONDS = 10.0
 IDLE_SECONDS = 75.0
 LINGER_SECONDS = 5.0
-"""How long a client that was refused may go on sending: closed at once, it would not see why."""
+"""How long a refused client may go on sending. If the connection were closed at once, the client would not see why."""
 LAST_CALL_SECONDS = 1.0
-"""How long a client that has just connected may take to ask, once no more are taken: it has no reason to try again."""
+"""How long a client that has just connected has to send its request while the gateway drains."""
 WRITE_SECONDS = 120.0
-"""How long a client may leave what it has been sent unread."""
+"""how long a client may read nothing of what it was sent"""
 PROBE_SECONDS = 0.01
 
-_HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
-_VERSIONS = ("1.1", "1.0")
-_LISTS = frozenset({"anthropic-beta", "openai-beta"})
-"""headers that clients send several times, which means the same as one list"""
-_OFFER = frozenset({"connection", "upgrade", "http2-settings"})
 _EMPTY_LINES = frozenset({b"\r\n", b"\n", b"\r\n\r\n"})
-"""what some old clients send after a body; it says nothing"""
+"""what some old clients send after a body; it has no meaning"""
 
 log = structlog.get_logger("trilogue.http")
 
 App = Callable[[HttpRequest, Responder], Coroutine[Any, Any, None]]
 Refusal = Callable[[Problem, str], tuple[list[tuple[bytes, bytes]], bytes]]
-"""headers and body of the answer to what is no request, for a client that asked for this path"""
-
-
-class _Stop(Exception):
-    """Ends the parser's work from within one of its callbacks."""
+"""returns headers and body of the response to an invalid request, for a client that asked for this path"""
 
 
 class ClientConnection(asyncio.Protocol):
-    """`connections`: where it is listed while it is open. `known`: the heads that all of them have seen."""
+    """One connection. It is in `connections` while it is open, and shares `known` with them, unless that is None."""
 
     def __init__(
         self,
         app: App,
         refusal: Refusal,
         connections: set[ClientConnection],
-        known: KnownHeads,
+        known: KnownHeads | None,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._app = app
@@ -79,18 +68,17 @@ class ClientConnection(asyncio.Protocol):
         self._connections = connections
         self._known = known
         self._loop = loop
+        self._head = HeadReader()
+        self.on_url = self._head.on_url
+        self.on_header = self._head.on_header
         self._parser = self._new_parser()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._inbound = Inbound.NOTHING
-        self._problem = BAD
-        self._url = b""
-        self._headers: dict[str, str] = {}
-        self._header_count = 0
         self._head_bytes = 0
         self._framing = 0
-        """what came of the body, less twice what it says: how much more chunk sizes and trailers take than it does"""
+        """Bytes received of the body, minus twice its content: positive if its framing is larger than its content."""
         self._key: Key | None = None
-        """of the head that is being parsed, if it came in one piece with its body"""
+        """the key of the headers being parsed, if they arrived in one piece with their body"""
         self._request: HttpRequest | None = None
         self._upload: Upload | None = None
         """the body that is being parsed"""
@@ -102,7 +90,7 @@ class ClientConnection(asyncio.Protocol):
         self._patience = SilentClient(loop)
         self._drain_waiter: asyncio.Future[None] | None = None
         self._leaving = False
-        """no request may follow the one under way"""
+        """whether the gateway drains: no request may follow the current one"""
         self.keep_alive = True
         self.paused = False
         self.on_flow: Callable[[bool], None] = _ignore
@@ -110,19 +98,20 @@ class ClientConnection(asyncio.Protocol):
     # --- asyncio ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open."""
+        """Start the time limit for the first request."""
         self._transport = cast(asyncio.Transport, transport)
         self._connections.add(self)
         self._timer = self._loop.call_later(HEAD_SECONDS, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
-        del self._parser  # it holds us as we hold it: nobody should have to find that out
+        """Release everything that waits for the client, and let the application know."""
+        # The parser refers to us: break the cycle, so that the garbage collector has nothing to do.
+        del self._parser
         self._connections.discard(self)
         self._stop_timer()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        # Whoever waits for the client may go on, but nothing more is to be fetched for it.
+        # Wake up what waits for the client, but do not let the upstream send more for it.
         self.on_flow = _ignore
         self.resume_writing()
         self._patience.stop()
@@ -130,14 +119,13 @@ class ClientConnection(asyncio.Protocol):
             self._request.lost()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Parse bytes of the client. A complete request with known headers skips the parser."""
         if self._inbound is Inbound.NOTHING and self._responder is None and not self._head_bytes:
-            whole = split(data)
-            head = self._known.find(whole[0]) if whole else None
-            if whole and head is not None:
-                self._start(HttpRequest(head, whole[1]), Responder(self, chunked=True, bodiless=False))
-                return
-            self._key = whole[0] if whole else None
+            if self._known is not None:
+                self._key, request = self._known.find(data)
+                if request is not None:
+                    self._start(request, Responder(self, chunked=True, bodiless=False))
+                    return
         elif self._inbound is Inbound.IGNORED:
             return
         if self._inbound is Inbound.NOTHING and data in _EMPTY_LINES:
@@ -156,27 +144,28 @@ class ClientConnection(asyncio.Protocol):
             self._give_up()
 
     def eof_received(self) -> bool | None:
-        """The client sends no more. If it has asked for something it may still be there to read the answer."""
+        """Find out whether a client that sends no more is still there to read its response."""
         responder = self._responder
-        if self._inbound is not Inbound.NOTHING or responder is None or not TOLD:
+        if self._inbound is not Inbound.NOTHING or responder is None or not HAS_TCP_INFO:
             return None
         self.keep_alive = False
         if responder.chunked:
             if responder.started:
-                responder.send(b":\n\n")  # an empty comment of an event stream: whole answers end as they start
+                # An empty SSE comment. Only streams are in this state: whole responses start and end at once.
+                responder.send(b":\n\n")
             else:
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._look_for_reset(PROBE_SECONDS)
         return True
 
     def pause_writing(self) -> None:
-        """The client does not take what it was sent."""
+        """Note that the client does not read what it was sent."""
         self.paused = True
         self._patience.watch(self._transport, WRITE_SECONDS)
         self.on_flow(True)
 
     def resume_writing(self) -> None:
-        """It has taken enough."""
+        """Continue after the client has read enough."""
         if not self.paused:
             return
         self.paused = False
@@ -189,54 +178,26 @@ class ClientConnection(asyncio.Protocol):
     # --- llhttp ---
 
     def on_message_begin(self) -> None:
-        """A request starts. A second one before the first is answered: no client of these protocols does that."""
+        """Start a request. Pipelining is refused: no client of these protocols uses it."""
         if self._responder is not None:
-            raise _Stop
+            raise StopParsing
         self._inbound = Inbound.HEAD
-        self._url = b""
-        self._headers = {}
-        self._header_count = 0
-
-    def on_url(self, url: bytes) -> None:
-        """A part of the target."""
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """One header. Any that is repeated keeps its first value: what a proxy in front has added comes later."""
-        if self._inbound is not Inbound.HEAD:
-            return  # a trailer must not pass for a header
-        self._header_count += 1
-        if self._header_count > MAX_HEADERS:
-            self._stop_parsing(TOO_LARGE)
-        key = header_name(name)
-        if key not in self._headers:
-            self._headers[key] = value.decode("latin-1")
-        elif key in _LISTS:
-            self._headers[key] += f",{value.decode('latin-1')}"
-        elif key == "host":
-            self._stop_parsing(BAD_HOST)
+        self._head.clear()
 
     def on_headers_complete(self) -> None:
-        """The head is complete: the application takes over."""
-        parser, headers = self._parser, self._headers
-        if self._head_bytes > MAX_HEAD_BYTES and size_of(headers) + len(self._url) > MAX_HEAD_BYTES:
-            self._stop_parsing(TOO_LARGE)
-        version = parser.get_http_version()
-        if version not in _VERSIONS or headers.get("transfer-encoding", "chunked").lower() != "chunked":
-            self._stop_parsing(BAD)
-        if not _HOST.fullmatch(headers.get("host", "/" if version != "1.0" else "")):
-            self._stop_parsing(BAD_HOST)
-        method = parser.get_method().decode("ascii")
-        target = path_and_query(self._url)
-        if method == "CONNECT" or target is None:
-            self._stop_parsing(BAD)
-        if parser.should_upgrade() and is_framed(headers):
+        """Check the headers, and start the application; the body may still be arriving."""
+        parser, reader = self._parser, self._head
+        if self._head_bytes > MAX_HEAD_BYTES and reader.is_too_large():
+            reader.stop(TOO_LARGE)
+        version, method = parser.get_http_version(), parser.get_method().decode("ascii")
+        head = reader.complete(method, version)
+        reader.closed = True
+        if parser.should_upgrade() and is_framed(head.headers):
             return
         self._inbound = Inbound.BODY
-        # HTTP/1.0 has no way to keep a connection that all its clients understand.
+        # HTTP/1.0 has no way to keep a connection open that all of its clients understand.
         self.keep_alive = parser.should_keep_alive() and version != "1.0" and not self._leaving
-        head = Head(method, *target, headers)
-        if self._key is not None and version == "1.1" and self.keep_alive:
+        if self._known is not None and self._key is not None and version == "1.1" and self.keep_alive:
             self._known.keep(self._key, head)
         self._upload = Upload(self._body_is_wanted)
         self._start(
@@ -244,18 +205,20 @@ class ClientConnection(asyncio.Protocol):
         )
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body, without its framing."""
+        """Add a part of the body, without its framing."""
         self._framing -= 2 * len(body)
         if self._responder is None or self._upload is None:
-            return  # already answered: it is read so that the client can read too
+            # The response is complete. The body is still read, because some clients send all of it before they read.
+            return
         if not self._upload.received(body) and self._reading:
             self._reading = False
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        """The request is over."""
+        """End the request."""
         if self._inbound is Inbound.HEAD:
-            return  # an upgrade that will be declined
+            # An upgrade, which will be declined.
+            return
         self._inbound = Inbound.NOTHING
         self._head_bytes = self._framing = 0
         upload, self._upload = self._upload, None
@@ -265,21 +228,21 @@ class ClientConnection(asyncio.Protocol):
             self._stop_timer()
             self._next()
 
-    # --- the answer ---
+    # --- the response ---
 
     def put(self, data: bytes) -> None:
-        """Send this to the client, if it is still there."""
+        """Send bytes to the client, if it is still connected."""
         if data and not self._transport.is_closing():
             self._transport.write(data)
 
     async def drained(self) -> None:
-        """Wait until the client has taken enough of what it was sent, or has left."""
+        """Wait until the client has read enough of what it was sent, or has disconnected."""
         while self.paused:
             self._drain_waiter = self._loop.create_future()
             await self._drain_waiter
 
     def answered(self) -> None:
-        """The answer is complete."""
+        """Go on after a complete response: to the next request, or to the end of the connection."""
         self._responder = None
         self.on_flow = _ignore
         if not self._reading:
@@ -290,7 +253,7 @@ class ClientConnection(asyncio.Protocol):
             self._next()
 
     def shut(self) -> None:
-        """No more requests: closed as soon as nothing is being answered. Who has not asked yet may do so once."""
+        """Close the connection after the current request. A client that has sent no request yet may send one."""
         self._leaving = True
         self.keep_alive = False
         if self._responder is not None:
@@ -301,11 +264,11 @@ class ClientConnection(asyncio.Protocol):
             self._loop.call_later(LAST_CALL_SECONDS, self._close_silent)
 
     def abort(self) -> None:
-        """Closed at once."""
+        """Close the connection at once."""
         self._transport.abort()
 
     def _start(self, request: HttpRequest, responder: Responder) -> None:
-        """The application takes over."""
+        """Run the application for a request."""
         if self._timer is not None:
             self._stop_timer()
         self._request, self._responder = request, responder
@@ -316,12 +279,12 @@ class ClientConnection(asyncio.Protocol):
             await self._app(request, responder)
         finally:
             if not responder.ended:
-                # Left by its client, or by the application in the middle: nobody must take it for complete.
+                # The client has disconnected, or the application has failed: the response must not look complete.
                 self._responder = None
                 self._transport.abort()
 
     def _next(self) -> None:
-        """Nothing is under way: wait for another request, or close."""
+        """Wait for the next request, or close."""
         self._request = None
         if not self.keep_alive or self._inbound is Inbound.IGNORED:
             self._close()
@@ -331,7 +294,8 @@ class ClientConnection(asyncio.Protocol):
             self._idle_timer = self._loop.call_later(IDLE_SECONDS, self._look_idle)
 
     def _look_idle(self) -> None:
-        """One timer for many requests: it looks when it fires, instead of being set for each."""
+        """Close an idle connection."""
+        # One timer serves many requests: setting one per request would cost 6 µs.
         self._idle_timer = None
         if self._responder is not None:
             return
@@ -342,17 +306,17 @@ class ClientConnection(asyncio.Protocol):
             self._close()
 
     def _close_silent(self) -> None:
-        """It was given the time to ask."""
+        """Close a connection that has no request after its last chance to send one."""
         if self._responder is None and not self._transport.is_closing():
             self._close()
 
     def _close(self) -> None:
-        """In good order: what the client has not taken yet may still go out, but does not wait for it for ever."""
+        """Close the connection after the client has read the rest, which it must not delay forever."""
         self._transport.close()
         if self._transport.get_write_buffer_size():
             self._patience.watch(self._transport, WRITE_SECONDS)
 
-    # --- the request ---
+    # --- parsing ---
 
     def _new_parser(self) -> HttpRequestParser:
         parser = HttpRequestParser(self)
@@ -369,17 +333,17 @@ class ClientConnection(asyncio.Protocol):
             self._give_up()
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Java's clients offer HTTP/2 with every request. The parser takes what follows for it, and it is the body."""
-        lines = [f"{name}: {value}\r\n" for name, value in self._headers.items() if name not in _OFFER]
-        if "close" in self._headers.get("connection", "").lower():
-            lines.append("connection: close\r\n")
-        method, url, version = self._parser.get_method(), self._url, self._parser.get_http_version().encode()
+        """Parse a request again without its upgrade headers.
+
+        Java's HTTP clients offer HTTP/2 with every request. The parser then takes the body for HTTP/2.
+        """
+        head = self._head.without_upgrade(self._parser.get_method(), self._parser.get_http_version())
         self._parser = self._new_parser()
-        self._parse(b"%b %b HTTP/%b\r\n%b\r\n%b" % (method, url, version, "".join(lines).encode("latin-1"), rest))
+        self._parse(head + rest)
 
     def _body_is_wanted(self) -> None:
-        responder = self._responder
-        if responder is not None and responder.chunked and self._headers.get("expect", "").lower() == "100-continue":
+        responder, expected = self._responder, self._head.headers.get("expect", "")
+        if responder is not None and responder.chunked and expected.lower() == "100-continue":
             self.put(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._resume_reading()
 
@@ -388,30 +352,26 @@ class ClientConnection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    # --- what goes wrong ---
+    # --- errors ---
 
     def _give_up(self) -> None:
-        """The parser has. An answer that is given or under way is not disturbed, but it is the last one."""
+        """Handle bytes that are not HTTP. A response in progress goes on, but it is the last one."""
         if self._responder is None and self._request is None:
-            self._refuse(self._problem)
+            self._refuse(self._head.problem)
             return
         if self._inbound is Inbound.BODY and self._upload is not None:
             self._upload.broke()
         self._inbound = Inbound.IGNORED
         self.keep_alive = False
 
-    def _stop_parsing(self, problem: Problem) -> NoReturn:
-        self._problem = problem
-        raise _Stop
-
     def _refuse(self, problem: Problem) -> None:
-        """Answer in the shape of whoever the path belongs to, and let the client read it before the end."""
+        """Respond with an error in the protocol that the path belongs to, and close once the client has read it."""
         self._stop_timer()
         self._inbound = Inbound.IGNORED
         if self._transport.is_closing():
             return
         log.info("refused", status=problem[0], error=problem[2])
-        headers, body = self._refusal(problem, self._url.decode("latin-1").partition("?")[0])
+        headers, body = self._refusal(problem, self._head.url.decode("latin-1").partition("?")[0])
         headers.append((b"content-length", b"%d" % len(body)))
         self._transport.write(response_head(problem[0], headers, b"", keep_alive=False) + body)
         if self._transport.can_write_eof():
@@ -431,7 +391,7 @@ class ClientConnection(asyncio.Protocol):
             self._timer = None
 
     def _look_for_reset(self, seconds: float) -> None:
-        """A client that has closed answers what it gets with a reset; one that only stopped sending does not."""
+        """Abort if the client has reset the connection. A client that has only stopped sending does not reset it."""
         if self._transport.is_closing() or self._responder is None:
             return
         if has_reset(self._transport):
@@ -441,4 +401,4 @@ class ClientConnection(asyncio.Protocol):
 
 
 def _ignore(_: bool) -> None:
-    """Nobody minds whether the client is slow."""
+    """Ignore whether the client is slow."""

@@ -1,4 +1,7 @@
-"""Listens for clients, and lets them go in good order."""
+"""The listening socket: accept clients, and drain their connections when the gateway stops.
+
+In: a bound socket and the application. It does not know HTTP; `connection.py` does.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,27 @@ import asyncio
 import socket
 from contextlib import suppress
 
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.serving.connection import App, ClientConnection, Refusal
 from trilogue.serving.known_heads import KnownHeads
-
-__all__ = ["App", "Listener"]
 
 BACKLOG = 2048
 LOOK_SECONDS = 0.02
 
 
 class Listener:
-    """One listening socket and the connections that came from it."""
+    """One listening socket and the connections that it has accepted."""
 
     def __init__(self, app: App, refusal: Refusal) -> None:
         self._app = app
         self._refusal = refusal
         self._connections: set[ClientConnection] = set()
-        self._known = KnownHeads()
+        self._known = KnownHeads() if FAST_PATHS.on else None
         self._server: asyncio.Server | None = None
         self._sock: socket.socket | None = None
 
     async def open(self, sock: socket.socket) -> None:
-        """Take connections from this socket."""
+        """Start to accept connections from this socket."""
         self._sock = sock
         self._server = await asyncio.get_running_loop().create_server(self._connection, sock=sock, backlog=BACKLOG)
 
@@ -36,23 +38,27 @@ class Listener:
         return ClientConnection(self._app, self._refusal, self._connections, self._known, loop)
 
     def forget(self) -> None:
-        """What the application has noted of its clients is not true any more."""
-        self._known.forget()
+        """Forget what the application has noted about its clients' headers, because the configuration has changed."""
+        if self._known is not None:
+            self._known.forget()
 
     async def drain(self, seconds: float) -> None:
-        """Take no more requests; give those that are being answered so many seconds.
+        """Accept no more connections, and give running requests this many seconds to finish.
 
-        Who has connected already may still ask: the system would tell them that nobody was ever there.
+        Clients that have already connected may still send a request: if their connections were reset, clients would
+        report that the server does not exist.
         """
         loop = asyncio.get_running_loop()
         waiting = self._accepted()
         if self._server is not None:
             self._server.close()
-        await asyncio.sleep(0)  # for those that the event loop has in hand
+        # Let the event loop finish the connections that it is accepting right now.
+        await asyncio.sleep(0)
         for connection in list(self._connections):
             connection.shut()
         for sock in waiting:
-            with suppress(OSError):  # it has left
+            # A client may have disconnected in the meantime.
+            with suppress(OSError):
                 _, late = await loop.connect_accepted_socket(self._connection, sock)
                 late.shut()
         deadline = loop.time() + seconds
@@ -63,9 +69,10 @@ class Listener:
         await asyncio.sleep(0)
 
     def _accepted(self) -> list[socket.socket]:
-        """The connections that the system has made and the event loop has not seen yet."""
+        """Return the connections that the kernel has accepted and the event loop has not seen yet."""
         accepted: list[socket.socket] = []
-        with suppress(OSError):  # there are no more
+        # The socket is non-blocking: an OSError means that there are no more.
+        with suppress(OSError):
             while self._sock is not None and len(accepted) < BACKLOG:
                 sock, _ = self._sock.accept()
                 sock.setblocking(False)

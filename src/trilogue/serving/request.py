@@ -1,27 +1,39 @@
-"""One HTTP request of a client. Its head is here; its body may still be on its way, and is read once.
+"""One HTTP request of a client: its request line and headers, and its body, which may still be arriving.
 
-What a request is for: path and query, as the first line of its head says it.
-
-What is no request that anyone could answer, and what is said about it.
+In: what the parser found in a client's bytes. Out: `HttpRequest` for the application, or a `Problem`: why the bytes are
+not a request. Bodies are bounded in size, in time, and in what is buffered before the application asks for them. This
+module does not know connections, and not what a request means.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import NoReturn
 from urllib.parse import unquote
 
 from httptools import HttpParserError, parse_url
 
-from trilogue.serving.known_heads import Head
-from trilogue.serving.upload import BodyTooLarge, Upload
+from trilogue.headers import header_name, size_of
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 100
+BODY_SECONDS = 30.0
+BODY_BYTES_PER_SECOND = 1024
+"""A body may take half a minute, and longer only if it arrives at least at this rate."""
+HIGH_WATER = 64 * 1024
+"""how many bytes of a body are buffered before the application asks for it"""
+_LENGTH_DIGITS = 15
+_LISTS = frozenset({"anthropic-beta", "openai-beta"})
+"""headers that clients send several times, which means the same as one list"""
+_UPGRADE_HEADERS = frozenset({"connection", "upgrade", "http2-settings"})
+_VERSIONS = ("1.1", "1.0")
+_HOST = re.compile(r"[\w.~%!$&'()*+,;=-]*(:\d{1,5})?|\[[\da-fA-F:.]+(%[\w.-]+)?\](:\d{1,5})?", re.ASCII)
 
 Problem = tuple[int, str, str]
-"""status, text, code"""
+"""status, message and code of the response to something that is not a request"""
 
 BAD: Problem = (400, "this is not a valid HTTP request", "bad_http")
 BAD_HOST: Problem = (400, "there must be one valid Host header", "bad_host")
@@ -33,8 +45,131 @@ TOO_LARGE: Problem = (
 TOO_SLOW: Problem = (408, "the head of the request came too slowly", "request_timeout")
 
 
+class Inbound(Enum):
+    """What the connection expects from the client next."""
+
+    NOTHING = auto()
+    """no request is being received"""
+    HEAD = auto()
+    BODY = auto()
+    IGNORED = auto()
+    """whatever arrives is discarded"""
+
+
+BEFORE_BODY = (Inbound.NOTHING, Inbound.HEAD)
+
+
+class BodyTooLarge(Exception):
+    """The client sent more than the limit."""
+
+
+class BodyTooSlow(Exception):
+    """The client sends so slowly that it looks like an attack."""
+
+
+class BodyBroken(Exception):
+    """The bytes after the headers are not a valid HTTP body."""
+
+
+class BodyEncoded(Exception):
+    """The body is compressed. Its real size is unknown, and no client of these protocols compresses by default."""
+
+
+class ClientGone(Exception):
+    """The client closed the connection before it had the response."""
+
+
+class Head:
+    """The request line and headers of one or more requests.
+
+    `headers`: by name in lower case. They must not be changed, because requests share them. `note`: a value that the
+    application stores here to find it again with the next request that has the same headers.
+    """
+
+    __slots__ = ("headers", "method", "note", "path", "query")
+
+    def __init__(self, method: str, path: str, query: bytes, headers: dict[str, str]) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.note: object = None
+
+
+class StopParsing(Exception):
+    """Raised in a callback of the parser to stop it."""
+
+
+class HeadReader:
+    """The request target and headers that the parser has found so far."""
+
+    __slots__ = ("_count", "closed", "headers", "problem", "url")
+
+    def __init__(self) -> None:
+        self.problem = BAD
+        """why the parser was stopped"""
+        self.clear()
+
+    def clear(self) -> None:
+        """Start the next request."""
+        self.url = b""
+        self.headers: dict[str, str] = {}
+        self._count = 0
+        self.closed = False
+        """whether the headers are complete"""
+
+    def on_url(self, url: bytes) -> None:
+        """Add a part of the request target."""
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header. A repeated one keeps its first value, because proxies add theirs at the end."""
+        if self.closed:
+            # A trailer must not be taken for a header.
+            return
+        self._count += 1
+        if self._count > MAX_HEADERS:
+            self.stop(TOO_LARGE)
+        key = header_name(name)
+        if key not in self.headers:
+            self.headers[key] = value.decode("latin-1")
+        elif key in _LISTS:
+            self.headers[key] += f",{value.decode('latin-1')}"
+        elif key == "host":
+            self.stop(BAD_HOST)
+
+    def stop(self, problem: Problem) -> NoReturn:
+        """Stop the parser."""
+        self.problem = problem
+        raise StopParsing
+
+    def complete(self, method: str, version: str) -> Head:
+        """Return the head of the request, or stop the parser if it is not valid."""
+        headers = self.headers
+        if version not in _VERSIONS or headers.get("transfer-encoding", "chunked").lower() != "chunked":
+            self.stop(BAD)
+        # Only HTTP/1.0 allows a request without Host; "/" is never valid.
+        if not _HOST.fullmatch(headers.get("host", "/" if version != "1.0" else "")):
+            self.stop(BAD_HOST)
+        target = path_and_query(self.url)
+        if method == "CONNECT" or target is None:
+            self.stop(BAD)
+        return Head(method, *target, headers)
+
+    def is_too_large(self) -> bool:
+        """Return whether request target and headers take more than the limit."""
+        return size_of(self.headers) + len(self.url) > MAX_HEAD_BYTES
+
+    def without_upgrade(self, method: bytes, version: str) -> bytes:
+        """Return the head of the request again, without an offer to upgrade the connection."""
+        lines = [f"{name}: {value}\r\n" for name, value in self.headers.items() if name not in _UPGRADE_HEADERS]
+        if "close" in self.headers.get("connection", "").lower():
+            lines.append("connection: close\r\n")
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version.encode(), "".join(lines).encode("latin-1"))
+
+
 def path_and_query(url: bytes) -> tuple[str, bytes] | None:
-    """The path decoded, the query as it came; also of a whole address. None if it is no address."""
+    """Return the decoded path and the query as it was sent, also of an absolute URL. None if it is not a URL."""
     if url.startswith(b"/"):
         path, _, query = url.partition(b"?")
     else:
@@ -47,62 +182,115 @@ def path_and_query(url: bytes) -> tuple[str, bytes] | None:
     return unquote(text) if "%" in text else text, query
 
 
-_LENGTH_DIGITS = 15
+class Upload:
+    """The body of a request while it arrives. `on_wanted` is called when the application waits for the rest."""
+
+    __slots__ = ("_body", "_broken", "_complete", "_gone", "_on_wanted", "_waiter", "_wanted")
+
+    def __init__(self, on_wanted: Callable[[], None]) -> None:
+        self._on_wanted = on_wanted
+        self._body = bytearray()
+        self._complete = False
+        self._wanted = False
+        self._gone = False
+        self._broken = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def all(self, limit: int) -> bytes:
+        """Return the complete body. Raises `BodyTooLarge` as soon as it has more than `limit` bytes."""
+        if not self._complete:
+            await self._rest(limit)
+        if len(self._body) > limit:
+            raise BodyTooLarge
+        return bytes(self._body)
+
+    async def _rest(self, limit: int) -> None:
+        self._wanted = True
+        self._on_wanted()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            async with asyncio.timeout(BODY_SECONDS) as clock:
+                while not self._complete:
+                    if self._gone:
+                        raise ClientGone
+                    if self._broken:
+                        raise BodyBroken
+                    if len(self._body) > limit:
+                        raise BodyTooLarge
+                    self._waiter = loop.create_future()
+                    await self._waiter
+                    clock.reschedule(started + BODY_SECONDS + len(self._body) / BODY_BYTES_PER_SECOND)
+        except TimeoutError:
+            raise BodyTooSlow from None
+        finally:
+            self._wanted = False
+            self._waiter = None
+
+    def received(self, data: bytes) -> bool:
+        """Add bytes that have arrived, and return whether more may be read from the socket."""
+        self._body += data
+        self._wake()
+        return self._wanted or len(self._body) <= HIGH_WATER
+
+    def completed(self) -> None:
+        """Mark the body as complete."""
+        self._complete = True
+        self._wake()
+
+    def broke(self) -> None:
+        """Mark the rest of the body as unreadable: `all` raises `BodyBroken`."""
+        self._broken = True
+        self._wake()
+
+    def lost(self) -> None:
+        """Mark the client as disconnected: `all` raises `ClientGone`."""
+        self._gone = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
-class Inbound(Enum):
-    """What comes next from the client."""
-
-    NOTHING = auto()
-    """no request is under way"""
-    HEAD = auto()
-    BODY = auto()
-    IGNORED = auto()
-    """whatever comes does not count any more"""
-
-
-BEFORE_BODY = (Inbound.NOTHING, Inbound.HEAD)
-
-
-class BodyEncoded(Exception):
-    """The body is compressed. What it unpacks to is not known, and no client of these protocols does it by default."""
-
-
-def _nothing() -> None:
-    """Nobody minds."""
+def _do_nothing() -> None:
+    """Ignore that the client has disconnected."""
 
 
 class HttpRequest:
-    """`body`: all of it, or how it comes in. `on_gone` is called if the client leaves before it has its answer."""
+    """One request of a client. `on_gone` is called if the client disconnects before it has the response."""
 
     __slots__ = ("_body", "head", "headers", "on_gone", "task")
 
     task: asyncio.Task[None]
-    """what answers it"""
+    """the task that responds to it"""
 
     def __init__(self, head: Head, body: bytes | Upload) -> None:
         self.head = head
         self.headers = head.headers
-        self.on_gone: Callable[[], object] = _nothing
+        self.on_gone: Callable[[], object] = _do_nothing
         self._body = body
 
     @property
     def method(self) -> str:
-        """In capitals, as it came."""
+        """The method as the client sent it, in capitals."""
         return self.head.method
 
     @property
     def path(self) -> str:
-        """Without query, decoded."""
+        """The decoded path without the query."""
         return self.head.path
 
     @property
     def query(self) -> bytes:
-        """As it came."""
+        """The query as the client sent it."""
         return self.head.query
 
     async def body(self, limit: int) -> bytes:
-        """All of the body; BodyTooLarge as soon as it is clear that it is."""
+        """Return the complete body; can be called once.
+
+        Raises `BodyTooLarge` as soon as it is clear that it has more than `limit` bytes.
+        """
         if "content-encoding" in self.headers and self.headers["content-encoding"].lower() != "identity":
             raise BodyEncoded
         body = self._body
@@ -117,7 +305,7 @@ class HttpRequest:
         return body
 
     def lost(self) -> None:
-        """The connection: the client has left."""
+        """Let the body and the application know that the client has disconnected."""
         if isinstance(self._body, Upload):
             self._body.lost()
         self.on_gone()

@@ -1,6 +1,7 @@
-"""The answer to one request: started once, then written piece by piece, then ended.
+"""The response to one request: started once, then written in pieces, then ended.
 
-Writes the head of an HTTP/1.1 response.
+In: status, headers and body from the application. Out: the bytes of an HTTP/1.1 response, to a `ClientLink`. What the
+body means is not known here.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 _written = b": ".join
 
 
-class _Clock:
-    """The date header, made once a second."""
+class _DateHeader:
+    """The date header of the current second, so that it is formatted once per second and not per response."""
 
     second = 0
     line = b""
 
 
 def response_head(status: int, headers: Headers, common: bytes, *, keep_alive: bool) -> bytes:
-    """Status line and headers, with the blank line. A connection that will be closed says so.
+    """Return status line and headers with the blank line; `connection: close` is added unless `keep_alive`.
 
-    `common`: further headers, written already.
+    `common`: further header lines, already encoded.
     """
     if not keep_alive:
         headers = [header for header in headers if header[0] != b"connection"] + [(b"connection", b"close")]
@@ -38,34 +39,34 @@ def response_head(status: int, headers: Headers, common: bytes, *, keep_alive: b
 
 
 def header_lines(headers: Headers) -> bytes:
-    """Headers as they are sent, each with the end of its line."""
+    """Return headers as they are sent, each with its line end. Raises `InternalError` if one contains a line end."""
     lines = b"\r\n".join([*map(_written, headers), b""])
     if lines.count(b"\n") != len(headers):
-        raise InternalError("an answer has an illegal header")
+        raise InternalError("a response has an illegal header")
     return lines
 
 
 def _date() -> bytes:
     now = int(time.time())
-    if now != _Clock.second:
-        _Clock.second, _Clock.line = now, f"date: {formatdate(now, usegmt=True)}\r\n".encode()
-    return _Clock.line
+    if now != _DateHeader.second:
+        _DateHeader.second, _DateHeader.line = now, f"date: {formatdate(now, usegmt=True)}\r\n".encode()
+    return _DateHeader.line
 
 
 _CLOSE = b"close\r\n"
 _LAST = b"0\r\n\r\n"
-"""the chunk that ends a body"""
+"""the chunk that ends a chunked body"""
 _BODILESS = frozenset({204, 304})
 
 
 class ClientLink(Protocol):
-    """What an answer needs of its connection."""
+    """The part of a connection that a response needs."""
 
     keep_alive: bool
     paused: bool
-    """the client does not take what it was sent"""
+    """whether the client does not read what was sent"""
     on_flow: Callable[[bool], None]
-    """is told whenever `paused` changes"""
+    """called with the new value whenever `paused` changes"""
 
     def put(self, data: bytes) -> None: ...
     def answered(self) -> None: ...
@@ -73,8 +74,9 @@ class ClientLink(Protocol):
 
 
 class Responder:
-    """`common`: headers that every answer to this request carries, written out. Writing to a client that has left does
-    nothing.
+    """The response to one request. Writing to a client that has disconnected does nothing.
+
+    `common`: encoded header lines that every response to this request gets.
     """
 
     __slots__ = (
@@ -93,24 +95,24 @@ class Responder:
     def __init__(self, line: ClientLink, *, chunked: bool, bodiless: bool) -> None:
         self._line = line
         self.chunked = chunked
-        """the client knows HTTP/1.1, in which the end of a body can be told without closing"""
+        """whether the body is sent in chunks, which HTTP/1.0 clients do not understand"""
         self._bodiless = bodiless
-        """the client asked for the head alone"""
+        """whether the client asked for the headers only (HEAD)"""
         self._head = b""
         self.common = b""
         self.started = False
         self.ended = False
         self.status = 0
         self.since = self.last_write_at = time.monotonic()
-        """when the request came"""
+        """when the request arrived"""
 
     @property
     def busy(self) -> bool:
-        """Pieces wait until the client has taken earlier ones."""
+        """Whether earlier pieces wait for the client to read."""
         return self._line.paused
 
     def start(self, status: int, headers: Headers) -> None:
-        """Status and headers, sent with the first piece; from here on errors can only be told inside the body."""
+        """Set status and headers, which are sent with the first piece of the body."""
         if status in _BODILESS or self._bodiless:
             self.chunked, self._bodiless = False, True
         elif self.chunked:
@@ -120,12 +122,12 @@ class Responder:
         self._begin(status, headers)
 
     def send(self, data: bytes) -> None:
-        """A piece of the body, now. Who sends much must heed `busy`, or `follow` it."""
+        """Send a piece of the body now. Callers that send much must check `busy`, or use `follow`."""
         self.last_write_at = time.monotonic()
         self._line.put(self._framed(data))
 
     def _framed(self, data: bytes) -> bytes:
-        """The piece as it is sent, after the head if that is still due."""
+        """Return the piece as it is sent, after the headers if they have not been sent yet."""
         if self._bodiless:
             data = b""
         elif self.chunked and data:
@@ -134,24 +136,24 @@ class Responder:
         return head + data
 
     def piece(self, data: bytes, now: float) -> None:
-        """As `send`, for a stream that has begun: one of many small pieces. `now`: the time."""
+        """Send one of many small pieces of a stream whose headers have been sent. `now`: the current time."""
         self.last_write_at = now
         self._line.put(b"%x\r\n%b\r\n" % (len(data), data) if self.chunked else data)
 
     async def write(self, data: bytes) -> None:
-        """As `send`, and waits while the client is slow."""
+        """Send a piece of the body, and wait while the client is slow."""
         self.send(data)
         if self._line.paused:
             await self._line.drained()
 
     def follow(self, flow: Callable[[bool], None]) -> None:
-        """Call this with True when the client becomes slow, with False when it has caught up."""
+        """Call `flow` with True when the client becomes slow, and with False when it has caught up."""
         self._line.on_flow = flow
         if self._line.paused:
             flow(True)
 
     def end(self, data: bytes = b"") -> None:
-        """The last piece."""
+        """Send the last piece. Does nothing if the response has ended."""
         if self.ended:
             return
         self._line.put(self._framed(data) + _LAST if self.chunked else self._framed(data))
@@ -159,7 +161,7 @@ class Responder:
         self._line.answered()
 
     def reply(self, status: int, headers: Headers, body: bytes) -> None:
-        """A whole answer."""
+        """Send a complete response."""
         self.chunked = False
         self._begin(status, [*headers, (b"content-length", b"%d" % len(body))])
         self.ended = True

@@ -1,4 +1,8 @@
-"""What the system knows of a silent client: whether it has gone, and whether it still takes what it was sent."""
+"""What the kernel knows about a client that sends nothing: whether it has gone, and whether it still reads.
+
+In: the transport of a connection. Only Linux has this (`TCP_INFO`); elsewhere nothing is known. This module does not
+know HTTP.
+"""
 
 from __future__ import annotations
 
@@ -7,52 +11,52 @@ import socket
 import sys
 
 _TCP_CLOSE = 7
-"""the first byte of Linux's tcp_info when the peer has reset the connection"""
+"""the first byte of Linux's tcp_info after the peer has reset the connection"""
 _ACKED = slice(120, 128)
-"""where it has the number of bytes that the peer has confirmed"""
-TOLD = hasattr(socket, "TCP_INFO")
-"""whether the system tells"""
+"""where tcp_info has the number of bytes that the peer has acknowledged"""
+HAS_TCP_INFO = hasattr(socket, "TCP_INFO")
 
 
 class SilentClient:
-    """Gives up a client that takes nothing of what it was sent; one that reads slowly is waited for."""
+    """A timer that aborts the connection of a client which reads nothing. A client that reads slowly is waited for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        self._taken = 0
-        """what it had taken when the timer was set"""
+        self._acknowledged = 0
+        """how many bytes the client had acknowledged when the timer was set"""
 
     def watch(self, transport: asyncio.Transport, seconds: float) -> None:
-        """It may take nothing for so long."""
+        """Abort the connection unless the client acknowledges some bytes within this many seconds, again and again."""
         if self._timer is None:
-            self._taken = _taken(transport)
+            self._acknowledged = _acknowledged(transport)
             self._timer = self._loop.call_later(seconds, self._look, transport, seconds)
 
     def stop(self) -> None:
-        """It has taken enough, or has gone."""
+        """Stop the timer: the client has read enough, or has disconnected."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _look(self, transport: asyncio.Transport, seconds: float) -> None:
         self._timer = None
-        if _taken(transport) > self._taken:
+        if _acknowledged(transport) > self._acknowledged:
             self.watch(transport, seconds)
         else:
             transport.abort()
 
 
 def has_reset(transport: asyncio.Transport) -> bool:
-    """The client has answered something with a reset: it is not there any more."""
+    """Return whether the client has reset the connection, which it does when it has closed and gets more data."""
     return _info(transport)[0] == _TCP_CLOSE
 
 
-def _taken(transport: asyncio.Transport) -> int:
-    """The bytes that the client's side has confirmed; none where the system does not tell."""
+def _acknowledged(transport: asyncio.Transport) -> int:
+    """Return how many bytes the client has acknowledged; 0 where the system does not say."""
     try:
-        return int.from_bytes(_info(transport)[_ACKED], sys.byteorder) if TOLD else 0
-    except OSError:  # it is being closed
+        return int.from_bytes(_info(transport)[_ACKED], sys.byteorder) if HAS_TCP_INFO else 0
+    except OSError:
+        # The connection is being closed.
         return 0
 
 

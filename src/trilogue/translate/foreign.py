@@ -27,7 +27,6 @@ from trilogue.model import (
     HostedTool,
     Ledger,
     Native,
-    Protocol,
     Request,
     Response,
     SearchResult,
@@ -38,12 +37,13 @@ from trilogue.model import (
     Turn,
 )
 from trilogue.protocols.codec import Codec
+from trilogue.protocols.content.parts import hosted_note
+from trilogue.protocols.content.sealed import HISTORY_AS_TEXT
 from trilogue.protocols.fields.extras import DROP, SILENT, FieldPolicies, FieldPolicy
 
 META = FieldPolicy(loss="resp.meta")
 """the policy for a field of a response that has none of its own"""
 _TOOL_OPTION = FieldPolicy(loss="tool.option")
-HISTORY_AS_TEXT = "hosted.history_as_text"
 _OPTIONAL = (HostedKind.TOOL_SEARCH, HostedKind.ADVISOR)
 """hosted tools that only help the model: it can do the same work without them"""
 _NAMES = ("type", "id", "call_id")
@@ -139,7 +139,7 @@ class Foreign(Struct, frozen=True):
             return block
         code = "web_search.replay" if isinstance(block, HostedResult) and block.hits else HISTORY_AS_TEXT
         self.ledger.add(code, block.path)
-        text = note(block)
+        text = hosted_note(block)
         return Text(text=text, path=block.path) if text else None
 
     def _replayable(self, block: HostedCall | HostedResult) -> bool:
@@ -147,7 +147,7 @@ class Foreign(Struct, frozen=True):
 
         Messages accepts a call only together with its result, and searches only with the provider's own token.
         """
-        if self.target.protocol is not Protocol.MESSAGES:
+        if not self.target.hosted_in_pairs:
             return True
         return (block.id if isinstance(block, HostedCall) else block.call_id) in self.replayable
 
@@ -241,12 +241,3 @@ def _inner(block: Block) -> tuple[Block, ...]:
     if type(block) is Document or type(block) is SearchResult:
         return block.parts
     return ()
-
-
-def note(block: HostedCall | HostedResult) -> str:
-    """Return a text about a hosted call or its result, for a model that cannot see it."""
-    if isinstance(block, HostedCall):
-        return f"[{block.name or block.tool.value}: {block.input or '{}'}]"
-    if block.hits:
-        return "\n".join(f"[found: {hit.title} {hit.url}]" for hit in block.hits)
-    return f"[{block.tool.value} result: {block.error or block.text or 'none'}]"

@@ -58,7 +58,7 @@ def translate_request(
     Raises `BadRequest` for a request that is not valid in its own protocol, and `Unsupported` for a feature without a
     sensible equivalent in the target's protocol.
     """
-    # The gateway passes the enum on every request; only callers of the library pass names.
+    # The gateway passes a `Protocol` with every request; only callers of the library pass names.
     if type(source) is not Protocol:
         source = protocol_of(source)
     wire = body if isinstance(body, dict) else parse_request(body)
@@ -139,7 +139,7 @@ def _prepared(request: Request, target: Target, ledger: Ledger, repair: bool) ->
     if repair:
         request = repair_history(request, ledger)
     # Only Claude Code sends it, and only over Messages.
-    if request.protocol is Protocol.MESSAGES and not target.profile.billing_block:
+    if not target.profile.billing_block and CODECS[request.protocol].billing_block:
         request = without_billing(request, ledger)
     return request, builtins
 
@@ -162,7 +162,7 @@ def _adapt(
     """
     ours, theirs = CODECS[request.protocol], CODECS[target.protocol]
     # Messages requires a user turn at the end; the other protocols do not.
-    if target.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role in PROMPTS:
+    if theirs.ends_with_user and request.turns and request.turns[-1].role in PROMPTS:
         request = trailing_prompts_as_user(request, ledger)
     plain = is_plain(request.turns)
     opener = RequestOpener(sealer, target, ledger)

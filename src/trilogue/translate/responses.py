@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamError, UpstreamProtocolError
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.jsontext.text import SUSPECT, blame, parse_upstream
 from trilogue.model import (
     BlockStart,
@@ -29,9 +30,11 @@ from trilogue.model import (
     events_of,
     protocol_of,
 )
+from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
+from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
 from trilogue.translate.content.usage import UsageCounter
 from trilogue.translate.exchange import Exchange
@@ -95,7 +98,7 @@ def translate_response(
 def _adapted(response: Response, target: Protocol, exchange: Exchange | None, ledger: Ledger) -> Response:
     """Return the response after the steps between decoder and encoder, which work on events."""
     source = response.protocol
-    if _is_plain(response, exchange):
+    if FAST_PATHS.on and _is_plain(response, exchange):
         # Skipping the pipeline saves an ordinary response about a hundred calls, a third of all.
         if source is not target:
             declare_response(response, CODECS[source].response_policies, ledger)
@@ -123,6 +126,23 @@ def _is_plain(response: Response, exchange: Exchange | None) -> bool:
     return exchange is None or not (exchange.stop or exchange.target.profile.think_tags)
 
 
+def summarize_response(body: bytes, *, source: Protocol) -> ResponseSummary:
+    """Return the id and usage of a complete response that is passed through unchanged.
+
+    Raises `UpstreamError` if the body is not a response of its protocol, and `UpstreamFailure` if it is an error.
+    """
+    summary = CODECS[source].summarize(body) if FAST_PATHS.on else None
+    if summary is not None:
+        return summary
+    response = CODECS[source].decode_response(parse_upstream(body, whole=True))
+    return ResponseSummary(response.id, response.usage, is_empty(response))
+
+
+def is_empty(response: Response) -> bool:
+    """Return whether a response has no content except reasoning."""
+    return all([type(block) is Reasoning for block in response.blocks])
+
+
 class StreamTranslator:
     """A translator for one streamed response: feed it the upstream's bytes, and send the client what it returns.
 
@@ -147,6 +167,7 @@ class StreamTranslator:
         self._counter = UsageCounter(reply, target)
         self._ledger = reply.ledger
         self._decoder = CODECS[source].decoder()
+        self._repeated = RepeatedText(self._decoder)
         self._encoder = CODECS[target].encoder(reply)
         self._pipeline = Pipeline(source, target, exchange, reply.ledger)
         self._room = MOST_TEXT
@@ -182,28 +203,26 @@ class StreamTranslator:
         """Return the bytes for the client that these bytes of the upstream lead to."""
         if self.done:
             return b""
-        decoder = self._decoder
-        shape = decoder.shape
-        # Most events differ from the last one only in their text, which is found without parsing (repeated.py).
-        text = "" if shape is None else shape.text(data)
+        repeated = self._repeated
+        form = repeated.form
+        # Most events differ from the last one only in their text, which is found without parsing.
+        text = "" if form is None else form.take(data)
         if not text:
-            events = decoder.feed(data)
+            events = repeated.feed(data)
             self.moved = bool(events)
             return self._relay(events) if events else b""
         self.moved = True
-        decoder.passed(text)
-        sample, pipeline = decoder.sample, self._pipeline
-        if sample.index == pipeline.direct and self._room > 0:
+        pipeline = self._pipeline
+        if repeated.event.index == pipeline.direct and self._room > 0:
             self._counter.characters += len(text)
-            # Fast path for most events of a stream: no step changed the last delta of this block, so none changes this
-            # one.
-            if type(sample) is Delta:
+            # No step changed the last delta of this block, so none changes this one.
+            if type(repeated.event) is Delta:
                 self._room -= len(text) + PIECE
                 return self._encoder.more(text)
             if not pipeline.sums_up:
                 self._room -= len(text) + PIECE
-                return self._encoder.encode([decoder.more(text)])
-        return self._relay([decoder.more(text)])
+                return self._encoder.encode([repeated.more(text)])
+        return self._relay([repeated.more(text)])
 
     def feed_event(self, name: str, data: bytes) -> bytes:
         """Return the bytes for the client for one event, for transports that do not frame events as SSE."""

@@ -28,6 +28,7 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.chat import CODEC
+from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
 
 DONE = b"data: [DONE]\n\n"
@@ -517,14 +518,14 @@ def test_probabilities_without_a_text_are_kept(logprobs: Any, kept: Any) -> None
 @pytest.mark.parametrize("beside", [{}, {"content_filter_results": {}}, {"novel": 1}], ids=["nothing", "Azure", "odd"])
 def test_chunks_that_are_alike_are_recognised(beside: dict[str, Any]) -> None:
     """Whatever else every choice of a server has."""
-    decoder = CODEC.decoder()
+    repeated = RepeatedText(CODEC.decoder())
     for word in ("Once", " upon", " a"):
         choice = {"index": 0, "delta": {"content": word}, "finish_reason": None, **beside}
         said = {"id": "r1", "object": "chat.completion.chunk", "created": 7, "model": "m", "choices": [choice]}
         data = b"data: " + json.dumps(said).encode() + b"\n\n"
-        decoder.feed(data)
-    assert decoder.shape is not None
-    assert decoder.shape.text(data) == " a"
+        repeated.feed(data)
+    assert repeated.form is not None
+    assert repeated.form.take(data) == " a"
 
 
 def test_usage_of_groq() -> None:

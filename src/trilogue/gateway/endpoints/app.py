@@ -1,8 +1,7 @@
-"""The application: admission and dispatch. What a request is about is decided in the modules it calls.
+"""The application: finds the handler for a request, admits the request, and turns every exception into a response.
 
-Every answer, whatever goes wrong, is in the shape of the protocol that the path or the headers belong to.
-
-Paths of the gateway, and whose they are.
+Every response, also an error, has the form of the protocol that the path or the headers belong to. The paths are those
+of the registered protocols. What a request is about is decided in the handlers.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from trilogue.errors import TrilogueError
 from trilogue.gateway.endpoints import count_tokens, generate, models
 from trilogue.gateway.endpoints.generate import DRAINING, ActiveRequests
 from trilogue.gateway.log.record import Record
-from trilogue.gateway.request.admission import Admission, Handler, admit
+from trilogue.gateway.request.admission import Admission, Handler, Route, admit
 from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import client_failure, error_reply, raw_headers
 from trilogue.gateway.setup.access import preflight_headers
@@ -25,6 +24,7 @@ from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump
 from trilogue.model import Protocol
 from trilogue.protocols.failure.convert import own_failure
+from trilogue.protocols.registry import CODECS, DEFAULT, protocol_of_client
 from trilogue.serving import (
     BodyBroken,
     BodyEncoded,
@@ -37,34 +37,23 @@ from trilogue.serving import (
     header_lines,
 )
 
-_OWNERS = {"messages": Protocol.MESSAGES, "responses": Protocol.RESPONSES, "chat": Protocol.CHAT}
-
 
 def versionless(path: str) -> str:
-    """The path without version prefix and trailing slash: /v1/messages/ and /messages are the same."""
+    """Return the path without version and trailing slash: /v1/messages/ and /messages are the same."""
     path = path.removeprefix("/v1") if path.startswith("/v1/") or path == "/v1" else path
     return path.rstrip("/") or "/"
 
 
 def owner(path: str) -> Protocol | None:
-    """The protocol that a versionless path belongs to, if it belongs to one."""
-    return _OWNERS.get(path.split("/", 2)[1]) if path.startswith("/") else None
+    """Return the protocol that a versionless path belongs to, or None."""
+    first = path.split("/", 2)[1] if path.startswith("/") else ""
+    return next((one.protocol for one in CODECS.values() if first and one.endpoint.owned == first), None)
 
 
 CLIENT_CLOSED = 499
-"""for the log only: nobody is there to read it"""
+"""for the log only: the client has disconnected"""
 
 log = structlog.get_logger("trilogue.gateway")
-
-ROUTES: dict[tuple[str, str], tuple[Handler, Protocol | None]] = {
-    ("POST", "/chat/completions"): (generate.handle, Protocol.CHAT),
-    ("POST", "/messages"): (generate.handle, Protocol.MESSAGES),
-    ("POST", "/responses"): (generate.handle, Protocol.RESPONSES),
-    ("POST", "/messages/count_tokens"): (count_tokens.handle, Protocol.MESSAGES),
-    ("POST", "/responses/input_tokens"): (count_tokens.handle, Protocol.RESPONSES),
-    ("GET", "/models"): (models.handle_list, None),
-}
-"""None: the shape goes by the client's headers"""
 
 _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
     BodyTooLarge: (413, "the body is larger than this gateway takes (server.max_body_bytes)", "request_too_large"),
@@ -79,17 +68,28 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
 
 DRAINS = own_failure(503, "the gateway is shutting down", "unavailable")
 
-_KNOWN = {
-    (method, prefix + path): (handler, client, path)
-    for (method, path), (handler, client) in ROUTES.items()
-    for prefix in ("/v1", "")
-    if client is not None
-}
-"""the usual requests, by method and path as they come"""
+_MODELS = "/models"
 
-_METHODS: dict[str, list[str]] = {}
-for _method, _path in ROUTES:
-    _METHODS.setdefault(_path, []).append(_method)
+
+def fixed_routes() -> dict[str, Route]:
+    """Return the routes of all POST requests whose path does not depend on the request, by versionless path."""
+    routes: dict[str, Route] = {}
+    for one in CODECS.values():
+        endpoint = one.endpoint
+        if endpoint.path:
+            routes[endpoint.path] = Route(generate.handle, one.protocol, endpoint.path)
+        if endpoint.counting is not None and endpoint.counting.path:
+            routes[endpoint.counting.path] = Route(count_tokens.handle, one.protocol, endpoint.counting.path)
+    return routes
+
+
+def url_route(path: str) -> Route | None:
+    """Return the route of a POST request to a protocol that has the model in the URL, or None."""
+    for one in CODECS.values():
+        head = one.endpoint.in_url.read(path) if one.endpoint.in_url is not None else None
+        if head is not None:
+            return Route(count_tokens.handle if head.counts else generate.handle, one.protocol, path, head)
+    return None
 
 
 class Gateway:
@@ -98,12 +98,17 @@ class Gateway:
     def __init__(self, services: Services) -> None:
         self.services = services
         self.running = ActiveRequests()
-        # Unique without asking the system for randomness each time; nothing depends on nobody guessing one.
+        # Ids only have to be unique, not secret, so a counter is enough after a random start.
         self._id_prefix = f"req_{secrets.token_hex(8)}"
         self._numbers = count(1)
+        self._routes = fixed_routes()
+        self._known = {
+            ("POST", f"{version}{path}"): route for path, route in self._routes.items() for version in ("/v1", "")
+        }
+        """the usual requests, by method and path as clients send them"""
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
-        """One request, from its head to the last byte of its answer."""
+        """Respond to one request."""
         entry = request.head.note
         if not isinstance(entry, Admission) or entry.services is not self.services:
             known = self._look(request, responder)
@@ -128,7 +133,7 @@ class Gateway:
                 await entry.handler(visit)
             else:
                 visit.refuse(refusal)
-        except BaseException as error:  # the request boundary: whatever it is, the client gets an answer
+        except BaseException as error:  # the request boundary: whatever it is, the client gets a response
             if not _told(visit, error):
                 raise
         finally:
@@ -137,22 +142,20 @@ class Gateway:
             record.write(responder.since)
 
     def _look(self, request: HttpRequest, responder: Responder) -> Admission | None:
-        """A head that was not seen before, or not with this configuration. None: it is answered already."""
-        known = _KNOWN.get((request.method, request.path))
-        if known is not None:
-            handler, client, path = known
-        else:
+        """Return the admission for a head that is new, or new with this configuration. None if this has responded."""
+        route = self._known.get((request.method, request.path))
+        if route is None:
             path = versionless(request.path)
             if self._open_path(request, responder, path):
                 return None
-            handler, client = self._route(request, path)
-        entry = admit(request, self.services, handler, client, path)
+            route = self._route(request, path)
+        entry = admit(request, self.services, route)
         if entry.refusal is None:
             request.head.note = entry
         return entry
 
     def _open_path(self, request: HttpRequest, responder: Responder, path: str) -> bool:
-        """What needs no key and no body: probes, preflights, the root."""
+        """Respond to what needs no key and no body: probes, preflights, the root. Return False for other requests."""
         if request.method == "OPTIONS":
             headers = preflight_headers(request.headers, keys_required=bool(self.services.keys))
             responder.reply(200, headers, b"")
@@ -167,18 +170,33 @@ class Gateway:
             return False
         return True
 
-    def _route(self, request: HttpRequest, path: str) -> tuple[Handler, Protocol]:
-        method = "GET" if request.method == "HEAD" else request.method
-        handler, client = ROUTES.get((method, path), (None, None))
-        if handler is None and method == "GET" and path.startswith("/models/"):
+    def _route(self, request: HttpRequest, path: str) -> Route:
+        if request.method == "POST":
+            found = self._routes.get(path) or url_route(path)
+            if found is not None:
+                return found
+        handler: Handler = self._unknown
+        if request.method in ("GET", "HEAD") and path == _MODELS:
+            handler = models.handle_list
+        elif request.method in ("GET", "HEAD") and path.startswith(f"{_MODELS}/"):
             handler = models.handle_one
-        return handler or _unknown, client or client_of(request, path)
+        return Route(handler, owner(path) or protocol_of_client(request.headers), path)
+
+    async def _unknown(self, visit: RequestContext) -> None:
+        """Respond that there is no such path, or no such method on it."""
+        request, path = visit.request, visit.entry.path
+        allowed = "POST" if path in self._routes else "GET" if path == _MODELS else ""
+        if allowed:
+            visit.responder.common += header_lines([(b"allow", allowed.encode())])
+            visit.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))
+            return
+        visit.refuse(own_failure(404, f"there is no {request.method} {path[:200]} here", "not_found"))
 
 
 def _told(visit: RequestContext, error: BaseException) -> bool:
-    """Answer with what has ended the handling of a request; False if it is none of ours to end.
+    """Respond with the error that ended the handling of a request. Return False if it must be raised again.
 
-    A shutdown does not wait for ever, but it says so.
+    A request that a shutdown ends gets an error as well.
     """
     match error:
         case ClientGone():
@@ -198,29 +216,11 @@ def _told(visit: RequestContext, error: BaseException) -> bool:
     return True
 
 
-def client_of(request: HttpRequest, path: str) -> Protocol:
-    """Whose client this is, where the path does not say it."""
-    headers = request.headers
-    anthropic = "anthropic-version" in headers or ("x-api-key" in headers and "authorization" not in headers)
-    return owner(path) or (Protocol.MESSAGES if anthropic else Protocol.CHAT)
-
-
-async def _unknown(visit: RequestContext) -> None:
-    """No such path, or no such method on it."""
-    request = visit.request
-    allowed = _METHODS.get(visit.entry.path)
-    if allowed:
-        visit.responder.common += header_lines([(b"allow", ", ".join(allowed).encode())])
-        visit.refuse(own_failure(405, f"use {' or '.join(allowed)}", "method_not_allowed"))
-        return
-    visit.refuse(own_failure(404, f"there is no {request.method} {visit.entry.path[:200]} here", "not_found"))
-
-
 def _json(responder: Responder, status: int, body: bytes) -> None:
     responder.reply(status, [(b"content-type", b"application/json")], body)
 
 
 def not_http(problem: tuple[int, str, str], path: str) -> tuple[Headers, bytes]:
-    """The answer to what is no valid HTTP request, in the shape of whoever the path belongs to."""
-    reply = error_reply(own_failure(*problem), owner(versionless(path)) or Protocol.CHAT, "")
+    """Return headers and body of the response to a request that is not valid HTTP, in the protocol of the path."""
+    reply = error_reply(own_failure(*problem), owner(versionless(path)) or DEFAULT, "")
     return raw_headers(reply.headers), dump(reply.body)

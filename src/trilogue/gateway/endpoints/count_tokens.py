@@ -1,19 +1,20 @@
-"""Counting input tokens: `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
+"""Token counts: `POST /v1/messages/count_tokens`, `POST /v1/responses/input_tokens`, and those of other protocols.
 
-Passed on where the upstream has the same endpoint, translated where it has the other protocol's, and otherwise an
-estimate that says so in `trilogue-loss`.
+The request is passed through if the upstream has the same endpoint, and translated if it has that of another protocol.
+Otherwise the response is an estimate, which is declared as a loss.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Set
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
-from trilogue.gateway.request.call import read_asked, with_model
+from trilogue.gateway.request.call import read_asked, with_model, without_head
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
 from trilogue.gateway.request.failures import response_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
@@ -22,28 +23,19 @@ from trilogue.gateway.response.relay import JSON_HEADERS, MAX_ERROR_BYTES, error
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
-from trilogue.model import FailureKind, Json, Ledger, Loss, Protocol
+from trilogue.model import FailureKind, Ledger, Loss, Protocol
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.tokens import estimate
+from trilogue.protocols.registry import CODECS
 from trilogue.translate.requests import translate_request
 from trilogue.upstream import Transport, UpstreamRequest, UpstreamResponse
 
-PATHS = {Protocol.MESSAGES: "/messages/count_tokens", Protocol.RESPONSES: "/responses/input_tokens"}
-
 _NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
-"""what servers say that speak the protocol and do not count"""
-
-# Fields that a generation request has and the counting endpoints refuse.
-_NOT_COUNTED = {
-    Protocol.MESSAGES: ("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "metadata",
-                        "service_tier"),
-    Protocol.RESPONSES: ("max_output_tokens", "stream", "temperature", "top_p", "store", "include", "metadata",
-                         "service_tier", "safety_identifier", "prompt_cache_key", "stream_options"),
-}  # fmt: skip
+"""statuses of servers that speak the protocol and do not count tokens"""
 
 
 class TokenCount(Struct, frozen=True):
-    """A count, and the upstream's own answer where the client speaks its protocol."""
+    """A token count, its losses, and the upstream's own response if the client speaks its protocol."""
 
     tokens: int
     losses: list[Loss]
@@ -51,13 +43,13 @@ class TokenCount(Struct, frozen=True):
 
 
 async def handle(visit: RequestContext) -> None:
-    """One count."""
+    """Respond to one request."""
     body = await visit.request.body(visit.entry.services.limits.max_body_bytes)
     large = len(body) > LARGE_BYTES
     if large:
         asked = await read_large(visit, body)
     else:
-        asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict)
+        asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict, head=visit.entry.head)
     body, visit.record.model = asked.body, asked.model
     target = (await targets_of(visit, asked.model))[0]
     provider = visit.entry.services.providers[target.provider]
@@ -67,7 +59,7 @@ async def handle(visit: RequestContext) -> None:
     record.upstream, record.upstream_model = protocol.short, target.model
     counted = None
     with watching(visit):
-        if protocol in PATHS and not provider.is_demo:
+        if CODECS[protocol].endpoint.counting is not None and not provider.is_demo:
             counted = await _counted(visit, body, provider, _Asked(protocol, target.model))
         if counted is None:
             counted = await beside(_estimated, visit, body) if large else _estimated(visit, body)
@@ -75,7 +67,7 @@ async def handle(visit: RequestContext) -> None:
 
 
 class _Asked(NamedTuple):
-    """In which protocol an upstream is asked for which of its models."""
+    """The protocol and the model that an upstream gets."""
 
     protocol: Protocol
     model: str
@@ -90,7 +82,7 @@ def _estimated(visit: RequestContext, body: bytes) -> TokenCount:
 
 
 async def _counted(visit: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked) -> TokenCount | None:
-    """What the upstream counts; None if it cannot."""
+    """Return the upstream's count; None if it cannot count. Raises `UpstreamError`."""
     protocol, model = asked
     if len(body) > LARGE_BYTES:
         wire, losses = await beside(_for_upstream, visit, body, provider, asked)
@@ -105,7 +97,8 @@ async def _counted(visit: RequestContext, body: bytes, provider: UpstreamProvide
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)
-    count = parse_upstream(answer, whole=True).get("input_tokens")
+    counting = CODECS[protocol].endpoint.counting
+    count = counting.decode(parse_upstream(answer, whole=True)) if counting is not None else None
     if not isinstance(count, int):
         return None
     return TokenCount(count, losses, answer if protocol is visit.entry.client else None)
@@ -114,17 +107,17 @@ async def _counted(visit: RequestContext, body: bytes, provider: UpstreamProvide
 def _for_upstream(
     visit: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
 ) -> tuple[bytes, list[Loss]]:
-    """The body that the upstream gets, and what it lost."""
+    """Return the body that the upstream gets, and its losses."""
     protocol, model = asked
     if protocol is not visit.entry.client:
         return _translated(visit, body, provider, asked)
-    words = provider.profile(model, protocol).raw_reasoning
-    own, losses = own_body(body, protocol, visit.strict, visit.entry.services.sealer, words=words)
+    plain_text = CODECS[protocol].text_reasoning or provider.profile(model, protocol).raw_reasoning
+    own, losses = own_body(body, protocol, visit.strict, visit.entry.services.sealer, plain_text=plain_text)
     return own if model == visit.record.model else with_model(own, visit.record.model, model), losses
 
 
 async def _answered(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:
-    """What the upstream says, all of it within the time that an answer may take."""
+    """Return the upstream's response and its body. Raises `UpstreamTimeout` if that takes longer than `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             response = await transport.send(request)
@@ -142,33 +135,36 @@ def _translated(
 ) -> tuple[bytes, list[Loss]]:
     protocol, model = asked
     wire = parse_request(body)
-    if visit.entry.client is Protocol.MESSAGES:
-        wire = {"max_tokens": 1024, **wire}
+    counting = CODECS[visit.entry.client].endpoint.counting
+    if counting is not None:
+        wire = {**counting.added, **wire}
     where = Target(protocol=protocol, model=model, profile=provider.profile(model, protocol), provider=provider.name)
     up = translate_request(
         wire, source=visit.entry.client, target=where, strict=visit.strict, sealer=visit.entry.services.sealer
     )
-    counted = {name: value for name, value in up.body.items() if name not in _NOT_COUNTED[protocol]}
-    return dump(counted), up.losses
+    theirs = CODECS[protocol].endpoint.counting
+    omitted: Set[str] = theirs.omitted if theirs is not None else frozenset()
+    return dump({name: value for name, value in up.body.items() if name not in omitted}), up.losses
 
 
 def _request(
     visit: RequestContext, provider: UpstreamProvider, account: UpstreamAccount, body: bytes, asked: _Asked
 ) -> UpstreamRequest:
     protocol, model = asked
-    url = provider.url(protocol, PATHS[protocol])
+    endpoint = CODECS[protocol].endpoint
+    url = provider.url(protocol, endpoint.count_path(model))
+    if endpoint.in_url is not None:
+        body = without_head(body, model, False)
     headers = visit.entry.hop
     if protocol is visit.entry.client:
         headers = visit.entry.forwarded
         url = with_query(url, visit.entry.query)
-    version = provider.profile(model, protocol).version if protocol is Protocol.MESSAGES else ""
-    complete = account.posting(headers, False, version)
+    complete = account.posting(headers, False, provider.version(model, protocol))
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
 
 
 async def _reply(visit: RequestContext, count: TokenCount) -> None:
-    body: dict[str, Json] = {"input_tokens": count.tokens}
-    if visit.entry.client is Protocol.RESPONSES:
-        body = {"object": "response.input_tokens", **body}
+    counting = CODECS[visit.entry.client].endpoint.counting
+    body = counting.encode(count.tokens) if counting is not None else {}
     visit.record.answered(None, count.losses)
     visit.responder.reply(200, [*JSON_HEADERS, *loss_header(visit.record.losses)], count.native or dump(body))

@@ -54,7 +54,7 @@ async def handle(visit: RequestContext) -> None:
     if len(body) > LARGE_BYTES:
         asked = await read_large(visit, body)
     else:
-        asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict)
+        asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict, head=visit.entry.head)
     call = _call(visit, asked)
     targets = visit.entry.services.resolved((call.model, call.client)) or await targets_of(visit, call.model)
     clocks = TimeLimits(request.task, responder)

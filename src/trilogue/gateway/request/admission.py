@@ -1,7 +1,7 @@
-"""Who asks, for what, and whether it may: everything that follows from the head of a request.
+"""Who sends a request, what it asks for, and whether it may: everything that follows from the head of a request.
 
-It is found out once for every head: clients send the same one with each request. It is good for the configuration that
-it was found out with.
+Clients send the same head with every request, so the result is kept with the head, for as long as the configuration is
+the same.
 """
 
 from __future__ import annotations
@@ -17,49 +17,61 @@ from trilogue.gateway.setup.access import ClientKey, cors_headers, is_local_host
 from trilogue.gateway.setup.headers import HOPS, MOST_HOPS, forwarded_headers, forwarded_query, hops_of
 from trilogue.gateway.setup.services import Services
 from trilogue.model import Failure, Protocol
+from trilogue.protocols.endpoint import UrlHead
 from trilogue.protocols.failure.convert import own_failure
 from trilogue.serving import HttpRequest, header_lines
 from trilogue.upstream import HeaderPairs
 
 Handler = Callable[[Any], Awaitable[None]]
-"""answers a `Visit`"""
+"""responds to a `RequestContext`"""
 
 UNKNOWN_KEY = "Incorrect API key provided: it is not known here"
 NO_KEY = "Incorrect API key provided: there is none; send a client key as Authorization: Bearer KEY or x-api-key: KEY"
-"""both begin as OpenAI's own message does: there are clients that know a wrong key by these words alone"""
+"""Both begin like OpenAI's own message: some clients recognise a wrong key only by these words."""
 
 IN_A_CIRCLE = (
     "the request has passed {} gateways and goes in a circle: a provider or a route of one of them leads back to it. "
-    "Who runs them must mend that; the request is not at fault"
+    "Their operator must fix that; the request is not at fault"
 )
 
 Checked = tuple[ClientKey | None, Failure | None]
 
 
+class Route(Struct, frozen=True):
+    """What a path leads to. `client`: the protocol of the response. `path`: without the version."""
+
+    handler: Handler
+    client: Protocol
+    path: str
+    head: UrlHead | None = None
+    """what the path says about the request, in protocols that have the model in the URL"""
+
+
 class Admission(Struct, frozen=True, kw_only=True, eq=False):
-    """`client`: whose shape the answer has. `path`: without the version prefix. `mode`: as asked for, valid or not."""
+    """What follows from the head of a request. `mode`: as the request asks for it, valid or not. Else see `Route`."""
 
     services: Services
     handler: Handler
     client: Protocol
     path: str
+    head: UrlHead | None
     shown: str
     """the path, for the log"""
     key: ClientKey | None
     refusal: Failure | None
     mode: str
     common: bytes
-    """headers of every answer"""
+    """headers of every response"""
     forwarded: HeaderPairs
     """the client's headers that an upstream of its protocol may see, and `hop`"""
     query: bytes
-    """the client's, as such an upstream may see it"""
+    """the client's query, as such an upstream may see it"""
     hop: HeaderPairs
-    """what tells the next gateway, if the upstream is one, that there was another"""
+    """the header that counts gateways, in case the upstream is one"""
 
 
-def admit(request: HttpRequest, services: Services, handler: Handler, client: Protocol, path: str) -> Admission:
-    """Look at the head of a request."""
+def admit(request: HttpRequest, services: Services, route: Route) -> Admission:
+    """Return who sends a request and whether it may, by its head."""
     headers = request.headers
     common = cors_headers(headers, keys_required=bool(services.keys))
     key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)
@@ -69,15 +81,16 @@ def admit(request: HttpRequest, services: Services, handler: Handler, client: Pr
     hop = ((HOPS, str(hops + 1)),)
     keys = presented_keys(headers) if services.keys else []
     if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
-        # Codex probes for a WebSocket before it has anything to say, and wants to hear 426 at once.
+        # Codex tries a WebSocket before its first request and needs an immediate 426.
         refusal = own_failure(426, "WebSocket is not offered here: use POST", "upgrade_required")
         common += [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")]
     return Admission(
         services=services,
-        handler=handler,
-        client=client,
-        path=path,
-        shown=sane(path),
+        handler=route.handler,
+        client=route.client,
+        path=route.path,
+        head=route.head,
+        shown=sane(route.path),
         key=key,
         refusal=refusal,
         mode=headers.get("trilogue-mode", "").strip().lower() or (key and key.mode) or services.config.mode,
@@ -95,7 +108,7 @@ def _with_key(headers: dict[str, str], services: Services) -> Checked:
 
 
 def _without_keys(headers: dict[str, str]) -> Checked:
-    """Only this machine may call, and only from pages of its own."""
+    """Return a refusal unless the request comes from this machine, and not from a page of another one."""
     if not is_local_host(headers.get("host", "localhost")):
         text = "without client keys only this machine may call (Host header)"
         return None, own_failure(403, text, "forbidden_host")

@@ -1,4 +1,8 @@
-"""One client request, as far as the gateway must understand it to route it."""
+"""The parts of a client request that decide where it goes: the model, and whether to stream.
+
+In: the bytes of a body and what the URL says. Out: the same bytes, with another model if needed. Nothing else in the
+body is parsed.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,12 @@ from msgspec import Raw, Struct
 from trilogue.errors import BadRequest
 from trilogue.jsontext.text import DECODE_ERRORS, dump, parse_request
 from trilogue.model import Loss, Protocol
+from trilogue.protocols.endpoint import UrlHead
 from trilogue.upstream import HeaderPairs
 
 
 class _Head(Struct):
-    """The two fields that decide where a request goes and how it is answered; the rest is not parsed for this."""
+    """The two fields that decide where a request goes and whether the response is a stream."""
 
     model: str | None = None
     stream: bool | None = None
@@ -24,17 +29,17 @@ class _Head(Struct):
 
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _MOST_PLACES = 8
-"""places in a body that look like the model's name; with more, the body is written anew"""
+"""places in a body that look like the model's name; if there are more, the body is written again"""
 _MODEL_NAME, _STREAM_NAME = b'"model"', b'"stream"'
 _USUAL_LENGTH = 200
-"""of a model's name"""
+"""characters of a model's name"""
 
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class Call(Struct, kw_only=True, gc=False):
-    """A request that was read and may be routed."""
+    """A request that was read and can be routed."""
 
     client: Protocol
     body: bytes
@@ -44,17 +49,17 @@ class Call(Struct, kw_only=True, gc=False):
     forwarded: HeaderPairs
     """the headers that an upstream of the client's protocol may see"""
     hop: HeaderPairs = ()
-    """the one of them that any upstream may see"""
+    """the only header of these that upstreams of other protocols get"""
     query: bytes = b""
     strict: bool = False
     request_id: str = ""
     key_name: str = ""
     losses: tuple[Loss, ...] = ()
-    """what was decided for the client before the request was routed"""
+    """losses from before the request was routed"""
 
 
 class ReadBody(Struct, frozen=True):
-    """A body that means the same to everyone who reads it, and what decides where it goes."""
+    """A body in which `model` and `stream` are unambiguous, and their values."""
 
     body: bytes
     model: str
@@ -62,11 +67,14 @@ class ReadBody(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def read_asked(body: bytes, only_model: str | None, *, strict: bool) -> ReadBody:
-    """What a request asks for. `only_model`: the one that there is, for a request that names none.
+def read_asked(body: bytes, only_model: str | None, *, strict: bool, head: UrlHead | None = None) -> ReadBody:
+    """Return what a request asks for. Raises `BadRequest` if it cannot be read.
 
-    Whatever is wrong with the body is the client's mistake, said in one line.
+    `only_model`: the only model that there is, for a request that names none. `head`: what the URL says, in protocols
+    that have the model there.
     """
+    if head is not None:
+        return ReadBody(_with_head(body, head), head.model, head.stream)
     model, stream = _read_head(body)
     body = _without_doubles(body)
     if model:
@@ -78,14 +86,44 @@ def read_asked(body: bytes, only_model: str | None, *, strict: bool) -> ReadBody
     return ReadBody(dump(fields), only_model, stream, (Loss("model.defaulted", "model", only_model),))
 
 
-def _without_doubles(body: bytes) -> bytes:
-    """The body with its model, and whether to stream, said once.
+def _with_head(body: bytes, head: UrlHead) -> bytes:
+    """Return a body with the fields `model` and `stream` as its URL says. All other bytes stay."""
+    try:
+        fields = _decode_fields(body)
+    except DECODE_ERRORS:
+        # The generic parser says what is wrong with the JSON.
+        parse_request(body)
+        raise BadRequest("the body must be a JSON object") from None
+    if not body.isascii():
+        parse_request(body)  # the decoder above does not look into values
+    rest = {name: value for name, value in fields.items() if name not in ("model", "stream")}
+    if len(rest) < len(fields):
+        # The URL decides. No server must read another model in the body.
+        body = dump(rest)
+    named = _head_fields(head.model, head.stream)
+    return named + body.lstrip()[1:] if rest else named[:-1] + b"}"
 
-    Of a field that is there twice we go by the last, and some servers by the first: a request must not go to one model
-    here and ask for another there. Written anew only if it may be so; values stay byte for byte.
+
+def _head_fields(model: str, stream: bool) -> bytes:
+    return b'{"model":%b,"stream":%b,' % (dump(model), b"true" if stream else b"false")
+
+
+def without_head(body: bytes, model: str, stream: bool) -> bytes:
+    """Return a body without the fields that go into the URL. All other bytes stay, if `_with_head` put them there."""
+    head = _head_fields(model, stream)
+    if body.startswith(head):
+        return b"{" + body[len(head) :]
+    return dump({name: value for name, value in _decode_fields(body).items() if name not in ("model", "stream")})
+
+
+def _without_doubles(body: bytes) -> bytes:
+    """Return the body with at most one `model` and one `stream`.
+
+    If a field is there twice, the gateway uses the last and some servers the first: a request must not be routed by one
+    model and ask for another. The body is only written again if that is possible; values stay byte for byte.
     """
     if body.find(rb"\u006") >= 0 or body.find(rb"\u007") >= 0:
-        # The name of a field may be spelled with escapes.
+        # The name of a field may be written with escapes.
         return dump(_decode_fields(body))
     if body.count(_MODEL_NAME) > 1 and _is_double(body, _MODEL_NAME):
         return dump(_decode_fields(body))
@@ -95,7 +133,7 @@ def _without_doubles(body: bytes) -> bytes:
 
 
 def _is_double(body: bytes, name: bytes) -> bool:
-    """Whether a field of the request is there twice. Tools and their schemas may have fields of the same name."""
+    """Return whether a field of the request is there twice. Tools and schemas may have fields of the same name."""
     at = -1
     for _ in range(_MOST_PLACES):
         at = body.find(name, at + 1)
@@ -103,27 +141,27 @@ def _is_double(body: bytes, name: bytes) -> bool:
             break
         head = _decode_head(body[:at] + name.upper() + body[at + len(name) :])
         if (head.model if name is _MODEL_NAME else head.stream) is None:
-            # Without this one there is none.
+            # Without this field there is none, so it is the only one.
             return False
     return True
 
 
 def _read_head(body: bytes) -> tuple[str, bool]:
-    """The model, if there is one, and whether to stream."""
+    """Return the model, or "", and whether to stream. Raises `BadRequest`."""
     try:
         if not body.isascii():
-            # The parser looks into the texts that it needs, and only into those.
+            # The parser only validates the texts that it returns.
             body.decode()
         head = _decode_head(body)
     except DECODE_ERRORS:
-        # The generic parser says what is wrong with the JSON, or else it is one of the two fields.
+        # The generic parser says what is wrong with the JSON. If nothing is, it is one of the two fields.
         parse_request(body)
         raise BadRequest("model must be a string and stream a boolean", path="model") from None
     return head.model or "", bool(head.stream)
 
 
 def read_model(body: bytes) -> str:
-    """The model that a JSON document names; nothing if it names none or cannot be read."""
+    """Return the model that a JSON document names; "" if it names none or cannot be read."""
     try:
         return _decode_head(body).model or ""
     except DECODE_ERRORS:
@@ -131,17 +169,17 @@ def read_model(body: bytes) -> str:
 
 
 def with_model(body: bytes, old: str, model: str) -> bytes:
-    """The same body for another model name. Every other byte stays: signatures and caches depend on them."""
+    """Return the body with another model. Every other byte stays, because signatures and caches depend on them."""
     if len(old) <= _USUAL_LENGTH:
         for before, after in _spellings(old, model):
             changed = body.replace(before, after, 1)
-            # Whether it was the right place shows in the result.
+            # Only the right place changes the model that is read.
             if changed is not body and _decode_head(changed).model == model:
                 return changed
     name = dump(model)
     for found in islice(_MODEL.finditer(body), _MOST_PLACES):
         changed = body[: found.start(1)] + name + body[found.end(1) :]
-        # The first place may be inside of something; the right one is where the change shows.
+        # The first places may be inside of something else; only the right one changes the model that is read.
         if _decode_head(changed).model == model:
             return changed
     fields = _decode_fields(body)
@@ -151,5 +189,5 @@ def with_model(body: bytes, old: str, model: str) -> bytes:
 
 @lru_cache(256)
 def _spellings(old: str, new: str) -> list[tuple[bytes, bytes]]:
-    """The usual ways to write the field, before and after."""
+    """Return the usual ways to write the field, each with the old and the new name."""
     return [(key + dump(old), key + dump(new)) for key in (b'"model":', b'"model": ')]

@@ -88,7 +88,8 @@ def watching(visit: RequestContext) -> Iterator[None]:
 async def read_large(visit: RequestContext, body: bytes) -> ReadBody:
     """As `read_asked`, of a body that takes a while."""
     with watching(visit):
-        return await beside(read_asked, body, visit.entry.services.only_model, strict=visit.strict)
+        entry = visit.entry
+        return await beside(read_asked, body, entry.services.only_model, strict=visit.strict, head=entry.head)
 
 
 async def targets_of(visit: RequestContext, model: str) -> tuple[Upstream, ...]:

@@ -92,7 +92,7 @@ def error_reply(failure: Failure, client: Protocol, request_id: str) -> ErrorRep
         headers.pop("retry-after", None)
     # The gateway's own failures name their status. For those of an upstream the codec chooses one by kind.
     status = failure.status if failure.protocol is None and failure.status else reply.status
-    if status == OVERLOADED and client is not Protocol.MESSAGES:
+    if status == OVERLOADED and not codec(client).endpoint.overload_status:
         status = 503
     again = status in _RETRYABLE and failure.kind not in _SPENT and failure.code not in FINAL_CODES
     headers["x-should-retry"] = "true" if again else "false"

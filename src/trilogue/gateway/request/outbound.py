@@ -1,13 +1,8 @@
 """What goes to the upstream: URL, headers and body of one attempt.
 
-The same protocol on both sides: the client's body, bytes and all, with only the model's name changed, and the client's
-headers but for its credentials and what belongs to one hop. Another protocol: the translated body and nothing of the
-client's headers. A provider that speaks several protocols is asked in the one that carries the request best.
-
-What an upstream that keeps nothing between requests cannot be asked.
-
-Where bytes pass through, a server that does not know these fields would ignore them and answer without the history:
-the client sends only what is new. Told that it cannot be, clients send everything.
+If both sides have the same protocol, the upstream gets the client's bytes with only the model's name changed, and the
+client's headers except for credentials and those of one connection. Otherwise it gets the translated body and none of
+the client's headers. A provider that speaks several protocols gets the one in which least is lost.
 """
 
 from __future__ import annotations
@@ -20,64 +15,49 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from trilogue.errors import ClientError, StrictLoss, Unsupported
-from trilogue.gateway.request.call import Call, with_model
+from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import SEAL_STEM, Json, Ledger, Loss, Protocol
+from trilogue.model import Json, Ledger, Loss, Protocol
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
-from trilogue.protocols.messages.encode_request import extra_headers
-from trilogue.protocols.messages.hosted import OWN_CALL
+from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
 from trilogue.translate.learning.options import profile_fields
 from trilogue.translate.learning.remedies import Remedy
 from trilogue.translate.reasoning.removal import strip_reasoning
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.translate.reasoning.unseal import OWN_REASONING, without_sealed
+from trilogue.translate.reasoning.unseal import without_sealed
 from trilogue.translate.requests import fit_own, translate_request
 from trilogue.upstream import HeaderPairs, UpstreamRequest
 
-_FIELDS = {
-    Protocol.MESSAGES: ("thread",),
-    Protocol.RESPONSES: ("previous_response_id", "conversation"),
-}
-"""fields by which a request relies on what the upstream keeps of earlier ones"""
-
-
-class _State(Struct):
-    thread: Raw = Raw()
-    previous_response_id: Raw = Raw()
-    conversation: Raw = Raw()
-
-
-_decode = msgspec.json.Decoder(_State).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def refuse_state(body: bytes, protocol: Protocol) -> None:
-    """Raises Unsupported if this request relies on earlier ones."""
-    named = [name for name in _FIELDS.get(protocol, ()) if b'"%b"' % name.encode() in body]
+    """Raise `Unsupported` if a request refers to earlier ones, for an upstream that stores nothing.
+
+    A server that does not know these fields would ignore them and respond without the history, because the client sends
+    only what is new. After this error, clients send everything.
+    """
+    named = [name for name in CODECS[protocol].endpoint.state_fields if b'"%b"' % name.encode() in body]
     if not named:
         return
-    state = _decode(body)
+    fields = _decode_fields(body)
     for name in named:
-        if bytes(getattr(state, name)) not in (b"", b"null"):
+        if bytes(fields.get(name, b"null")) != b"null":
             raise Unsupported(name, "this upstream keeps nothing of earlier requests: send the whole history")
 
 
-PATHS = {Protocol.CHAT: "/chat/completions", Protocol.MESSAGES: "/messages", Protocol.RESPONSES: "/responses"}
-
-_OURS = (f'"{SEAL_STEM}'.encode(), OWN_CALL.encode())
-"""signs of what upstreams of other protocols have left in a history"""
-
-
 class Outbound(Struct, frozen=True, gc=False):
-    """One attempt, ready to be sent. `exchange` None: pass-through.
+    """One attempt, ready to be sent. `exchange`: None in pass-through.
 
-    `adjustable`: what is refused may be left out. `renamed`: the client knows the model by another name.
+    `adjustable`: parameters that the upstream refuses may be left out. `renamed`: the client knows the model by another
+    name.
     """
 
     request: UpstreamRequest
@@ -89,7 +69,7 @@ class Outbound(Struct, frozen=True, gc=False):
 
 
 class Place(Struct, frozen=True, gc=False):
-    """Where an attempt goes: provider, account, its model, and what the model is known to refuse."""
+    """Where an attempt goes: provider, account, its model, and remedies for what the model is known to refuse."""
 
     provider: UpstreamProvider
     account: UpstreamAccount
@@ -98,7 +78,7 @@ class Place(Struct, frozen=True, gc=False):
 
 
 def outbound(call: Call, place: Place, services: Services) -> Outbound:
-    """The request for this provider, account and model. Raises ClientError if it cannot be mapped."""
+    """Return the request for this provider, account and model. Raises `ClientError` if it cannot be translated."""
     protocols = place.provider.protocols
     if len(protocols) == 1:
         own = protocols[0] is call.client
@@ -111,14 +91,14 @@ def outbound(call: Call, place: Place, services: Services) -> Outbound:
     try:
         return _most_exact(call, place, [one for one in protocols if one is not call.client], services)
     except ClientError:
-        # Only the client's own protocol can say it: without reasoning, which the model does not take there.
+        # Only the client's own protocol can express it, but without reasoning, which the model refuses there.
         return _passed_on(call, place, services, fit=beside)
 
 
 def _tools_beside_reasoning(place: Place, protocol: Protocol) -> Profile | None:
-    """Return what a model takes that has tools and reasoning together in one protocol and not in another.
+    """Return a profile to check a request with, for a model that refuses tools with reasoning in this protocol.
 
-    None for models that take the same everywhere, and so for most requests: those are not parsed to choose.
+    None for other models, and so for most requests: those need not be parsed.
     """
     profile = place.provider.profile(place.model, protocol)
     if profile.tools_with_reasoning:
@@ -136,7 +116,7 @@ def _fits(call: Call, place: Place, profile: Profile) -> bool:
 
 
 def _most_exact(call: Call, place: Place, protocols: Sequence[Protocol], services: Services) -> Outbound:
-    """The translation with the fewest losses; of equal ones the first, which the provider prefers."""
+    """Return the translation with the fewest losses; if several have, the one that the provider prefers."""
     best: Outbound | None = None
     refusal: ClientError | None = None
     for protocol in protocols:
@@ -181,8 +161,8 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
     if remedies:
         wire, refused = adjusted(wire, remedies, call)
         losses = losses + refused
-    extra = call.hop
-    if protocol is Protocol.MESSAGES:
+    extra, extra_headers = call.hop, CODECS[protocol].endpoint.extra_headers
+    if extra_headers is not None:
         extra += tuple(extra_headers(wire).items())
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     return Outbound(sent, up.exchange, losses, protocol)
@@ -194,12 +174,13 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
     losses: list[Loss] = []
     if not profile.keeps_state:
         refuse_state(body, call.client)
-    words = call.client is not Protocol.RESPONSES or profile.raw_reasoning
-    if _holds_ours(body, words):
-        body, losses = own_body(body, call.client, call.strict, services.sealer, words=words)
+    codec = CODECS[call.client]
+    plain_text = codec.text_reasoning or profile.raw_reasoning
+    if codec.may_hold_sealed(body, plain_text):
+        body, losses = own_body(body, call.client, call.strict, services.sealer, plain_text=plain_text)
     if model != call.model:
         body = with_model(body, call.model, model)
-    if call.client is Protocol.MESSAGES and not profile.billing_block:
+    if codec.billing_block and not profile.billing_block:
         body, unbilled = _unbilled(call, body)
         losses = losses + unbilled
     fit = provider.own_profile(model, call.client) or fit
@@ -211,18 +192,18 @@ def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None
         body, changed = _adjusted(call, body, place.remedies)
         losses = losses + changed
     request = _request(call, place, call.client, profile, call.forwarded, body)
-    # An alias or a route gives the model another name; `provider/model` says the name itself.
+    # An alias or a route gives the model another name; `provider/model` contains the name itself.
     renamed = model != call.model and call.model != f"{provider.name}/{model}"
     return Outbound(request, None, losses, call.client, adjustable=fit is not None, renamed=renamed)
 
 
 def _has_tools(body: bytes) -> bool:
-    """Tell whether a history may hold tool calls or results: other bodies are not parsed to be mended."""
+    """Return whether a history may have tool calls or results; other bodies need not be parsed for a repair."""
     return b'"tool' in body or b'_call"' in body or b'_call_output"' in body
 
 
 def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[bytes, list[Loss]]:
-    """The body as the model takes it, with its history mended; the same bytes where nothing has to change."""
+    """Return the body as the model accepts it, with its history repaired; the same bytes if nothing has to change."""
     ledger = Ledger()
     wire = parse_request(body)
     fitted: dict[str, Json] = fit_own(wire, target, ledger, repair=repair)
@@ -232,46 +213,41 @@ def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[byte
 
 
 def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[bytes, list[Loss]]:
-    """The body without what the model is known to refuse."""
+    """Return the body without what the model is known to refuse."""
     wire = parse_request(body)
     changed, losses = adjusted(wire, remedies, call)
     return body if changed is wire else dump(changed), losses
 
 
 def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
-    """The line of Claude Code's prompt that the configuration says to leave out."""
+    """Return the body without Claude Code's billing block."""
     body, losses = strip_billing(body)
     if call.strict and losses:
         raise StrictLoss(tuple(losses))
     return body, losses
 
 
-def _holds_ours(body: bytes, words: bool) -> bool:
-    for sign in _OURS:
-        if body.find(sign) >= 0:  # `in` is slower for bytes: it tries them as a number first
-            return True
-    return not words and OWN_REASONING.search(body) is not None
-
-
 def own_body(
-    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, *, words: bool = True
+    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, *, plain_text: bool = True
 ) -> tuple[bytes, list[Loss]]:
-    """The body for an upstream of the client's own protocol: the same bytes, unless upstreams of other protocols have
-    left in the history what only we can read."""
-    if not _holds_ours(body, words):
+    """Return the body for an upstream of the client's own protocol, without values that only this gateway can read.
+
+    The bytes are the same if there are none. `plain_text`: the upstream accepts reasoning that is only text.
+    """
+    if not CODECS[protocol].may_hold_sealed(body, plain_text):
         return body, []
     ledger = Ledger()
     wire = parse_request(body)
-    cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=words)
+    cleaned = without_sealed(wire, protocol, ledger, sealer, plain_text=plain_text)
     if strict:
         ledger.refuse_if_any()
     return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
 def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss]]:
-    """The call without the reasoning of earlier turns. In strict mode that is a loss too much.
+    """Return the call without the reasoning of earlier turns, and the losses. Raises `StrictLoss` in strict mode.
 
-    `only`: how the values begin that are left out; by default all are.
+    `only`: the beginnings of the values to remove; by default all are removed.
     """
     body, losses = strip_reasoning(call.body, protocol=call.client, only=only)
     if call.strict and losses:
@@ -282,11 +258,13 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
 def _request(
     call: Call, place: Place, protocol: Protocol, profile: Profile, headers: HeaderPairs, body: bytes
 ) -> UpstreamRequest:
-    provider = place.provider
-    url = provider.url(protocol, PATHS[protocol])
+    provider, endpoint = place.provider, CODECS[protocol].endpoint
+    url = provider.url(protocol, endpoint.path or endpoint.url_path(place.model, call.stream))
+    if endpoint.in_url is not None:
+        body = without_head(body, place.model, call.stream)
     if call.query and protocol is call.client:
         url = with_query(url, call.query)
     clocks = provider.stream_timeouts if call.stream else provider.timeouts
-    version = profile.version if protocol is Protocol.MESSAGES else ""
+    version = (endpoint.version_header, profile.version) if endpoint.version_header else None
     complete = place.account.posting(headers, call.stream, version)
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=clocks)

@@ -26,6 +26,7 @@ from trilogue.pool import Attempt, AttemptPlan, sticky_key
 from trilogue.pool.health.classify import REJECTED
 from trilogue.protocols.content.tokens import BYTES_PER_TOKEN
 from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
 from trilogue.state import steady_time
 from trilogue.translate.learning.remedies import Remedy
@@ -125,8 +126,7 @@ def _note(journey: AttemptPlan, answered: Answered, client: Protocol) -> None:
     if answered.failure is not None:
         journey.failed(steady_time(), answered.failure, committed=True)
     else:
-        # Only Responses can be continued by their id.
-        response_id = answered.response_id if client is Protocol.RESPONSES else ""
+        response_id = answered.response_id if CODECS[client].endpoint.continues else ""
         journey.finished(steady_time(), answered.usage, response_id)
 
 

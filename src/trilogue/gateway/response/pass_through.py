@@ -38,6 +38,7 @@ from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.decoder import MOST_TEXT, PIECE, too_long
 from trilogue.protocols.stream.encoder import StreamEncoder
+from trilogue.protocols.stream.repeated import RepeatedText
 from trilogue.protocols.stream.reply import Reply
 from trilogue.sse import SseParser
 
@@ -68,10 +69,6 @@ class StreamPath(Interface):
 
 _UNTOLD = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
 """failures that the upstream's bytes do not tell: it takes them for an answer"""
-_LAST = {
-    Protocol.CHAT: b"data: [DONE]\n\n",
-    Protocol.MESSAGES: b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
-}
 ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 """how an event may end, with any line ends"""
 LONGEST_END = max(map(len, ENDS))
@@ -86,8 +83,9 @@ class PassThrough:
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         self._protocol = protocol
         self._decoder = CODECS[protocol].decoder()
+        self._repeated = RepeatedText(self._decoder)
         self._reply = reply
-        self._room = MOST_TEXT if protocol is Protocol.RESPONSES else inf
+        self._room = MOST_TEXT if CODECS[protocol].keeps_text else inf
         """for more of what the watching decoder keeps: that of Responses compares the end with what came"""
         self._start: ResponseStart | None = None
         self._tail: list[bytes] = []
@@ -110,17 +108,15 @@ class PassThrough:
 
     def feed(self, data: bytes) -> bytes:
         """The whole events in these bytes, untouched; what is no event of the protocol becomes an error here too."""
-        shape = self._decoder.shape
-        text = "" if shape is None else shape.text(data)
-        if text:
+        form = self._repeated.form
+        if form is not None and form.take(data):
             # One more event like the last ones, whole: nothing that anybody watches for.
-            self._decoder.passed(text)
             self.moved = True
             self._last = data
             return data
         if self.done:
             return b""
-        self._watch(self._decoder.feed(data))
+        self._watch(self._repeated.feed(data))
         if self.failed is not None and self.failed.failure.kind in _UNTOLD and not self.done:
             sound = self._sound(b"".join([*self._tail, data]))
             self._last = sound or self._last
@@ -188,7 +184,7 @@ class PassThrough:
 
     def _completed(self, tail: bytes) -> bytes:
         """The end of a complete answer, with what some servers leave out there and some clients wait for."""
-        last = _LAST.get(self._protocol, b"")
+        last = CODECS[self._protocol].endpoint.terminal
         missing = b"" if last.strip() in tail else last
         return (tail.rstrip(b"\r\n") + b"\n\n" if tail else b"") + missing
 

@@ -27,7 +27,7 @@ from trilogue.gateway.response.pass_through import PassThrough, RenamingPassThro
 from trilogue.gateway.response.timing import ProgressLimit
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
-from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Reasoning, Response, Usage
+from trilogue.model import Failed, Failure, FailureKind, Json, Loss, Protocol, Usage
 from trilogue.protocols.codec import ResponseSummary
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.failure.retry import reset_delay, with_retry_after
@@ -41,6 +41,8 @@ from trilogue.translate.responses import (
     Stamp,
     StreamTranslator,
     collect_stream,
+    is_empty,
+    summarize_response,
     translate_response,
 )
 from trilogue.upstream import UpstreamResponse
@@ -161,12 +163,12 @@ class Relay:
         if streamed:
             body = dump(collect_stream(body, protocol=upstream))
         if attempt.exchange is None:
-            seen = _seen(upstream, body)
+            seen = summarize_response(body, source=upstream)
             return seen, renamed(body, self.call.model) if attempt.renamed else body, None
         down = translate_response(
             body, source=upstream, target=self.call.client, exchange=attempt.exchange, stamp=self._stamp()
         )
-        return ResponseSummary("", down.response.usage, _is_empty(down.response)), dump(down.body), down
+        return ResponseSummary("", down.response.usage, is_empty(down.response)), dump(down.body), down
 
     async def _stream(self, response: UpstreamResponse, upstream: Protocol, attempt: Outbound) -> Answered:
         passage = self._passage = self._passage_for(upstream, attempt)
@@ -283,7 +285,7 @@ class Relay:
     def _keep(self, attempt: Outbound, body: dict[str, Json]) -> None:
         """Items of an answer that the client did not ask us to forget."""
         asked = attempt.exchange.body if attempt.exchange else {}
-        if self.call.client is Protocol.RESPONSES and asked.get("store") is not False:
+        if codec(self.call.client).endpoint.continues and asked.get("store") is not False:
             self._services.items.put(self.call.key_name, body.get("output") or [], time.monotonic())
 
     def _commit(self, response: UpstreamResponse | None, losses: list[Loss]) -> None:
@@ -355,20 +357,6 @@ class Relay:
             request_id=stamp.request_id,
             source=self.call.client,
         )
-
-
-def _seen(upstream: Protocol, body: bytes) -> ResponseSummary:
-    """What is passed on as it came. Raises UpstreamError if it is no answer of its protocol."""
-    seen = codec(upstream).summarize(body)
-    if seen is not None:
-        return seen
-    answer = codec(upstream).decode_response(parse_upstream(body, whole=True))
-    return ResponseSummary(answer.id, answer.usage, _is_empty(answer))
-
-
-def _is_empty(answer: Response) -> bool:
-    """Whether there is nothing in it but reasoning."""
-    return all([type(block) is Reasoning for block in answer.blocks])
 
 
 async def error_body(response: UpstreamResponse) -> bytes:

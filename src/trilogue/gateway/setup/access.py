@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from trilogue.gateway.setup.headers import key_headers
 from trilogue.serving import Headers
 
 
@@ -50,12 +51,9 @@ class KeyRing:
 
 def presented_keys(headers: Mapping[str, str]) -> list[str]:
     """Return the keys that a client sends. Some send a placeholder in one header and the key in another."""
-    authorization = headers.get("authorization", "")
-    if authorization.startswith("Bearer ") and "x-api-key" not in headers and "api-key" not in headers:
-        return [authorization[7:].strip()]
-    scheme, _, token = authorization.partition(" ")
+    scheme, _, token = headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
-    return [key for key in (bearer, headers.get("x-api-key", ""), headers.get("api-key", "")) if key]
+    return [key for key in (bearer, *(headers.get(name, "") for name in key_headers())) if key]
 
 
 def is_local_host(host: str) -> bool:

@@ -9,13 +9,12 @@ import asyncio
 import time
 from collections.abc import Iterable, Set
 
-from msgspec import Struct
-
 from trilogue.errors import TrilogueError, UpstreamProtocolError
-from trilogue.gateway.setup.headers import HOPS
+from trilogue.gateway.setup.headers import HOPS, with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.jsontext.text import parse_upstream
-from trilogue.model import Json, Protocol
+from trilogue.protocols.endpoint import ListedModel
+from trilogue.protocols.registry import CODECS
 from trilogue.upstream import UpstreamRequest, UpstreamTimeouts
 
 TTL_SECONDS = 300.0
@@ -30,20 +29,11 @@ PATIENCE_SECONDS = 1.0
 """How long a gateway waits while another request asks. In a circle of gateways, that request waits for this one."""
 
 
-class Model(Struct, frozen=True):
-    """One entry of a list. `native`: what the upstream says about the model, in the shape of its protocol."""
-
-    id: str
-    owner: str
-    protocol: Protocol | None = None
-    native: dict[str, Json] = {}
-
-
 class CachedModels:
     """The last list of one provider, and a lock so that only one request asks for the next."""
 
     def __init__(self) -> None:
-        self.models: list[Model] = []
+        self.models: list[ListedModel] = []
         self.expires_at = 0.0
         self.asking = asyncio.Lock()
 
@@ -64,13 +54,13 @@ class Catalog:
         kept._cached = {name: cached for name, cached in self._cached.items() if name not in changed}
         return kept
 
-    async def models(self, provider: UpstreamProvider, patience: float | None = None) -> list[Model]:
+    async def models(self, provider: UpstreamProvider, patience: float | None = None) -> list[ListedModel]:
         """Return a provider's models: those of the configuration if it names any, else the provider's list.
 
         `patience`: how long to wait for another request that is already asking; then the last list is returned.
         """
         if provider.models:
-            return [Model(name, provider.name) for name in provider.models]
+            return [ListedModel(name, provider.name) for name in provider.models]
         cached = self.cached(provider.name)
         if time.monotonic() < cached.expires_at:
             return cached.models
@@ -106,21 +96,17 @@ async def _refresh(provider: UpstreamProvider, cached: CachedModels) -> None:
         cached.expires_at = time.monotonic() + RETRY_SECONDS
 
 
-async def _ask(provider: UpstreamProvider) -> list[Model]:
+async def _ask(provider: UpstreamProvider) -> list[ListedModel]:
     with provider.borrow() as (account, transport):
         response = await transport.send(_request(provider, account))
         try:
             data = await response.read(MAX_LIST_BYTES)
         finally:
             await response.aclose()
-    entries = parse_upstream(data, whole=True).get("data")
-    if response.status != 200 or not isinstance(entries, list):
+    models = CODECS[provider.protocol].endpoint.models.decode(parse_upstream(data, whole=True))
+    if response.status != 200 or models is None:
         raise UpstreamProtocolError("the upstream has no list of models")
-    return [
-        Model(entry["id"], provider.name, provider.protocol, entry)
-        for entry in entries
-        if isinstance(entry, dict) and isinstance(entry.get("id"), str)
-    ]
+    return [ListedModel(name, provider.name, provider.protocol, native, created) for name, native, created in models]
 
 
 def _request(provider: UpstreamProvider, account: UpstreamAccount) -> UpstreamRequest:
@@ -128,7 +114,14 @@ def _request(provider: UpstreamProvider, account: UpstreamAccount) -> UpstreamRe
     if not account.official:
         headers[HOPS] = "1"
     url = provider.url(provider.protocol, "/models")
-    if provider.protocol is Protocol.MESSAGES:
-        headers["anthropic-version"] = provider.profile("", provider.protocol).version
-        url += ("&" if "?" in url else "?") + "limit=1000"
-    return UpstreamRequest(method="GET", url=url, headers=tuple(headers.items()), body=b"", timeouts=_TIMEOUTS)
+    version = provider.version("", provider.protocol)
+    if version is not None:
+        headers[version[0]] = version[1]
+    query = CODECS[provider.protocol].endpoint.models.query
+    return UpstreamRequest(
+        method="GET",
+        url=with_query(url, query.encode()),
+        headers=tuple(headers.items()),
+        body=b"",
+        timeouts=_TIMEOUTS,
+    )

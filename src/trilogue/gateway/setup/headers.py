@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from trilogue.headers import OF_CONNECTION
+from trilogue.protocols.registry import CODECS
 from trilogue.upstream import HeaderPairs
 
 _PRIVATE = {
-    "authorization",
+    # Clients send these to some vendors whatever protocol they speak.
     "x-api-key",
     "api-key",
     "x-goog-api-key",
+    "authorization",
     "cookie",
     "origin",
     "referer",
@@ -30,6 +32,12 @@ MOST_HOPS = 10
 """Gateways that a request may pass through. More than anyone chains: it is a circle."""
 
 
+def key_headers() -> dict[str, None]:
+    """Return the headers in which clients send keys, besides `authorization`, in the order in which they are read."""
+    own = [one.endpoint.auth for one in CODECS.values() if one.endpoint.auth != "bearer"]
+    return dict.fromkeys(["x-api-key", "api-key", *own])
+
+
 def hops_of(headers: dict[str, str]) -> int:
     """Return how many gateways a request has passed before this one."""
     text = headers.get(HOPS, "")
@@ -38,10 +46,11 @@ def hops_of(headers: dict[str, str]) -> int:
 
 def forwarded_headers(headers: dict[str, str], keys: Sequence[str]) -> HeaderPairs:
     """Return all headers but credentials, those of one connection, those we set, and any with one of these keys."""
+    private = _NOT_FORWARDED.union(key_headers())
     return tuple(
         (name, value)
         for name, value in headers.items()
-        if name not in _NOT_FORWARDED and not name.startswith(_OURS) and value.rpartition(" ")[2] not in keys
+        if name not in private and not name.startswith(_OURS) and value.rpartition(" ")[2] not in keys
     )
 
 

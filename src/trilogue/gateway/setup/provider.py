@@ -12,13 +12,14 @@ from functools import lru_cache, partial
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config import ProviderTimeouts as Clocks
 from trilogue.config import Secret
-from trilogue.config.network import OFFICIAL, endpoint
+from trilogue.config.network import endpoint, official_urls
 from trilogue.errors import UpstreamFailure
 from trilogue.gateway.log.redaction import Redactor
 from trilogue.gateway.setup.headers import HOPS
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool import AccountRequest, Pool
 from trilogue.profiles import Profile
+from trilogue.protocols.registry import CODECS
 from trilogue.state import steady_time
 from trilogue.upstream import HeaderPairs, Transport, UpstreamTimeouts
 
@@ -29,10 +30,13 @@ KNOWN_HEADERS = 32
 """Client headers that are cached per account: a client sends the same ones with every request."""
 
 _STREAM = "text/event-stream"
-_OFFICIAL = tuple({url.removesuffix("/v1") for url in OFFICIAL.values()})
 
 TransportFor = Callable[[ProviderConfig, str | None], Transport]
 """Makes the transport of a provider: direct, or through the egress proxy with this URL."""
+
+
+Version = tuple[str, str]
+"""the header with the version of an API, and the version"""
 
 
 class UpstreamAccount:
@@ -49,17 +53,17 @@ class UpstreamAccount:
         """those of every request: the provider's, and the one that carries the key, if there is one"""
         if secret:
             self.headers |= _credentials(secret.reveal(), config.auth)
-        self.official = config.base_url.startswith(_OFFICIAL)
+        self.official = config.base_url.startswith(tuple(url.removesuffix("/v1") for url in official_urls()))
         self.posting = lru_cache(KNOWN_HEADERS)(self._posting)
-        """returns all headers of a POST: the client's and ours; Anthropic's `version` unless the client sends one"""
+        """returns all headers of a POST: the client's and ours, and the API version unless the client sends one"""
         self.ways = ways
 
-    def _posting(self, headers: HeaderPairs, stream: bool, version: str) -> HeaderPairs:
+    def _posting(self, headers: HeaderPairs, stream: bool, version: Version | None) -> HeaderPairs:
         complete = dict(headers)
         if self.official:
             complete.pop(HOPS, None)  # no circle of gateways includes the vendor's own API
-        if version:
-            complete.setdefault("anthropic-version", version)
+        if version is not None:
+            complete.setdefault(*version)
         ours = {"content-type": "application/json", "accept": _STREAM if stream else "application/json"}
         return tuple({**complete, **ours, **self.headers}.items())
 
@@ -101,6 +105,11 @@ class UpstreamProvider:
             listed = [UpstreamAccount(name, None, transports(()), config)]
         self.accounts = {account.name: account for account in listed}
         """by name: the pool chooses one of them"""
+
+    def version(self, model: str, protocol: Protocol) -> Version | None:
+        """Return the header with the version of the API that a model needs; None if the protocol has no versions."""
+        header = CODECS[protocol].endpoint.version_header
+        return (header, self.profile(model, protocol).version) if header else None
 
     @contextmanager
     def borrow(self, model: str = "") -> Iterator[tuple[UpstreamAccount, Transport]]:

@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 
 from trilogue.jsontext.text import DECODE_ERRORS, LARGE_BYTES, dump, has_too_many_fields
 from trilogue.model import Json, Protocol
+from trilogue.protocols.registry import CODECS
 
 SESSION_HEADERS = (
     "x-claude-code-session-id",
@@ -79,7 +80,7 @@ def sticky_key(body: bytes | dict[str, Json], protocol: Protocol, headers: Mappi
 
 
 def _named(fields: _Body, protocol: Protocol, headers: Mapping[str, str]) -> str:
-    if protocol is Protocol.RESPONSES:
+    if CODECS[protocol].endpoint.continues:
         previous = _text(fields.previous_response_id)
         if previous:
             return response_key(previous)

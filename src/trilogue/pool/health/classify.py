@@ -13,7 +13,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from trilogue.errors import UpstreamConnect, UpstreamError
-from trilogue.model import Failure, FailureKind, Protocol
+from trilogue.model import Failure, FailureKind
 from trilogue.pool.settings import RetryRule
 from trilogue.protocols.failure.convert import failure_of
 
@@ -95,9 +95,8 @@ class FailureRow(Struct, frozen=True, kw_only=True):
     kinds: frozenset[FailureKind] = frozenset()
     codes: frozenset[str] = frozenset()
     text: re.Pattern[str] | None = None
-    protocol: Protocol | None = None
-    without_retry_time: bool = False
-    """only if the upstream named no time"""
+    without_usual_time: bool = False
+    """only if the upstream named no time although its protocol's rate limits name one"""
     delay: float | None = None
     min_seconds: float = 0.0
     fault: bool = False
@@ -108,13 +107,15 @@ class FailureRow(Struct, frozen=True, kw_only=True):
         """Return whether a failure is of this kind."""
         if self.statuses and failure.status and failure.status not in self.statuses:
             return False
-        if self.protocol not in (None, failure.protocol):
-            return False
-        if self.without_retry_time and failure.retry_after is not None:
+        if self.without_usual_time and (failure.retry_after is not None or not _names_retry_times(failure)):
             return False
         named = not self.codes or failure.code in self.codes or failure.type in self.codes
         kind = not self.kinds or failure.kind in self.kinds
         return named and kind and (self.text is None or self.text.search(failure.message) is not None)
+
+
+def _names_retry_times(failure: Failure) -> bool:
+    return failure.protocol is not None and failure.protocol.traits.names_retry_times
 
 
 _MODEL_TEXT = _pattern(
@@ -238,8 +239,7 @@ ROWS: tuple[FailureRow, ...] = (
         action=Action.COOLDOWN,
         scope=Scope.ACCOUNT,
         kinds=frozenset({FailureKind.RATE_LIMIT}),
-        protocol=Protocol.MESSAGES,
-        without_retry_time=True,
+        without_usual_time=True,
         min_seconds=NO_RETRY_TIME_SECONDS,
         any_model=False,
     ),

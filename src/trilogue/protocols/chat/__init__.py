@@ -7,13 +7,16 @@ from trilogue.protocols.chat.decode_stream import ChatStreamDecoder
 from trilogue.protocols.chat.encode_request import encode_request
 from trilogue.protocols.chat.encode_response import encode_response
 from trilogue.protocols.chat.encode_stream import ChatStreamEncoder
+from trilogue.protocols.chat.endpoint import ENDPOINT
 from trilogue.protocols.chat.errors import decode_error, encode_error
-from trilogue.protocols.chat.summary import summarize
+from trilogue.protocols.chat.sealed import without_sealed
+from trilogue.protocols.chat.short_forms import summarize
 from trilogue.protocols.chat.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 from trilogue.protocols.codec import Codec
 
 CODEC = Codec(
     protocol=PROTOCOL,
+    endpoint=ENDPOINT,
     decode_request=decode_request,
     encode_request=encode_request,
     decode_response=decode_response,
@@ -30,4 +33,6 @@ CODEC = Codec(
     custom_tools=True,
     name_limit=MAX_NAME,
     response_policies=RESPONSE_POLICIES,
+    without_sealed=without_sealed,
+    search_usage=False,
 )

@@ -1,4 +1,4 @@
-"""Tool calls of complete responses, in both directions. `open_calls.py` has those that stream in.
+"""Tool calls of complete responses, in both directions. `open_blocks.py` has those that stream in.
 
 Servers leave out the type or the id, send the object of the other kind next to that of the call, or send arguments as
 an object.

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec import field as new
 
 from trilogue.errors import BadRequest
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import (
     Audio,
     Block,
@@ -21,7 +22,6 @@ from trilogue.model import (
     Refusal,
     Request,
     Role,
-    Text,
     Tier,
     ToolCall,
     ToolResult,
@@ -43,16 +43,11 @@ from trilogue.protocols.chat.controls import (
 from trilogue.protocols.chat.decode_content import decode_content
 from trilogue.protocols.chat.decode_tools import TOOL_FIELDS, decode_tools
 from trilogue.protocols.chat.reasoning import read_reasoning
+from trilogue.protocols.chat.short_forms import SHORT_MESSAGES, short_call
 from trilogue.protocols.chat.thinking import THINKING_FIELDS, decode_thinking
 from trilogue.protocols.chat.wire import PROTOCOL, REASONING_FIELDS, ROLES
 from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Fields, FieldTable, field
-
-_PLAIN_MESSAGE = {"role", "content"}
-_PLAIN_ASSISTANT = {"role", "content", "tool_calls"}
-_PLAIN_RESULT = {"role", "content", "tool_call_id"}
-_PLAIN_CALL = {"id", "type", "function"}
-_PLAIN_FUNCTION = {"name", "arguments"}
 
 
 def decode_request(body: dict[str, Json]) -> Request:
@@ -123,7 +118,7 @@ class _Reader(Struct):
         role = ROLES.get(wire_role) if type(wire_role) is str else None
         if role is None or wire_role is None:
             raise BadRequest(f"{path}.role must be one of {', '.join(ROLES)}", path=f"{path}.role")
-        turn = _SHORT[role](message, role, path)
+        turn = SHORT_MESSAGES[role](message, role, path) if FAST_PATHS.on else None
         if turn is not None:
             return turn
         fields = Fields(message, path)
@@ -150,7 +145,7 @@ class _Reader(Struct):
 
     def _calls(self, fields: Fields) -> list[Block]:
         given = fields.items("tool_calls") or ()
-        calls: list[Block] = [_short_call(call, f"{fields.path}.tool_calls[{at}]") for at, call in enumerate(given)]
+        calls: list[Block] = [_tool_call(call, f"{fields.path}.tool_calls[{at}]") for at, call in enumerate(given)]
         legacy = fields.fields("function_call")
         if legacy is not None:
             call = _function(legacy, legacy, derive_id("call_", fields.path, "function_call"))
@@ -168,52 +163,6 @@ class _Reader(Struct):
         return _result(fields, role, self.legacy_ids.get(name) or derive_id("call_", fields.path, name))
 
 
-def _short_prompt(message: dict[str, Json], role: Role, path: str) -> Turn | None:
-    """Return the turn of a message that has only a role and a text; None for any other message.
-
-    The `_short` functions are fast paths for the usual form; the full readers give the same result.
-    """
-    # Most messages of a long conversation are like this; the field reader costs several calls for each.
-    if message.keys() != _PLAIN_MESSAGE or type(message["content"]) is not str:
-        return None
-    text = message["content"]
-    blocks = (Text(text=text, path=f"{path}.content"),) if text else ()
-    return Turn(role=role, blocks=blocks, path=path, plain=True)
-
-
-def _short_assistant(message: dict[str, Json], role: Role, path: str) -> Turn | None:
-    if not message.keys() <= _PLAIN_ASSISTANT:
-        return None
-    text, calls = message.get("content"), message.get("tool_calls") or []
-    if not (text is None or type(text) is str) or type(calls) is not list:
-        return None
-    blocks: list[Block] = [Text(text=text, path=f"{path}.content")] if text else []
-    blocks += [_short_call(call, f"{path}.tool_calls[{index}]") for index, call in enumerate(calls)]
-    return Turn(role=role, blocks=tuple(blocks), path=path, plain=text is not None)
-
-
-def _short_call(call: Json, path: str) -> ToolCall:
-    function = call.get("function") if isinstance(call, dict) and call.keys() == _PLAIN_CALL else None
-    if isinstance(function, dict) and function.keys() == _PLAIN_FUNCTION and call["type"] == "function":
-        call_id, name, arguments = call["id"], function["name"], function["arguments"]
-        if type(call_id) is type(name) is type(arguments) is str and call_id and name:
-            return ToolCall(id=call_id, name=name, arguments=arguments, path=path)
-    return _call(Fields(call, path))
-
-
-def _short_result(message: dict[str, Json], role: Role, path: str) -> Turn | None:
-    if message.keys() != _PLAIN_RESULT or type(message["content"]) is not str:
-        return None
-    text, call_id = message["content"], message["tool_call_id"]
-    if type(call_id) is not str or not call_id:
-        return None
-    content = (Text(text=text, path=f"{path}.content"),) if text else ()
-    return Turn(role=role, blocks=(ToolResult(call_id=call_id, content=content, plain=True, path=path),), path=path)
-
-
-_SHORT = {**dict.fromkeys(Role, _short_prompt), Role.ASSISTANT: _short_assistant, Role.TOOL: _short_result}
-
-
 def _result(fields: Fields, role: Role, call_id: str) -> Turn:
     content = fields.any("content")
     result = ToolResult(
@@ -229,6 +178,11 @@ def _result(fields: Fields, role: Role, call_id: str) -> Turn:
 def _turn(fields: Fields, role: Role, blocks: tuple[Block, ...], plain: bool) -> Turn:
     name = fields.text("name")
     return Turn(role=role, blocks=blocks, path=fields.path, plain=plain, name=name, extras=fields.rest())
+
+
+def _tool_call(call: Json, path: str) -> ToolCall:
+    short = short_call(call, path) if FAST_PATHS.on else None
+    return _call(Fields(call, path)) if short is None else short
 
 
 def _call(fields: Fields) -> ToolCall:

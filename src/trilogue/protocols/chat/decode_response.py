@@ -50,7 +50,7 @@ def decode_response(body: dict[str, Json]) -> Response:
     if may_be_error and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
     if not choices or not isinstance(choices[0], dict):
-        raise UpstreamProtocolError("the answer has no choices")
+        raise UpstreamProtocolError("the response has no choices")
     # Some servers send an empty first choice.
     chosen = _chosen(choices) if len(choices) > 1 else 0
     choice, choice_rest = sort_fields(choices[chosen], _CHOICE)

@@ -1,9 +1,11 @@
-"""A streamed answer, read: SSE events in, model events out.
+"""The decoder for streamed Chat Completions responses.
 
-The answer starts with the first chunk that has a choice and ends at `[DONE]`, or at the end of the stream if a
-finish_reason was seen: usage often comes after it. A stream that ends without either was cut. Only the first choice is
-read. `[DONE]` without a finish_reason is an end too (Snowflake and OpenAI's audio models never send one), unless the
-arguments of a call broke off.
+In: SSE events. Out: model events. What is open while a response streams is in `open_blocks.py`.
+
+The response starts with the first chunk that has a choice. It ends at `[DONE]`, or at the end of the stream if there
+was a finish_reason, because usage often follows that. A stream that ends with neither was cut off. `[DONE]` without a
+finish_reason is an end too, unless the arguments of a call are cut off: Snowflake and OpenAI's audio models never send
+one. Only the first choice is read.
 """
 
 from __future__ import annotations
@@ -32,17 +34,17 @@ from trilogue.model import (
 from trilogue.protocols.chat.audio import AudioAssembler
 from trilogue.protocols.chat.decode_response import MESSAGE, content_blocks, read_tier, says_something
 from trilogue.protocols.chat.errors import MARKS, decode_failure, failure_of_text, find_failure
-from trilogue.protocols.chat.open_calls import CallAssembler
-from trilogue.protocols.chat.open_text import Flow, TextFlow
+from trilogue.protocols.chat.open_blocks import CallAssembler, Flow, TextFlow
 from trilogue.protocols.chat.reasoning import REASONING_TEXTS, details_opaque, entries, merge_details, reasoning_of
 from trilogue.protocols.chat.usage import decode_stop, decode_usage
-from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk
+from trilogue.protocols.chat.wire import NOISE, PROTOCOL, Chunk, WireChoice
 from trilogue.protocols.fields.reader import Kinds, sort_fields
+from trilogue.protocols.stream.decoder import ignore_text
 from trilogue.sse import SseEvent
 
 _DONE = b"[DONE]"
-_SAID = frozenset({"choices", "id", "model", "created", "system_fingerprint"})
-"""fields of a chunk that are read or say nothing, whatever they are"""
+_NOT_EXTRA = frozenset({"choices", "id", "model", "created", "system_fingerprint"})
+"""fields of a chunk that are never kept as extras, even with a wrong type"""
 _CHUNK: Kinds = {
     **dict.fromkeys(("usage", *NOISE), object),
     **dict.fromkeys(("id", "model", "system_fingerprint", "service_tier"), str),
@@ -54,22 +56,23 @@ _CHOICE: Kinds = {
     "index": int,
     "finish_reason": str,
 }
-_WORDS: Kinds = {"role": object, "content": object, **dict.fromkeys(REASONING_TEXTS, str)}
-"""what most deltas have, and no other field"""
-_BESIDE: Kinds = {
+_TEXT_FIELDS: Kinds = {"role": object, "content": object, **dict.fromkeys(REASONING_TEXTS, str)}
+"""the fields of most deltas, which have no others"""
+_OTHER_FIELDS: Kinds = {
     **dict.fromkeys(("reasoning_details", "thinking_blocks", "audio", "annotations", "function_call"), object),
     **dict.fromkeys(("index", "name", "channel", "token_id"), object),
     "refusal": str,
     "tool_calls": list,
 }
-_NOTHING: dict[str, Json] = dict.fromkeys(_BESIDE)
+_NOTHING: dict[str, Json] = dict.fromkeys(_OTHER_FIELDS)
 _decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
 class ChatStreamDecoder(TextFlow):
-    """One per answer."""
+    """A decoder of one streamed response."""
 
     protocol = PROTOCOL
+    TEXT_EVENTS = frozenset({""})
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,9 +80,9 @@ class ChatStreamDecoder(TextFlow):
         self._id = ""
         self._choice: int | None = None
         self._aside: list[dict[str, Json]] = []
-        """what another choice has said while this one has not said anything"""
-        self._only_words = False
-        """the last chunk said nothing but text or reasoning"""
+        """the chunks of another choice, as long as the one that is read is empty"""
+        self._only_text = False
+        """whether the last chunk had nothing but text or reasoning"""
         self._logprobs: list[Json] = []
         self._finish: str | None = None
         self._usage: Usage | None = None
@@ -90,12 +93,8 @@ class ChatStreamDecoder(TextFlow):
         self._extras: dict[str, Json] = {}
 
     def handle(self, event: SseEvent) -> None:
-        data = event.data
-        growing = self._flow is not Flow.NONE or self._calls is not None
-        self._only_words = growing and not event.event and data != _DONE and self._fast(data)
-        if self._only_words:
-            return
-        data = data.strip()
+        self._only_text = False
+        data = event.data.strip()
         if data == _DONE:
             self._conclude(done=True)
         elif event.event == "error" and not data.startswith(b"{"):
@@ -103,25 +102,32 @@ class ChatStreamDecoder(TextFlow):
         elif data:
             self._slow(parse_upstream(data), event.event)
 
-    def flows(self, event: Delta | ReasoningDelta) -> bool:
-        """Text and plain reasoning do; arguments and details are put together here."""
-        if self._block != event.index or not self._only_words:
-            return False
-        return self._flow is Flow.TEXT or (self._flow is Flow.RAW and not self._details)
+    def text_sink(self, event: Delta | ReasoningDelta) -> Callable[[str], object] | None:
+        # Arguments and details of reasoning are assembled here, so these events must be decoded.
+        if self._block != event.index or not self._only_text:
+            return None
+        if self._flow is Flow.TEXT:
+            return self._count_text
+        return ignore_text if self._flow is Flow.RAW and not self._details else None
+
+    def _count_text(self, text: str) -> None:
+        self._text_length += len(text)
 
     def handle_end(self) -> None:
         self._conclude(done=False)
 
-    def _fast(self, data: bytes) -> bool:
-        """A chunk that adds text, reasoning or arguments to a block that is open, and nothing else; False leaves any
-        other to `_slow`."""
+    def take_text(self, event: SseEvent) -> bool:
+        if self._flow is Flow.NONE and self._calls is None:
+            return False
         try:
-            chunk = _decode_chunk(data)
+            chunk = _decode_chunk(event.data)
         except DECODE_ERRORS:
             return False
-        if len(chunk.choices) != 1:
-            return False
-        choice = chunk.choices[0]
+        self._only_text = len(chunk.choices) == 1 and self._add(chunk, chunk.choices[0])
+        return self._only_text
+
+    def _add(self, chunk: Chunk, choice: WireChoice) -> bool:
+        """Add the text, reasoning or arguments of a chunk that has nothing else; return False for any other chunk."""
         if choice.index != self._choice or (chunk.service_tier is not None and chunk.service_tier != self._tier_name):
             return False
         delta = choice.delta
@@ -139,7 +145,7 @@ class ChatStreamDecoder(TextFlow):
         return False
 
     def _slow(self, body: dict[str, Json], name: str) -> None:
-        """Any chunk, all of its fields."""
+        """Handle any chunk, with all of its fields."""
         if name == "error":
             raise UpstreamFailure(decode_failure(body))
         chunk, rest = sort_fields(body, _CHUNK)
@@ -154,10 +160,10 @@ class ChatStreamDecoder(TextFlow):
         self._usage = usage or self._usage
         self._tier = tier or self._tier
         self._tier_name = body.get("service_tier") or self._tier_name
-        only_words = False
+        only_text = False
         for choice in choices:
-            only_words = self._on_choice(choice)
-        self._only_words = only_words and usage is None and len(choices) == 1
+            only_text = self._on_choice(choice)
+        self._only_text = only_text and usage is None and len(choices) == 1
         if rest:
             self._keep_extras(rest)
 
@@ -178,15 +184,18 @@ class ChatStreamDecoder(TextFlow):
         )
 
     def _keep_extras(self, rest: dict[str, Json]) -> None:
-        """What the chunk says beside its choices; the last one that was read in full counts."""
+        """Keep the fields of a chunk other than its choices; later values replace earlier ones."""
         groq = rest.get("x_groq")
         if self._usage is None and isinstance(groq, dict):
             self._usage = decode_usage(groq.get("usage"))
-        self._extras |= {name: value for name, value in rest.items() if name not in _SAID}
+        self._extras |= {name: value for name, value in rest.items() if name not in _NOT_EXTRA}
 
     def _on_choice(self, value: dict[str, Json]) -> bool:
-        """What a choice adds; whether that is nothing but words. Fields beside them say the same in an equal chunk."""
-        choice, beside = sort_fields(value, _CHOICE)
+        """Add what a choice has, and return whether that is only text.
+
+        Other fields may be there as well: in a repeated event they have the same values.
+        """
+        choice, rest = sort_fields(value, _CHOICE)
         index = choice["index"] or 0
         if self._choice is None:
             self._choice = index
@@ -196,23 +205,23 @@ class ChatStreamDecoder(TextFlow):
             raise UpstreamFailure(decode_failure({"error": choice["error"]}))
         delta, message, reason = choice["delta"], choice["message"], choice["finish_reason"]
         if type(delta) is not dict and not self._blocks:
-            # A whole answer where a stream was asked for.
+            # Some servers send a whole message although a stream was asked for.
             delta = message
         if type(delta) is not dict and choice["text"]:
-            # A server that completes texts has neither.
+            # Servers for text completion have neither.
             delta = {"content": choice["text"]}
-        only_words = type(delta) is dict and self._on_delta(delta)
+        only_text = type(delta) is dict and self._on_delta(delta)
         if choice["logprobs"] or self._logprobs:
             self._on_logprobs(choice["logprobs"])
         if reason and (self._finish is None or reason != "stop"):
             self._finish = reason
-        if beside:
-            self._choice_extras |= beside
+        if rest:
+            self._choice_extras |= rest
         bare = reason is message is choice["error"] is choice["logprobs"] is choice["text"] is None
-        return only_words and bare
+        return only_text and bare
 
     def _on_other_choice(self, value: dict[str, Json]) -> bool:
-        """A choice beside the one that is read. It is kept as long as that one may turn out to be empty."""
+        """Keep another choice than the one that is read, as long as that one may turn out to be empty."""
         self._extras["choices"] = True
         if self._blocks or self._calls is not None:
             self._aside = []
@@ -223,31 +232,31 @@ class ChatStreamDecoder(TextFlow):
         return False
 
     def _read_other_choice(self) -> None:
-        """The choice that was read has ended without a word: the answer is the other one."""
+        """Read the other choice after all: the first one has ended without content."""
         kept, self._aside = self._aside, []
         self._choice, self._finish = kept[0].get("index"), None
         for value in kept:
             self._on_choice(value)
 
     def _on_delta(self, delta: dict[str, Json]) -> bool:
-        """What is there, in the order in which it is given out; whether that is nothing but words."""
-        words, other = sort_fields(delta, _WORDS)
-        beside, rest = sort_fields(other, _BESIDE) if other else (_NOTHING, other)
-        thought = words["reasoning_content"] or words["reasoning"] or words["thinking"] or ""
-        if beside["reasoning_details"] or beside["thinking_blocks"]:
-            self._on_details(thought, entries(beside["reasoning_details"]), entries(beside["thinking_blocks"]))
-        elif thought:
-            self._flow_text(Flow.RAW, thought)
-        if content := words["content"]:
+        """Add what a delta has, in the order of emission, and return whether that is only text."""
+        texts, other = sort_fields(delta, _TEXT_FIELDS)
+        others, rest = sort_fields(other, _OTHER_FIELDS) if other else (_NOTHING, other)
+        reasoning = texts["reasoning_content"] or texts["reasoning"] or texts["thinking"] or ""
+        if others["reasoning_details"] or others["thinking_blocks"]:
+            self._on_details(reasoning, entries(others["reasoning_details"]), entries(others["thinking_blocks"]))
+        elif reasoning:
+            self._flow_text(Flow.RAW, reasoning)
+        if content := texts["content"]:
             if type(content) is str:
                 self._flow_text(Flow.TEXT, content)
             else:
                 self._on_parts(content)
         if not other:
             return True
-        for name, take in _TAKE_BESIDE.items():
-            if beside[name]:
-                take(self, beside[name])
+        for name, take in _TAKE_OTHERS.items():
+            if others[name]:
+                take(self, others[name])
         self._message_extras |= rest
         return False
 
@@ -272,20 +281,20 @@ class ChatStreamDecoder(TextFlow):
         if isinstance(value, dict):
             self._on_calls([{"function": value}])
 
-    def _on_details(self, words: str, details: list[dict[str, Json]], thinking: list[dict[str, Json]]) -> None:
-        """All spellings of reasoning at once: they may come side by side."""
-        block = reasoning_of(words, details, MESSAGE)
+    def _on_details(self, text: str, details: list[dict[str, Json]], thinking: list[dict[str, Json]]) -> None:
+        """Add reasoning in all of its spellings, which can occur together."""
+        block = reasoning_of(text, details, MESSAGE)
         if block is not None:
-            for text in block.summary:
-                self._flow_text(Flow.SUMMARY, text)
-            for text in block.raw:
-                self._flow_text(Flow.RAW, text)
+            for part in block.summary:
+                self._flow_text(Flow.SUMMARY, part)
+            for part in block.raw:
+                self._flow_text(Flow.RAW, part)
         if details:
             if details_opaque(details) is not None and self._flow not in (Flow.RAW, Flow.SUMMARY):
                 self._open_flow(Flow.RAW)
             merge_details(self._details, details)
         for entry in thinking:
-            if not words:
+            if not text:
                 self._flow_text(Flow.SUMMARY, entry.get("thinking"))
             if entry.get("signature") or entry.get("data"):
                 self._message_extras.setdefault("thinking_blocks", []).append(entry)
@@ -305,7 +314,7 @@ class ChatStreamDecoder(TextFlow):
                 self.whole_block(block)
 
     def _on_logprobs(self, value: Json) -> None:
-        """Token entries belong to the text; what does not fit stays beside the message."""
+        """Add probabilities of tokens to the text. What does not fit there is kept with the choice."""
         content = value.get("content") if isinstance(value, dict) else None
         if isinstance(content, list):
             self._logprobs += content
@@ -318,7 +327,7 @@ class ChatStreamDecoder(TextFlow):
 
     def _conclude(self, done: bool) -> None:
         if not self._started:
-            raise UpstreamTruncated("the stream ended before the answer began")
+            raise UpstreamTruncated("the stream ended before the response began")
         if self._aside and not self._blocks and self._calls is None and (done or self._finish is not None):
             self._read_other_choice()
         calls = self._calls
@@ -337,7 +346,7 @@ class ChatStreamDecoder(TextFlow):
         self.end(Finish(stop=stop, usage=self._usage, tier=self._tier, extras=self._extras or None))
 
 
-_TAKE_BESIDE: dict[str, Callable[[ChatStreamDecoder, Any], None]] = {
+_TAKE_OTHERS: dict[str, Callable[[ChatStreamDecoder, Any], None]] = {
     "refusal": ChatStreamDecoder._on_refusal,
     "audio": ChatStreamDecoder._on_audio,
     "annotations": ChatStreamDecoder._on_annotations,

@@ -9,8 +9,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import CustomTool, Extras, FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.chat.decode_content import read_cache
+from trilogue.protocols.chat.short_forms import short_function
 from trilogue.protocols.chat.wire import CALL_KINDS, WEB_SEARCH
 from trilogue.protocols.content.parts import read_location
 from trilogue.protocols.fields.reader import Fields, LooseFields
@@ -30,7 +32,7 @@ def decode_tools(fields: Fields, _: object) -> tuple[Tool, ...]:
 
 
 def _decode_tool(tool: Json, path: str) -> Tool:
-    short = _short_function(tool, path)
+    short = short_function(tool, path) if FAST_PATHS.on else None
     if short is not None:
         return short
     fields = Fields(tool, path)
@@ -43,20 +45,6 @@ def _decode_tool(tool: Json, path: str) -> Tool:
     if isinstance(kind, str) and kind not in CALL_KINDS:
         return _hosted(fields, kind, tool)
     raise BadRequest(f"{path} is not a tool: it needs `type` and the object of that name", path=path)
-
-
-_PLAIN = {"name", "description", "parameters"}
-
-
-def _short_function(tool: Json, path: str) -> Tool | None:
-    """Return a function tool in its usual form, as a fast path; None for any other."""
-    function = tool.get("function") if type(tool) is dict and len(tool) == 2 else None
-    if type(function) is not dict or function.keys() != _PLAIN or tool.get("type") != "function":
-        return None
-    name, description, schema = function["name"], function["description"], function["parameters"]
-    if not name or not (type(name) is type(description) is str) or type(schema) is not dict:
-        return None
-    return FunctionTool(name=name, description=description, parameters=schema, path=path)
 
 
 def _function(inner: Fields, outer: Fields) -> FunctionTool:

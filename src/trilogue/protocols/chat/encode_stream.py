@@ -1,8 +1,9 @@
-"""A streamed answer, written: model events in, bytes of `chat.completion.chunk` events out.
+"""The encoder for streamed Chat Completions responses.
 
-Every chunk of an answer starts and ends with the same bytes, so these are prepared once; a piece of text only has to
-be quoted in between. All calls share one growing index. Annotations and the values that close reasoning are written
-whole. After an error there is no `[DONE]`.
+In: the model events of one response, one block at a time. Out: the bytes of `chat.completion.chunk` events. All chunks
+of a response start and end with the same bytes, which are prepared once; a piece of text only has to be quoted in
+between. All calls share one growing index. Annotations and the values that close reasoning are written whole. After an
+error there is no `[DONE]`.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ _ROLE = b'{"role":"assistant","content":"","refusal":null}'
 _GOES_ON = b',"finish_reason":null}]'
 """the end of a choice that is not finished"""
 _DONE = b"data: [DONE]\n\n"
-_UNSAID = frozenset({"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
-"""extras that are not written at the end: what every chunk has, or none of one choice; and odd names of tiers"""
+_NOT_WRITTEN = frozenset({"id", "created", "model", "system_fingerprint", "choices", "usage", "service_tier"})
+"""extras that are not written at the end: what every chunk has, what one choice cannot have, and odd names of tiers"""
 
 
 class ChatStreamEncoder(StreamEncoder):
-    """One per answer."""
+    """An encoder of one streamed response."""
 
     protocol = PROTOCOL
 
@@ -86,7 +87,7 @@ class ChatStreamEncoder(StreamEncoder):
         self._citations: list[Citation] = []
         self._annotations: list[Json] = []
         self._extras: dict[str, Json] = {}
-        """of the answer as a whole, as far as they were known at its start"""
+        """the extras of the whole response that were known at its start"""
 
     @cached_property
     def _reasoning(self) -> ReasoningWriter:
@@ -106,7 +107,7 @@ class ChatStreamEncoder(StreamEncoder):
         self._base = b"data: " + dump(common)[:-1]
         self._head = self._base + b',"choices":[{"index":0,"delta":'
         self._tail = _GOES_ON + self._end
-        # The SDK's accumulator keeps what the first chunk says of the tier.
+        # The SDK's accumulator keeps the tier of the first chunk.
         tier = b"" if event.tier is None else b"," + dump(encode_tier(event.tier, self.reply))[1:-1]
         self.out.append(self._head + _ROLE + _GOES_ON + tier + self._end)
 
@@ -114,7 +115,7 @@ class ChatStreamEncoder(StreamEncoder):
         self.out.append(self._head + dump(delta) + self._tail)
 
     def _flow(self, before: bytes, after: bytes, quote: Callable[[str], bytes] = dumps) -> None:
-        """Prepare what stands before and after each piece of the block's text."""
+        """Prepare the bytes before and after each piece of the block's text."""
         self._prefix = self._head + before
         self._suffix = after + self._tail
         self._quote = quote
@@ -165,8 +166,8 @@ class ChatStreamEncoder(StreamEncoder):
         extras = self._kept(event, choice) if self._native else {}
         moderation = extras.pop("moderation", None)
         if not self._native and (self._extras or event.extras):
-            said = {**self._extras, **(event.extras or {})}
-            moderation = openai_moderation.for_chat(said.get("moderation"), self.reply)
+            extras_known = {**self._extras, **(event.extras or {})}
+            moderation = openai_moderation.for_chat(extras_known.get("moderation"), self.reply)
         finish = dump({"choices": [choice], **tier, **extras})
         self.out.append(self._base + b"," + finish[1:-1] + self._end)
         if moderation is not None:
@@ -177,15 +178,15 @@ class ChatStreamEncoder(StreamEncoder):
         self.out.append(_DONE)
 
     def _kept(self, event: Finish, choice: dict[str, Json]) -> dict[str, Json]:
-        """What only this protocol knows of the answer, for its last chunk; its choice gets what belongs there.
+        """Return the extras of the response for its last chunk, and add those of the choice to it.
 
-        Fields of the message come before: the last delta is empty.
+        Extras of the message are sent before, because the last delta is empty.
         """
         extras = {**self._extras, **(event.extras or {})}
         if isinstance(extras.get("message"), dict):
             self._write(extras.pop("message"))
         add_extras(choice, event.stop.extras or {})
-        return {name: value for name, value in extras.items() if name not in _UNSAID}
+        return {name: value for name, value in extras.items() if name not in _NOT_WRITTEN}
 
     def on_failed(self, event: Failed) -> None:
         self.out.append(frame_data(dump({"error": encode_failure(in_stream(event.failure))})))
@@ -241,7 +242,7 @@ class ChatStreamEncoder(StreamEncoder):
             self._write({"reasoning_details": details})
 
     def _begin_call(self, block: ToolCall) -> None:
-        """Free text goes as free text to clients that declared such a tool, else as a function with one string."""
+        # Free text is sent as such to clients that declared a free-text tool, else as a function with one string.
         index = self._calls
         self._calls += 1
         custom = block.kind is CallKind.CUSTOM and (self._native or takes_custom(block.name, self.reply))
@@ -272,11 +273,11 @@ class ChatStreamEncoder(StreamEncoder):
         self._write({"audio": audio_of(block)})
 
     def _whole(self, text: str) -> None:
-        """Text that came with the block rather than in pieces."""
+        """Send a text that arrived with the block and not as deltas."""
         self.on_delta(Delta(0, text))
 
     def _missing(self, text: str) -> None:
-        """Text that only the end of the block tells."""
+        """Send a text that arrived only with the end of the block."""
         if not self._written:
             self._whole(text)
 
@@ -297,11 +298,11 @@ _END: dict[type[Block | None], Callable[[ChatStreamEncoder, BlockStop], None]] =
 
 
 def _quote_inner(text: str) -> bytes:
-    """A piece of a JSON string that is itself inside a JSON string."""
+    """Return a piece of a JSON string that is itself inside a JSON string."""
     return dumps(dumps(text)[1:-1].decode())
 
 
 def _wants_usage(reply: Reply) -> bool:
-    """Asked for in stream_options; without a request to look at, usage is given."""
+    """Return whether the client asked for usage in stream_options. Without a request, it gets usage."""
     options = reply.body.get("stream_options")
     return not reply.body or (isinstance(options, dict) and options.get("include_usage") is True)

@@ -189,7 +189,7 @@ def decode_stop(reason: str | None, calls: bool, extras: dict[str, Json] | None 
     """
     name = reason or "stop"
     if name in BROKEN:
-        message = f"the upstream ended the answer with finish_reason {name}"
+        message = f"the upstream ended the response with finish_reason {name}"
         raise UpstreamFailure(Failure(kind=BROKEN[name], message=message, status=502, code=name, protocol=PROTOCOL))
     # Some servers write the names in capitals.
     known = STOPS.get(name) or STOPS.get(name.lower(), StopReason.END)

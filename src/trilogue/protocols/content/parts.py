@@ -6,7 +6,17 @@ texts that replace content which a protocol has no form for.
 
 from __future__ import annotations
 
-from trilogue.model import Document, Json, Native, SearchResult, Source, SourceKind, UserLocation
+from trilogue.model import (
+    Document,
+    HostedCall,
+    HostedResult,
+    Json,
+    Native,
+    SearchResult,
+    Source,
+    SourceKind,
+    UserLocation,
+)
 from trilogue.protocols.fields.reader import Fields
 
 _LOCATION_FIELDS = UserLocation.__struct_fields__
@@ -99,3 +109,12 @@ def search_result_text(block: SearchResult) -> str:
     """Return a search result as text: title, source and content."""
     body = "\n".join(part.text for part in block.parts)
     return f"{block.title}\n{block.source}\n\n{body}"
+
+
+def hosted_note(block: HostedCall | HostedResult) -> str:
+    """Return a text about a hosted call or its result, for a model that cannot see it."""
+    if isinstance(block, HostedCall):
+        return f"[{block.name or block.tool.value}: {block.input or '{}'}]"
+    if block.hits:
+        return "\n".join(f"[found: {hit.title} {hit.url}]" for hit in block.hits)
+    return f"[{block.tool.value} result: {block.error or block.text or 'none'}]"

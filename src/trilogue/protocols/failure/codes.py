@@ -11,7 +11,7 @@ import re
 
 from msgspec.structs import replace
 
-from trilogue.model import Failure, FailureKind, Protocol
+from trilogue.model import Failure, FailureKind
 
 
 def error_text(body: bytes) -> str:
@@ -92,10 +92,6 @@ TOO_LONG = re.compile(
 )
 """How vendors say that the context is full. Agents that read this in an error shorten their history."""
 
-_NO_MONEY = frozenset({FailureKind.QUOTA, FailureKind.BILLING})
-_GIVES_UP = frozenset({"server_is_overloaded", "slow_down"})
-"""Codes at which Codex 0.166 gives up, although a retry helps."""
-
 
 def may_pass(failure: Failure) -> bool:
     """Return True if the same request may succeed a little later."""
@@ -107,14 +103,3 @@ def in_stream(failure: Failure) -> Failure:
     if not may_pass(failure) or RETRY_WORDS.search(failure.message):
         return failure
     return replace(failure, message=f"{_RETRY_PREFIX}: {failure.message}")
-
-
-def responses_code(failure: Failure, code: str) -> str:
-    """Return the code for a failed response in a stream. Codex and opencode retry at every code but a few."""
-    if may_pass(failure):
-        return "server_error" if failure.kind is FailureKind.OVERLOADED or code in _GIVES_UP else code
-    if failure.kind is FailureKind.CONTEXT_LENGTH:
-        return "context_length_exceeded"
-    if failure.kind in _NO_MONEY or failure.code == "upstream_quota":
-        return "insufficient_quota"
-    return code if failure.protocol is Protocol.RESPONSES and failure.code else "invalid_prompt"

@@ -22,7 +22,7 @@ def fit_caching(request: Request, out: EncodingContext, target: Protocol) -> Req
     changes: dict[str, Any] = {}
     if request.caching is not None:
         # Only OpenAI's protocols have a cache key with a maximum length.
-        keyed = out.profile.openai_fields and target is not Protocol.MESSAGES
+        keyed = out.profile.openai_fields and target.traits.cache_key
         caching = _with_short_key(request.caching, request, out) if keyed else request.caching
         caching = _without_refused_options(caching, request, out)
         if caching is not request.caching:

@@ -17,7 +17,6 @@ from trilogue.model import (
     Document,
     FunctionTool,
     Image,
-    Protocol,
     Reasoning,
     Request,
     Role,
@@ -214,7 +213,7 @@ def _system_as_user(turn: Turn, _: bool, out: EncodingContext) -> Turn:
 
     Claude Code does the same for older models.
     """
-    if turn.role is not Role.SYSTEM or turn.leading or out.source is not Protocol.MESSAGES:
+    if turn.role is not Role.SYSTEM or turn.leading or not out.source.traits.mid_system:
         return turn
     out.ledger.add("system.as_user", turn.path)
     return replace(turn, role=Role.USER)
@@ -222,7 +221,7 @@ def _system_as_user(turn: Turn, _: bool, out: EncodingContext) -> Turn:
 
 def _without_reasoning(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     """Remove reasoning from a Chat turn: most vendors refuse it in messages."""
-    if out.source is not Protocol.CHAT:
+    if not out.source.traits.reasoning_in_turns:
         return turn
     others = [block for block in turn.blocks if type(block) is not Reasoning]
     for block in turn.blocks:

@@ -30,7 +30,7 @@ def fit_limit(request: Request, out: EncodingContext) -> Request:
         # The encoder writes a request of its own protocol with the field names of the client.
         request = replace(request, paths={**(request.paths or {}), "max_tokens": profile.max_tokens_field})
     # In Messages, 0 only warms the prompt cache; Responses has `prewarm` for it since gpt-5.6.
-    if limit == 0 and request.protocol is Protocol.MESSAGES:
+    if limit == 0 and request.protocol.traits.zero_limit_warms_cache:
         if not profile.prewarm:
             raise Unsupported(path, "the model cannot only warm its cache")
         return request
@@ -63,9 +63,9 @@ def fit_format(request: Request, out: EncodingContext, target: Protocol) -> Requ
             fitted = _fit_schema(form, request, out)
             return request if fitted is form else replace(request, format=fitted)
         out.ledger.add("format.schema_in_words", form.path or request.where("format"))
-        fallback = replace(form, kind=FormatKind.JSON, schema=None, strict=None) if profile.json_mode else None
         # Messages has no JSON mode: its encoder would add a second prompt.
-        fallback = None if target is Protocol.MESSAGES else fallback
+        has_json_mode = profile.json_mode and target.traits.json_mode
+        fallback = replace(form, kind=FormatKind.JSON, schema=None, strict=None) if has_json_mode else None
         return _with_prompt(replace(request, format=fallback), _BY_SCHEMA + dump_text(form.schema))
     if not profile.json_mode:
         out.ledger.add("format.json_object", form.path or request.where("format"))
@@ -103,7 +103,7 @@ def _says_json(request: Request, target: Protocol) -> bool:
     """
     for turn in request.turns:
         # Codex's backend refuses json_object if only the instructions have the word, not the input.
-        counts = not (turn.leading and target is Protocol.RESPONSES)
+        counts = not (turn.leading and target.traits.prompt_apart)
         if counts and any(type(block) is Text and "json" in block.text.lower() for block in turn.blocks):
             return True
         if turn.role not in _PROMPTS:

@@ -29,7 +29,7 @@ def fit_sampling(request: Request, out: EncodingContext, target: Protocol) -> Re
         _fit_logprobs(request, changes, out, target)
     if sampling.choices is not None and sampling.choices > 1 and not profile.several_choices:
         raise Unsupported(request.where("choices"), "the model gives one choice")
-    if not profile.penalties and request.protocol is Protocol.CHAT:  # the other protocols have none
+    if not profile.penalties:
         _drop(_PENALTIES, "param.dropped", request, changes, out)
     if sampling.seed is not None and not profile.seed:
         _drop(("seed",), "param.dropped", request, changes, out)
@@ -57,8 +57,8 @@ def _fit_logprobs(request: Request, changes: dict[str, Any], out: EncodingContex
 
     An `include` of Responses without a number of them is only dropped.
     """
-    gives = out.profile.logprobs and target is not Protocol.MESSAGES
-    only_included = request.protocol is Protocol.RESPONSES and not request.sampling.top_logprobs
+    gives = out.profile.logprobs and target.traits.logprobs
+    only_included = out.source.traits.logprobs_by_include and not request.sampling.top_logprobs
     if only_included and not gives and not out.native and request.sampling.logprobs:
         out.ledger.add("logprobs.dropped", request.where("logprobs"))
         changes["logprobs"] = None

@@ -64,7 +64,7 @@ def fit_mode(request: Request, out: EncodingContext) -> Thinking | None:
     """
     fitted = _mode(request, out)
     thinks = fitted is not None and fitted.mode in (ThinkingMode.ADAPTIVE, ThinkingMode.BUDGET)
-    if fitted is not None and thinks and out.source is Protocol.RESPONSES and fitted.visibility is None:
+    if fitted is not None and thinks and out.source.traits.shows_thinking_if_asked and fitted.visibility is None:
         return replace(fitted, visibility="omitted")
     return fitted
 
@@ -155,8 +155,8 @@ def will_reason(thinking: Thinking | None, profile: Profile, target: Protocol) -
         if thinking.effort is Effort.NONE or thinking.mode is ThinkingMode.DISABLED:
             return False
         # In Messages, an effort without a mode does not make a model think.
-        client_limit = thinking.mode in _THINKS or (thinking.effort is not None and target is not Protocol.MESSAGES)
-        if client_limit:
+        by_effort = thinking.effort is not None and target.traits.thinking != "mode"
+        if thinking.mode in _THINKS or by_effort:
             return True
     return profile.reasons == "default"
 
@@ -165,7 +165,7 @@ def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Re
     """Return the request with settings for thinking that the model accepts together with its tools."""
     if out.profile.reasons == "never":
         return _without_thinking(request, out)
-    if target is Protocol.MESSAGES:
+    if target.traits.thinking == "mode":
         thinking = fit_messages_mode(request, out) if out.native else fit_mode(request, out)
         if thinking is not None and thinking.mode is ThinkingMode.BUDGET and _is_forced_without_thinking(request, out):
             out.ledger.add("thinking.dropped_forced_tool", _path(request))
@@ -173,7 +173,7 @@ def fit_thinking(request: Request, out: EncodingContext, target: Protocol) -> Re
         return request if thinking == request.thinking else replace(request, thinking=thinking)
     thinking = request.thinking
     if thinking is not None:
-        if target is Protocol.RESPONSES:
+        if target.traits.thinking == "summary":
             thinking = _with_summary(thinking, request, out)
         thinking = _effort(thinking, request, out)
     if thinking != request.thinking:

@@ -9,12 +9,15 @@ from trilogue.protocols.messages.encode_request import encode_request
 from trilogue.protocols.messages.encode_response import encode_response
 from trilogue.protocols.messages.encode_stream import MessagesStreamEncoder
 from trilogue.protocols.messages.encode_tools import OFFERED
+from trilogue.protocols.messages.endpoint import ENDPOINT
 from trilogue.protocols.messages.errors import decode_error, encode_error
-from trilogue.protocols.messages.summary import summarize
+from trilogue.protocols.messages.sealed import may_hold_sealed, without_sealed
+from trilogue.protocols.messages.short_forms import summarize
 from trilogue.protocols.messages.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
 CODEC = Codec(
     protocol=PROTOCOL,
+    endpoint=ENDPOINT,
     decode_request=decode_request,
     encode_request=encode_request,
     decode_response=decode_response,
@@ -31,4 +34,12 @@ CODEC = Codec(
     custom_tools=False,
     name_limit=MAX_NAME,
     response_policies=RESPONSE_POLICIES,
+    may_hold_sealed=may_hold_sealed,
+    without_sealed=without_sealed,
+    required_fields=frozenset({"max_tokens"}),
+    ends_with_user=True,
+    hosted_in_pairs=True,
+    billing_block=True,
+    thinking_first=True,
+    needs_tokens=True,
 )

@@ -177,7 +177,7 @@ def _declare_sampling(request: Request, out: EncodingContext) -> None:
         ("logprobs", given.logprobs, "the target gives no token probabilities"),
         ("top_logprobs", given.top_logprobs, "the target gives no token probabilities"),
         # Clients read all choices, so dropping some would change the result silently.
-        ("choices", given.choices != 1 and given.choices, "the target gives one answer per request"),
+        ("choices", given.choices != 1 and given.choices, "the target gives one response per request"),
     )
     dropped: tuple[tuple[str, Json], ...] = (
         ("frequency_penalty", given.frequency_penalty),
@@ -233,7 +233,7 @@ def declare_rest(request: Request, out: EncodingContext) -> None:
     """
     caching = request.caching
     if request.previous_response is not None:
-        raise Unsupported(request.where("previous_response"), "the target keeps no answers")
+        raise Unsupported(request.where("previous_response"), "the target keeps no responses")
     if request.verbosity not in (None, "medium"):
         out.ledger.add("verbosity", request.where("verbosity"))
     if request.metadata:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trilogue.errors import BadRequest, TrilogueError, UpstreamProtocolError
-from trilogue.jsontext.text import dump_text
+from trilogue.errors import BadRequest, UpstreamProtocolError
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import (
     Block,
     Citation,
@@ -33,6 +33,7 @@ from trilogue.protocols.fields.reader import Fields, Kinds, LooseFields, sort_fi
 from trilogue.protocols.messages import hosted
 from trilogue.protocols.messages.calls import arguments_of
 from trilogue.protocols.messages.controls import take_cache
+from trilogue.protocols.messages.short_forms import SHORT_BLOCKS
 from trilogue.protocols.messages.wire import SERVER_RESULTS, SOURCES
 
 Read = type[Fields]
@@ -46,8 +47,8 @@ def decode_blocks(values: list[Json], path: str, read: Read = Fields) -> tuple[B
 
 def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
     """Return one content block. A type without a neutral counterpart becomes a `Native`."""
-    if type(value) is dict:
-        short = _SHORT.get(len(value))
+    if FAST_PATHS.on and type(value) is dict:
+        short = SHORT_BLOCKS.get(len(value))
         block = short(value, path) if short is not None else None
         if block is not None:
             return block
@@ -56,38 +57,6 @@ def decode_block(value: Json, path: str, read: Read = Fields) -> Block:
     if kind is None and read is Fields:
         raise fields.missing("type")
     return _DECODERS[read].get(kind or "", _native)(fields, value)
-
-
-def _short_text(value: dict[str, Json], path: str) -> Block | None:
-    """Return a block that has only a type and a text; None for any other.
-
-    The `_short` functions are fast paths for the usual forms; the full readers give the same result.
-    """
-    text = value.get("text")
-    return Text(text=text, path=path) if type(text) is str and value.get("type") == "text" else None
-
-
-def _short_result(value: dict[str, Json], path: str) -> Block | None:
-    text, call_id = value.get("content"), value.get("tool_use_id")
-    if type(text) is not str or type(call_id) is not str or value.get("type") != "tool_result":
-        return None
-    content = (Text(text=text, path=f"{path}.content"),)
-    return ToolResult(call_id=call_id, content=content, plain=True, path=path)
-
-
-def _short_use(value: dict[str, Json], path: str) -> Block | None:
-    call_id, name, given = value.get("id"), value.get("name"), value.get("input")
-    if type(given) is not dict or type(call_id) is not str or type(name) is not str or value.get("type") != "tool_use":
-        return None
-    try:
-        return ToolCall(id=call_id, name=name, arguments=dump_text(given), path=path) if call_id and name else None
-    except TrilogueError:
-        # Nested too deeply: the full reader raises the right error.
-        return None
-
-
-_SHORT = {2: _short_text, 3: _short_result, 4: _short_use}
-"""the fast paths by the number of fields: most blocks of a long conversation have one of these forms"""
 
 
 def begin_block(kind: str, value: dict[str, Json], path: str) -> tuple[Block, dict[str, Json]]:

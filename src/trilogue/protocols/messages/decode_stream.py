@@ -1,9 +1,10 @@
-"""Stream in, model events out.
+"""The decoder for streamed Messages responses.
 
-Text, thinking and arguments flow as they come. All other blocks (hosted calls and results, redacted thinking, natives)
-are held until they stop and come out whole: their deltas mean nothing to other protocols. Tolerated: pings and unknown
-events anywhere, events without a name, pre-filled and repeated message_start, text without a start of its block,
-several message_delta, a missing message_stop once the stop reason is known, blocks that do not stop before it.
+In: SSE events. Out: model events. Text, thinking and arguments are emitted as they arrive. All other blocks (hosted
+calls and results, redacted thinking, natives) are held until they stop and are emitted complete, because their deltas
+mean nothing in other protocols. Tolerated: pings and unknown events anywhere, events without a name, pre-filled and
+repeated message_start, text without a start of its block, several message_delta, a missing message_stop once the stop
+reason is known, blocks that do not stop before it.
 """
 
 from __future__ import annotations
@@ -36,80 +37,73 @@ from trilogue.protocols.messages.decode_response import decode_response, has_cal
 from trilogue.protocols.messages.errors import failure_of_text, find_failure
 from trilogue.protocols.messages.usage import INPUT_COUNTS, decode_stop, decode_usage
 from trilogue.protocols.messages.wire import PROTOCOL, BlockDelta, BlockDeltaEvent
-from trilogue.protocols.stream.decoder import StreamDecoder
+from trilogue.protocols.stream.decoder import StreamDecoder, ignore_text
 from trilogue.sse import SseEvent
 
 _decode_delta = msgspec.json.Decoder(BlockDeltaEvent).decode
 
 
 class _Open(msgspec.Struct):
-    """A block while it streams. `raw`: its fields so far. `index`: its neutral index, or None while it is held back."""
+    """A block while it streams. `raw`: its fields so far. `index`: its neutral index, or None if it is held back."""
 
     kind: str
     raw: dict[str, Json]
     index: int | None
     signature: str = ""
     buffer: list[str] = []
-    """the arguments that have come in deltas"""
+    """the arguments that have arrived as deltas"""
 
 
 class MessagesStreamDecoder(StreamDecoder):
-    """Decodes one streamed answer."""
+    """A decoder of one streamed response."""
 
     protocol = PROTOCOL
+    TEXT_EVENTS = frozenset({"content_block_delta", ""})
 
     def __init__(self) -> None:
         super().__init__()
         self._started: str | None = None
-        """id of the message, once it has begun"""
+        """the id of the message, once it has started"""
         self._open: dict[int, _Open] = {}
         self._stopped: set[int] = set()
-        self._growing: list[str] | None = None
-        """the arguments that events of the known shape add to"""
         self._cut = False
-        """a tool call has stopped inside its arguments"""
+        """whether a tool call has stopped inside its arguments"""
         self._usage: dict[str, Json] = {}
         self._stop: dict[str, Json] = {}
         self._extras: dict[str, Json] = {}
         self._called = False
 
-    def handle(self, event: SseEvent) -> None:
-        """One SSE event."""
-        data = event.data
-        if event.event == "content_block_delta" or (not event.event and data.startswith(_UNNAMED_DELTA)):
-            try:
-                fast = _decode_delta(data)
-            except DECODE_ERRORS:
-                pass
-            else:
-                block = self._open.get(fast.index)
-                if block is not None and fast.delta.type == "text_delta" and block.kind == "text":
-                    if fast.delta.text:
-                        self._out.append(Delta(block.index, fast.delta.text))  # type: ignore[arg-type]  # text flows
-                    return
-                if fast.delta.type in _TEXT_DELTAS and fast.type == "content_block_delta":
-                    self._text_delta(fast.index, fast.delta)
-                    return
-        self._slow(event)
-
-    def flows(self, event: Delta | ReasoningDelta) -> bool:
-        """Whatever is given out as it comes does."""
-        calls = (block for block in self._open.values() if block.kind == "tool_use" and block.index == event.index)
-        self._growing = next((call.buffer for call in calls), None)
+    def take_text(self, event: SseEvent) -> bool:
+        if not event.event and not event.data.startswith(_UNNAMED_DELTA):
+            return False
+        try:
+            read = _decode_delta(event.data)
+        except DECODE_ERRORS:
+            return False
+        delta = read.delta
+        if read.type != "content_block_delta" or delta.type not in _TEXT_DELTAS:
+            return False
+        block = self._open.get(read.index)
+        if block is None or block.kind != "text" or block.index is None or delta.type != "text_delta":
+            self._text_delta(read.index, delta)
+        elif delta.text:
+            self._out.append(Delta(block.index, delta.text))
         return True
 
-    def passed(self, text: str) -> None:
-        """More arguments: whether they are complete is looked at when the answer ends."""
-        if self._growing is not None:
-            self._growing.append(text)
+    def text_sink(self, event: Delta | ReasoningDelta) -> Callable[[str], object] | None:
+        # Arguments are kept: whether they are complete is checked when the block stops.
+        for block in self._open.values():
+            if block.kind == "tool_use" and block.index == event.index:
+                return block.buffer.append
+        return ignore_text
 
     def handle_end(self) -> None:
-        """A stream may lack its message_stop, but not its stop reason."""
+        # Some servers leave out message_stop, but none the stop reason.
         if self._stop.get("stop_reason") is None:
-            raise UpstreamTruncated("the stream ended before the answer was complete")
+            raise UpstreamTruncated("the stream ended before the response was complete")
         self._finish()
 
-    def _slow(self, event: SseEvent) -> None:
+    def handle(self, event: SseEvent) -> None:
         if event.data[:1] != b"{" and self._handle_text(event):
             return
         data = parse_upstream(event.data)
@@ -121,12 +115,18 @@ class MessagesStreamDecoder(StreamDecoder):
                 return
         if self._started is None and kind not in _BEFORE_START:
             raise UpstreamProtocolError(f"{kind} before message_start")
-        if kind in _SAID and not data.keys() <= _SAID[kind]:
-            self.note(kind, {name: item for name, item in data.items() if name not in _SAID[kind] and item is not None})
+        if kind in _KNOWN and not data.keys() <= _KNOWN[kind]:
+            self.note(
+                kind,
+                {name: item for name, item in data.items() if name not in _KNOWN[kind] and item is not None},
+            )
         self._EVENTS[kind](self, data)
 
     def _handle_text(self, event: SseEvent) -> bool:
-        """Whether an event that is perhaps no JSON is the end mark of Chat Completions; raises an error in words."""
+        """Return whether an event that is not an object is the terminal event of Chat Completions.
+
+        Raises `UpstreamFailure` if it is an error as plain text.
+        """
         if event.data.strip() == b"[DONE]":
             self.handle_end()
             return True
@@ -135,7 +135,10 @@ class MessagesStreamDecoder(StreamDecoder):
         return False
 
     def _odd_kind(self, event: SseEvent, data: dict[str, Json]) -> str:
-        """What an event is that does not say it, or is not known, or is perhaps an error, which is raised."""
+        """Return the type of an event that has no type, or an unknown one.
+
+        Raises `UpstreamFailure` if it is an error.
+        """
         kind = data.get("type")
         kind = kind if isinstance(kind, str) and kind else event.event
         failure = find_failure({**data, "type": "error"} if kind == "error" else data)
@@ -144,7 +147,7 @@ class MessagesStreamDecoder(StreamDecoder):
         return kind
 
     def _ping(self, _: dict[str, Json]) -> None:
-        """Says nothing."""
+        """Ignore a ping."""
 
     def _message_start(self, data: dict[str, Json]) -> None:
         known, rest = sort_fields(data.get("message"), _MESSAGE)
@@ -172,12 +175,12 @@ class MessagesStreamDecoder(StreamDecoder):
             self._prefilled(known["content"])
 
     def _prefilled(self, content: list[Json]) -> None:
-        """Content that came with message_start, when a programmatic tool call goes on."""
-        answer = decode_response({"content": content})
-        self._called = has_calls(answer.blocks)
-        events: list[Event] = list(events_of(answer))[1:-1]
+        """Emit content that arrived with message_start, as after a programmatic tool call."""
+        response = decode_response({"content": content})
+        self._called = has_calls(response.blocks)
+        events: list[Event] = list(events_of(response))[1:-1]
         self._out.extend(events)
-        self._blocks = len(answer.blocks)
+        self._blocks = len(response.blocks)
 
     def _block_start(self, data: dict[str, Json]) -> None:
         index = _index(data)
@@ -190,7 +193,7 @@ class MessagesStreamDecoder(StreamDecoder):
         self._begin(index, kind if type(kind) is str else "", given)
 
     def _begin(self, wire_index: int, kind: str, given: dict[str, Json]) -> _Open:
-        """Open a block. What it holds already goes out like a delta; only arguments wait, since deltas replace them."""
+        """Open a block. Its content is emitted like a delta, except arguments, because deltas replace them."""
         if kind not in FLOWING:
             block = self._open[wire_index] = _Open(kind, _filled(given), None)
             return block
@@ -200,7 +203,8 @@ class MessagesStreamDecoder(StreamDecoder):
         signature = known.get("signature")
         block = self._open[wire_index] = _Open(kind, known, index, signature if type(signature) is str else "")
         self._called = self._called or (kind == "tool_use" and is_direct(given))
-        text = known.get(kind)  # the field with the text is named like the block
+        # The field with the text has the name of the block type.
+        text = known.get(kind)
         if type(text) is str and text:
             self.emit(Delta(index, text) if kind == "text" else ReasoningDelta(index, text))
         if "citations" in known and type(known["citations"]) is list:
@@ -232,10 +236,10 @@ class MessagesStreamDecoder(StreamDecoder):
         if delta.type == "input_json_delta":
             self._arguments(block, delta.partial_json)
         elif block.index is None:
-            # The text of a block that nobody here knows: it is not the answer's.
+            # The text of an unknown block is not text of the response.
             block.raw["text"] = f"{block.raw.get('text') or ''}{delta.text or delta.thinking}"
         elif delta.type == "signature_delta":
-            # The last one counts: clients overwrite it, too.
+            # The last signature counts: official clients overwrite it, too.
             block.signature = delta.signature or block.signature
         elif delta.text or delta.thinking:
             at = block.index
@@ -249,9 +253,9 @@ class MessagesStreamDecoder(StreamDecoder):
             self.emit(Delta(block.index, piece))
 
     def _block_for(self, index: int, kind: str) -> _Open:
-        """The open block that a delta of this kind is for; one that was never started is begun now.
+        """Return the open block that a delta of this kind belongs to; open it if it was never started.
 
-        A block that is given out whole takes deltas of every kind, if it says what it is.
+        A block that is emitted complete takes deltas of every kind, if it has a type.
         """
         if index in self._stopped:
             raise UpstreamProtocolError(f"a delta for block {index}, which has stopped")
@@ -278,17 +282,17 @@ class MessagesStreamDecoder(StreamDecoder):
     def _stop_block(self, wire_index: int) -> None:
         block = self._open.pop(wire_index)
         if block.index is None:
-            self._give_whole(wire_index, block)
+            self._emit_complete(wire_index, block)
             return
         if block.kind == "tool_use" and not block.buffer:
-            # Without a delta the input is what the start said; a tool without parameters has an empty object.
+            # Without a delta, the input is that of the start. A tool without parameters gets an empty object.
             self.emit(Delta(block.index, arguments_of(block.raw.get("input"), LooseFields({})) or "{}"))
         elif block.kind == "tool_use":
             self._cut = self._cut or is_cut("".join(block.buffer))
         opaque = Opaque(kind=OpaqueKind.SIGNATURE, value=block.signature) if block.signature else None
         self.stop_block(block.index, opaque)
 
-    def _give_whole(self, wire_index: int, block: _Open) -> None:
+    def _emit_complete(self, wire_index: int, block: _Open) -> None:
         raw = block.raw
         if block.buffer:
             text = "".join(block.buffer)
@@ -304,7 +308,7 @@ class MessagesStreamDecoder(StreamDecoder):
                 self._stop[name] = stop[name]
         usage = _filled(known["usage"])
         if not any(map(usage.get, INPUT_COUNTS)):
-            # A server that has nothing to say about the input any more writes zeros.
+            # Some servers write zeros for the input at the end.
             usage |= {name: self._usage[name] for name in INPUT_COUNTS if self._usage.get(name)}
         self._usage |= usage
         self._extras |= more
@@ -316,16 +320,16 @@ class MessagesStreamDecoder(StreamDecoder):
     def _finish(self) -> None:
         reason, sequence, details = map(self._stop.get, _STOP_FIELDS)
         if reason is None and (self._open or not self._blocks):
-            raise UpstreamTruncated("the answer ended inside a block or without any, and did not say why")
+            raise UpstreamTruncated("the response ended inside a block or without any, and did not say why")
         for index, block in list(self._open.items()):
             if block.kind == "tool_use" and not block.raw.get("input") and parse_object("".join(block.buffer)) is None:
-                # It did not stop, and arguments may be missing.
+                # The call has no stop event, so arguments may be missing.
                 self._cut = True
             self._stop_block(index)
         usage, tier = decode_usage(self._usage or None)
         stop = decode_stop(reason, sequence, details, self._called)
         if self._cut and stop.reason not in CUT_SHORT:
-            raise UpstreamTruncated("the answer ended inside the arguments of a tool call")
+            raise UpstreamTruncated("the response ended inside the arguments of a tool call")
         self.end(Finish(stop=stop, usage=usage, tier=tier, extras=self._extras or None))
 
     _EVENTS: ClassVar[dict[str, Callable[[Any, dict[str, Json]], None]]] = {
@@ -341,28 +345,28 @@ class MessagesStreamDecoder(StreamDecoder):
 
 _UNNAMED_DELTA = b'{"type":"content_block_delta"'
 _BEFORE_START = frozenset({"message_start", "ping"})
-"""events that may come first, as may those that have no handler"""
+"""events that can come first; events without a handler can, too"""
 _STOP_FIELDS = ("stop_reason", "stop_sequence", "stop_details")
 _STOP: Kinds = dict.fromkeys(_STOP_FIELDS, object)
 _MESSAGE: Kinds = {"type": object, "role": object, "usage": object, **_STOP, "id": str, "content": list, "model": str}
 _MESSAGE_DELTA: Kinds = {"type": object, "delta": object, "usage": object}
 _DELTA: Kinds = {**dict.fromkeys(("type", "text", "thinking", "partial_json", "signature"), str), "citation": object}
-_SAID = {
+_KNOWN = {
     "message_start": {"type", "message"},
     "content_block_start": {"type", "index", "content_block"},
     "content_block_delta": {"type", "index", "delta"},
     "content_block_stop": {"type", "index"},
     "message_stop": {"type"},
 }
-"""the fields of events whose others are none of the answer, as what Bedrock tells at the end; a `message_delta` is
-about all of it"""
+"""The known fields of events. Others do not belong to the response, such as Bedrock's metrics at the end. Those of
+`message_delta` do."""
 _TEXT_DELTAS = {
     "text_delta": "text",
     "thinking_delta": "thinking",
     "signature_delta": "thinking",
     "input_json_delta": "tool_use",
 }
-"""deltas that consist of text, and the kind of block they belong to"""
+"""the deltas that consist of text, and the type of block that they belong to"""
 
 
 def _index(data: dict[str, Json]) -> int:
@@ -371,5 +375,5 @@ def _index(data: dict[str, Json]) -> int:
 
 
 def _filled(value: Json) -> dict[str, Json]:
-    """The fields of an object that are not null; none if it is no object."""
+    """Return the fields of an object that are not null; empty if it is not an object."""
     return {name: item for name, item in value.items() if item is not None} if type(value) is dict else {}

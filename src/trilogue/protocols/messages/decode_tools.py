@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from trilogue.errors import BadRequest
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.content.parts import read_location
 from trilogue.protocols.fields.reader import Fields, LooseFields
 from trilogue.protocols.messages.controls import take_cache
+from trilogue.protocols.messages.short_forms import short_function
 from trilogue.protocols.messages.wire import MCP_SERVER, TOOL_TYPES, TOOL_VERSION
-
-_PLAIN = {"name", "description", "input_schema"}
-"""the fields of most tools, which have a fast path"""
 
 
 def decode_tools(values: list[Json] | None, servers: list[Json] | None) -> tuple[Tool, ...]:
@@ -35,10 +34,9 @@ def decode_tools(values: list[Json] | None, servers: list[Json] | None) -> tuple
 
 def decode_tool(value: Json, path: str, servers: dict[str, Json] | None = None) -> Tool:
     """Return one tool. `servers`: the request's MCP servers by name."""
-    if type(value) is dict and value.keys() == _PLAIN:
-        name, description, schema = value["name"], value["description"], value["input_schema"]
-        if type(name) is type(description) is str and type(schema) is dict:
-            return FunctionTool(name=name, description=description, parameters=schema, path=path)
+    short = short_function(value, path) if FAST_PATHS.on else None
+    if short is not None:
+        return short
     fields = Fields(value, path)
     kind = fields.text("type")
     # The type of a function is optional.

@@ -1,7 +1,8 @@
-"""Model events in, stream out: what the official API would send for this answer.
+"""The encoder for streamed Messages responses.
 
-A text delta costs one prepared prefix, one JSON string and one suffix. Blocks that this protocol has no form for are
-left out and declared; the indices of the others stay contiguous.
+In: the model events of one response, one block at a time. Out: the bytes that the official API would send. A text delta
+is a prepared prefix, one JSON string and a suffix. Blocks that this protocol has no form for are left out and declared
+as losses; the indices of the others stay contiguous.
 """
 
 from __future__ import annotations
@@ -58,52 +59,51 @@ _PREFIX = b'event: content_block_delta\ndata: {"type":"content_block_delta","ind
 _SUFFIX = b"}}\n\n"
 _TEXT: Wire = {"type": "text", "text": ""}
 _STOPS_WITH_DELTA = ("container",)
-"""extras of a finish that belong into the delta rather than beside it"""
+"""extras of a finish that belong in the delta"""
 
 
 class MessagesStreamEncoder(StreamEncoder):
-    """Encodes one streamed answer."""
+    """An encoder of one streamed response."""
 
     protocol = PROTOCOL
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply)
-        self._answer = MessageWriter(reply)
+        self._message = MessageWriter(reply)
         self._next = 0
-        """index of the next block"""
+        """the index of the next block"""
         self._block: Block | None = None
         self._is_open = False
-        """the block that the events are about has been started on the wire"""
+        """whether content_block_start has been sent for the current block"""
         self._prefix = b""
         self._part: tuple[bool, int] | None = None
         self._hidden = False
-        self._argued = False
-        """the open call has got some of its arguments"""
+        self._has_arguments = False
+        """whether some arguments of the open call have been sent"""
         self._closing = ""
-        """what ends the JSON that free text is written into"""
+        """the end of the JSON object that free text is written into"""
         self._pieces: list[str] | None = None
-        """the arguments of the open call, if they go out as they come"""
-        self._odd: list[tuple[str, str]] = []
-        """places of calls whose arguments were no JSON object after all, and what they were"""
+        """the arguments of the open call, if they are sent as they arrive"""
+        self._not_objects: list[tuple[str, str]] = []
+        """paths and arguments of calls whose arguments turned out not to be a JSON object"""
         self._start_usage: Usage | None = None
-        self._guessed = False
-        """the input tokens of message_start are an estimate"""
+        self._is_estimate = False
+        """whether the input tokens of message_start are an estimate"""
         self._start_tier: Tier | None = None
 
     def keepalive(self) -> bytes:
-        """A ping, once there is a message that it can belong to."""
+        # A ping before message_start would be illegal.
         return COMMENT if self.state is ResponsePhase.IDLE else PING
 
     def on_start(self, event: ResponseStart) -> None:
-        """message_start, always empty."""
-        native = self._answer.native
+        native = self._message.native
         self._start_usage, self._start_tier = usage, tier = event.usage, event.tier
-        self._guessed = usage is None and bool(self.reply.body) and not native
-        if self._guessed:
-            # Other protocols tell it at the end, which corrects this; clients watch their context by it.
+        self._is_estimate = usage is None and bool(self.reply.body) and not native
+        if self._is_estimate:
+            # Other protocols have it at the end, which corrects this. Clients watch the size of their context with it.
             usage = Usage(fresh=self.reply.input_tokens())
         message: Wire = {
-            "id": self._answer.message_id(event.id),
+            "id": self._message.message_id(event.id),
             "type": "message",
             "role": "assistant",
             "model": self.reply.model or event.model,
@@ -120,7 +120,7 @@ class MessagesStreamEncoder(StreamEncoder):
         self.out.append(_START % dump(message))
 
     def on_block_start(self, event: BlockStart) -> None:
-        """content_block_start, unless it is not yet known whether there will be anything to show."""
+        # For reasoning, content_block_start waits until there is something to show.
         self._complete_hosted(event.block)
         self._block = event.block
         self._is_open = self._hidden = False
@@ -130,18 +130,18 @@ class MessagesStreamEncoder(StreamEncoder):
         if starter is not None:
             starter(self, event.block)
         else:
-            self._whole(self._answer.write(event.block))
+            self._whole(self._message.write(event.block))
 
     def _complete_hosted(self, then: Block | None) -> None:
-        """A hosted call that the upstream showed no result of gets an empty one."""
-        wire = self._answer.missing_result(then)
+        """Send an empty result for a hosted call that the upstream sent no result for."""
+        wire = self._message.missing_result(then)
         if wire is not None:
             self._whole(wire)
             self.on_block_stop(BlockStop(0))
 
     def _start_text(self, block: Text) -> None:
         shell = _TEXT
-        if self._answer.native and block.extras:
+        if self._message.native and block.extras:
             shell = {**_TEXT}
             add_extras(shell, block.extras)
         self._open(shell, b"text_delta", b"text")
@@ -151,29 +151,29 @@ class MessagesStreamEncoder(StreamEncoder):
             self.on_citation(CitationDelta(0, citation))
 
     def _start_refusal(self, block: Refusal) -> None:
-        self._open({**self._answer.refusal(block), "text": ""}, b"text_delta", b"text")
+        self._open({**self._message.refusal(block), "text": ""}, b"text_delta", b"text")
         if block.text:
             self.on_delta(Delta(0, block.text))
 
     def _start_call(self, block: ToolCall) -> None:
-        self._open(self._answer.opening(block), b"input_json_delta", b"partial_json")
-        self._argued = self._answer.native
+        self._open(self._message.opening(block), b"input_json_delta", b"partial_json")
+        self._has_arguments = self._message.native
         self._closing = ""
-        self._pieces = None if self._answer.native else []
+        self._pieces = None if self._message.native else []
         if block.kind is CallKind.CUSTOM:
             self._wrap('{"input":"')
         if block.arguments:
             self.on_delta(Delta(0, block.arguments))
 
     def _start_reasoning(self, block: Reasoning) -> None:
-        self._hidden = not self._answer.shows_thinking
+        self._hidden = not self._message.shows_thinking
         for raw, texts in ((False, block.summary), (True, block.raw)):
             for part, text in enumerate(texts):
                 self.on_reasoning(ReasoningDelta(0, text, part, raw))
 
     def _start_hosted_call(self, block: HostedCall) -> None:
-        """A call's input comes as a delta, like that of a client's tool."""
-        wire = self._answer.hosted_call(block)
+        # The input is sent as a delta, like that of a client's tool.
+        wire = self._message.hosted_call(block)
         if wire is not None:
             self._open({**wire, "input": {}}, b"input_json_delta", b"partial_json")
             if wire.get("input"):
@@ -181,7 +181,7 @@ class MessagesStreamEncoder(StreamEncoder):
                 self._prefix = b""
 
     def _whole(self, wire: Wire | None) -> None:
-        """A block that comes complete, or not at all."""
+        """Send a complete block, if there is one."""
         if wire is not None and wire.get("type") == "text":
             self._open({**wire, "text": ""}, b"text_delta", b"text")
             self._append(wire["text"])
@@ -190,17 +190,19 @@ class MessagesStreamEncoder(StreamEncoder):
             self._prefix = b""
 
     def on_delta(self, event: Delta) -> None:
-        """More text, arguments or input."""
-        if type(self._block) is ToolCall and (self._closing or not self._argued):
-            self._argue(self._block, event.text)
+        if type(self._block) is ToolCall and (self._closing or not self._has_arguments):
+            self._send_arguments(self._block, event.text)
         elif self._prefix and event.text:
             self.out.append(self.more(event.text))
 
-    def _argue(self, call: ToolCall, text: str) -> None:
-        """Arguments that are free text, or the first of others: what does not begin as an object is kept in one."""
-        begins = "" if self._argued else text.lstrip()[:1]
+    def _send_arguments(self, call: ToolCall, text: str) -> None:
+        """Send arguments that are free text, or the first ones of a call.
+
+        Arguments that do not begin as an object are wrapped in one.
+        """
+        begins = "" if self._has_arguments else text.lstrip()[:1]
         if begins:
-            self._argued = True
+            self._has_arguments = True
             if begins != "{":
                 self.reply.ledger.add("arguments.invalid_json", call.path)
                 self._wrap('{"_raw":"')
@@ -209,17 +211,15 @@ class MessagesStreamEncoder(StreamEncoder):
     def _wrap(self, opening: str) -> None:
         self._pieces = None
         self._append(opening)
-        self._argued = True
+        self._has_arguments = True
         self._closing = '"}'
 
     def more(self, text: str) -> bytes:
-        """One delta of the open block."""
         if self._pieces is not None:
             self._pieces.append(text)
         return self._prefix + dumps(text) + _SUFFIX
 
     def on_reasoning(self, event: ReasoningDelta) -> None:
-        """More thinking; parts are told apart by an empty line."""
         if self._hidden or not event.text:
             return
         part = (event.raw, event.part)
@@ -231,19 +231,16 @@ class MessagesStreamEncoder(StreamEncoder):
         self._append(event.text)
 
     def on_citation(self, event: CitationDelta) -> None:
-        """A citation of the open text block."""
         if self._block is not None and self._is_open:
-            wire = self._answer.citation(event.citation, self._block.path)
+            wire = self._message.citation(event.citation, self._block.path)
             if wire is not None:
                 self._delta({"type": "citations_delta", "citation": wire})
 
     def on_logprobs(self, event: LogprobsDelta) -> None:
-        """There is no place for token probabilities."""
         if self._block is not None:
             self.reply.ledger.add("logprobs.dropped", self._block.path)
 
     def on_block_stop(self, event: BlockStop) -> None:
-        """content_block_stop, and what has to come just before it."""
         block = self._block
         if type(block) is Reasoning:
             self._end_reasoning(block, event)
@@ -255,13 +252,13 @@ class MessagesStreamEncoder(StreamEncoder):
         self._block, self._is_open, self._prefix = None, False, b""
 
     def _check_arguments(self, call: ToolCall) -> None:
-        """What began as an object is with the client already: brackets that are left out at its end are added."""
+        """Add the closing brackets that the arguments lack. The rest has been sent already."""
         pieces, self._pieces = self._pieces, None
         if not pieces:
             return
         rest = closing(arguments := "".join(pieces))
         if rest is None:
-            self._odd.append((call.path, arguments))
+            self._not_objects.append((call.path, arguments))
         else:
             self._append(rest)
 
@@ -271,7 +268,7 @@ class MessagesStreamEncoder(StreamEncoder):
         if self._is_open:
             self._sign(opaque, block)
             return
-        wire = self._answer.reasoning(replace(final, opaque=opaque))
+        wire = self._message.reasoning(replace(final, opaque=opaque))
         if wire is not None and wire["type"] == "thinking":
             self._open_thinking()
             if wire["thinking"]:
@@ -284,52 +281,51 @@ class MessagesStreamEncoder(StreamEncoder):
         self._open({"type": "thinking", "thinking": "", "signature": ""}, b"thinking_delta", b"thinking")
 
     def _sign(self, opaque: Opaque | None, block: Reasoning) -> None:
-        """The signature, just before the block stops. It is never made up."""
+        """Send the signature just before the block stops; declare a loss if there is none."""
         if opaque is not None:
             self._delta({"type": "signature_delta", "signature": opaque.value})
-        elif not self._answer.native:
+        elif not self._message.native:
             self.reply.ledger.add("reasoning.foreign_dropped", block.path, "shown, but cannot be sent back")
 
     def on_finish(self, event: Finish) -> None:
-        """message_delta and message_stop."""
         self._complete_hosted(None)
-        answer, ledger = self._answer, self.reply.ledger
-        self._judge_arguments(event)
-        stop = encode_stop(event.stop, called=answer.called, refused=answer.refused, reply=self.reply)
-        if self._next == 0 and not answer.native and stop["stop_reason"] == "end_turn":
+        message, ledger = self._message, self.reply.ledger
+        self._check_ends(event)
+        stop = encode_stop(event.stop, called=message.called, refused=message.refused, reply=self.reply)
+        if self._next == 0 and not message.native and stop["stop_reason"] == "end_turn":
             self._open(_TEXT, b"text_delta", b"text")
             self.out.append(_STOP % 0)
-        usage = encode_final_usage(event.usage, self._start_usage, answer.native, ledger)
-        if self._guessed and not (event.usage and event.usage.input):
-            # An upstream that does not count its input says zero: the estimate is better.
+        usage = encode_final_usage(event.usage, self._start_usage, message.native, ledger)
+        if self._is_estimate and not (event.usage and event.usage.input):
+            # Upstreams that do not count their input report zero. The estimate is better.
             usage = {name: figure for name, figure in usage.items() if name not in INPUT_COUNTS}
             ledger.add("usage.estimated", "usage")
         declare_doubts(event.usage, ledger)
-        if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not answer.native:
+        if event.tier not in (None, Tier.DEFAULT, self._start_tier) and not message.native:
             ledger.add("tier", "service_tier", "not known when the stream began")
         end: Wire = {"type": "message_delta", "delta": stop, "usage": usage}
-        if answer.native and event.extras:
-            # A field with the name of one of the event's own can only have come from inside the delta.
+        if message.native and event.extras:
+            # Extras with the names of the event's own fields can only come from inside the delta.
             inner = {name: event.extras[name] for name in (*_STOPS_WITH_DELTA, *end) if name in event.extras}
-            beside = {name: value for name, value in event.extras.items() if name not in inner}
-            end |= {"delta": inner | stop, **beside}
+            outer = {name: value for name, value in event.extras.items() if name not in inner}
+            end |= {"delta": inner | stop, **outer}
         elif event.extras:
             openai_moderation.declare(event.extras.get("moderation"), ledger)
         self.out.append(_END % dump(end))
 
-    def _judge_arguments(self, event: Finish) -> None:
-        """Official clients make an object of whatever part of the arguments they can read, and call the tool with it.
+    def _check_ends(self, event: Finish) -> None:
+        """Check the arguments that are not an object, once it is known why the response ends.
 
-        An answer that was cut short says so. Any other must not end well.
+        Raises `UpstreamProtocolError` unless the response was cut short, which its stop reason says.
         """
-        for path, arguments in self._odd:
+        # Official clients make an object of whatever part of the arguments they can read, and call the tool with it.
+        for path, arguments in self._not_objects:
             if event.stop.reason not in CUT_SHORT:
                 raise UpstreamProtocolError("the arguments of a tool call are not a JSON object")
             if complete_object(arguments) is None:
                 self.reply.ledger.add("arguments.invalid_json", path)
 
     def on_failed(self, event: Failed) -> None:
-        """An error event, and nothing after it."""
         self.out.append(frame("error", dump(encode_failure(in_stream(event.failure), self.reply.request_id))))
 
     def _open(self, block: Wire, delta: bytes, field: bytes) -> None:

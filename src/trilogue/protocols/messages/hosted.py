@@ -179,7 +179,7 @@ OWN_CALL = "srvtoolu_trl"
 def call_id_for(kind: HostedKind, call_id: str) -> str:
     """Return the id of a hosted call in the form that this protocol requires; the same for a call and its result."""
     prefix = "mcptoolu_" if kind is HostedKind.MCP else "srvtoolu_"
-    # Ids of Messages itself come back unchanged; others get a mark that `unseal` recognises.
+    # Ids of Messages itself come back unchanged; others get a mark that `sealed.py` recognises.
     return safe_call_id(call_id) if call_id.startswith(prefix) else f"{prefix}trl{digest(call_id)}"
 
 

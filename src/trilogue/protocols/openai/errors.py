@@ -20,7 +20,8 @@ from trilogue.protocols.failure.retry import retry_after, retry_headers, span
 
 _MAX_MESSAGE = 2_000
 _MAX_NESTING = 5
-_OPENAI = frozenset({Protocol.CHAT, Protocol.RESPONSES})
+FAMILY = "openai"
+"""the protocols that share the names of errors, models and moderation results"""
 
 _STATUSES = {
     **STATUSES,
@@ -263,10 +264,10 @@ def _kind(status: int, names: tuple[str | None, ...], message: str) -> FailureKi
 def write_failure(failure: Failure, protocol: Protocol) -> dict[str, Json]:
     """Return the `error` object. Names of another protocol are replaced by OpenAI's."""
     _, kind, code = _REPLIES[failure.kind]
-    if failure.protocol in _OPENAI and failure.status not in OURS:
-        kind = failure.type or kind
-    if failure.protocol is not Protocol.MESSAGES and failure.status not in OURS:
-        code = failure.code or code
+    if failure.status not in OURS:
+        # The gateway's own failures have codes but no types; the names of other protocols mean nothing here.
+        kind = failure.type or kind if _is_own(failure) else kind
+        code = failure.code or code if failure.protocol is None or _is_own(failure) else code
     param = failure.param if failure.protocol in (protocol, None) else None
     message = failure.message
     if failure.kind is FailureKind.CONTEXT_LENGTH and not _OFFICIAL_TOO_LONG.search(message):
@@ -277,6 +278,11 @@ def write_failure(failure: Failure, protocol: Protocol) -> dict[str, Json]:
 
 def write_error(failure: Failure, request_id: str, protocol: Protocol) -> ErrorReply:
     """Return the failure as an HTTP response of the official API."""
-    status = reply_status(failure, _REPLIES[failure.kind][0], own=failure.protocol in _OPENAI)
+    status = reply_status(failure, _REPLIES[failure.kind][0], own=_is_own(failure))
     headers = {"x-request-id": request_id} if request_id else {}
     return ErrorReply(status, {"error": write_failure(failure, protocol)}, headers | retry_headers(failure))
+
+
+def _is_own(failure: Failure) -> bool:
+    """Return whether a failure came from an upstream that has OpenAI's names."""
+    return failure.protocol is not None and failure.protocol.traits.family == FAMILY

@@ -5,7 +5,8 @@ Chat has a list of results for each of the two, Responses a single result. The r
 
 from __future__ import annotations
 
-from trilogue.model import Json, Ledger, Protocol
+from trilogue.model import Json, Ledger
+from trilogue.protocols.openai.errors import FAMILY
 from trilogue.protocols.stream.reply import Reply
 
 _ONE, _LIST = "moderation_result", "moderation_results"
@@ -13,8 +14,8 @@ _ONE, _LIST = "moderation_result", "moderation_results"
 
 def for_chat(moderation: Json, reply: Reply) -> Json:
     """Return the `moderation` of a Responses response in Chat's form; None, and a declared loss, if it has none."""
-    # Messages has no moderation results; those of the same protocol are extras and need no conversion.
-    if reply.source is not Protocol.RESPONSES or not isinstance(moderation, dict):
+    # Other families have no moderation results; those of Chat itself are extras and need no conversion.
+    if not _is_openai(reply) or not isinstance(moderation, dict):
         return declare(moderation, reply.ledger)
     return {name: _as_list(side) for name, side in moderation.items()}
 
@@ -22,9 +23,13 @@ def for_chat(moderation: Json, reply: Reply) -> Json:
 def for_responses(moderation: Json, reply: Reply) -> Json:
     """Return the `moderation` of a Chat response in Responses' form; None, and a declared loss, if it has none."""
     sides = {name: _as_one(side) for name, side in moderation.items()} if isinstance(moderation, dict) else {}
-    if reply.source is not Protocol.CHAT or not sides or None in sides.values():
+    if not _is_openai(reply) or not sides or None in sides.values():
         return declare(moderation, reply.ledger)
     return sides
+
+
+def _is_openai(reply: Reply) -> bool:
+    return reply.source is not None and reply.source.traits.family == FAMILY
 
 
 def declare(moderation: Json, ledger: Ledger) -> None:

@@ -1,5 +1,6 @@
 """The codec of OpenAI Responses: `POST /v1/responses`."""
 
+from trilogue.model import HostedCall, ToolCall
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.responses.conversation import HISTORY
 from trilogue.protocols.responses.decode_request import decode_request
@@ -9,12 +10,15 @@ from trilogue.protocols.responses.encode_request import encode_request
 from trilogue.protocols.responses.encode_response import encode_response
 from trilogue.protocols.responses.encode_stream import ResponsesStreamEncoder
 from trilogue.protocols.responses.encode_tools import OFFERED
+from trilogue.protocols.responses.endpoint import ENDPOINT
 from trilogue.protocols.responses.errors import STREAMED_FAILURES, decode_error, encode_error
-from trilogue.protocols.responses.summary import summarize
+from trilogue.protocols.responses.sealed import may_hold_sealed, without_sealed
+from trilogue.protocols.responses.short_forms import summarize
 from trilogue.protocols.responses.wire import FIELD_POLICIES, MAX_NAME, PROTOCOL, REQUEST_FIELDS, RESPONSE_POLICIES
 
 CODEC = Codec(
     protocol=PROTOCOL,
+    endpoint=ENDPOINT,
     decode_request=decode_request,
     encode_request=encode_request,
     decode_response=decode_response,
@@ -33,4 +37,13 @@ CODEC = Codec(
     stop_sequences=False,
     streamed_failures=STREAMED_FAILURES,
     response_policies=RESPONSE_POLICIES,
+    may_hold_sealed=may_hold_sealed,
+    without_sealed=without_sealed,
+    item_ids=True,
+    text_reasoning=False,
+    opaque_by_model=False,
+    staged_blocks=frozenset({ToolCall, HostedCall}),
+    builtin_tools=True,
+    reasoning_summaries=True,
+    keeps_text=True,
 )

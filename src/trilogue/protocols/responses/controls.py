@@ -134,7 +134,7 @@ def _limit(request: Request) -> int | None:
 def _declare_sampling(request: Request, out: EncodingContext) -> None:
     sampling = request.sampling
     if sampling.choices is not None and sampling.choices > 1:
-        raise Unsupported(request.where("choices"), "the Responses protocol gives one answer")
+        raise Unsupported(request.where("choices"), "the Responses protocol gives one response")
     dropped = (
         ("top_k", sampling.top_k),
         ("frequency_penalty", sampling.frequency_penalty),

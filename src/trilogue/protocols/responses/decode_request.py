@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import NO_SAMPLING, Block, Json, Request, Role, Text, ToolChoice, ToolResult, Turn
 from trilogue.protocols.fields.reader import Fields, FieldTable, field
 from trilogue.protocols.responses.choice import decode_choice
@@ -23,7 +24,8 @@ from trilogue.protocols.responses.controls import (
 )
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.decode_tools import ToolReader
-from trilogue.protocols.responses.items import decode_item, short_item
+from trilogue.protocols.responses.items import decode_item
+from trilogue.protocols.responses.short_forms import short_item
 from trilogue.protocols.responses.thinking import decode_thinking
 from trilogue.protocols.responses.wire import LOGPROBS, PATHS, PROTOCOL
 
@@ -141,7 +143,7 @@ def _item(item: Json, path: str, turns: list[Turn], tools: ToolReader) -> None:
     # The type of a message is optional.
     if kind == "message" or (kind is None and "role" in item):
         turns.append(_message(item, path))
-    elif (short := short_item(item, path)) is not None:
+    elif FAST_PATHS.on and (short := short_item(item, path)) is not None:
         turns.append(Turn(role=Role.TOOL if type(short) is ToolResult else Role.ASSISTANT, blocks=(short,), path=path))
     elif kind == "additional_tools":
         _additional_tools(Fields(item, path), len(turns), tools)
@@ -170,7 +172,8 @@ def _message(item: dict[str, Json], path: str) -> Turn:
     role = _ROLES.get(wire_role) if type(wire_role) is str else None
     if role is None:
         raise BadRequest(f"{path}.role must be one of {', '.join(_ROLES)}", path=f"{path}.role")
-    if item.keys() <= _PLAIN_MESSAGE:
+    # A fast path, which saves 7 % of a long request: most messages have only a role and content.
+    if FAST_PATHS.on and item.keys() <= _PLAIN_MESSAGE:
         if type(content) is str:
             return Turn(role=role, blocks=(Text(text=content, path=f"{path}.content"),), path=path, plain=True)
         if type(content) is list:

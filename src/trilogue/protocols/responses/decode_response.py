@@ -150,3 +150,25 @@ def _marks(known: dict[str, Json], rest: dict[str, Json]) -> dict[str, Json]:
     if rest:
         marks["item"] = rest
     return marks
+
+
+_EVENT_FIELDS = frozenset({"type", "sequence_number", "response", "event_id"})
+"""the fields of an event that has a response, which are not fields of the response"""
+
+
+def response_of(body: dict[str, Json]) -> dict[str, Json]:
+    """Return the response that an event is about. Some servers send its fields without the object around them."""
+    response = body.get("response")
+    if response and type(response) is dict:
+        return response
+    fields = LooseFields(body)
+    fields.mapping("response")
+    return fields.rest() or {}
+
+
+def other_fields(body: dict[str, Json], response: dict[str, Json]) -> dict[str, Json]:
+    """Return the fields of an event next to its response."""
+    if body.keys() <= _EVENT_FIELDS or body.get("response") is not response:
+        return {}
+    known = _EVENT_FIELDS | response.keys()
+    return {name: item for name, item in body.items() if name not in known and item is not None}

@@ -1,8 +1,8 @@
-"""A stream of the Responses protocol → model events.
+"""The decoder for streamed Responses responses.
 
-Items are joined by output index, parts by their index inside the item: ids change with every event on some servers.
-Events that a server leaves out are made up for from what comes later: the item when it is done, else the final
-snapshot. What an item gives out while it grows is `open_items.py`.
+In: SSE events. Out: model events. Items are matched by output index, and parts by their index in the item, because ids
+change with every event on some servers. What a server leaves out is taken from later events: from the item when it is
+done, or from the final response. What an item emits while it grows is in `open_items.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trilogue.model import (
 )
 from trilogue.protocols.fields.reader import LooseFields, sort_fields
 from trilogue.protocols.responses.decode_content import decode_annotation
-from trilogue.protocols.responses.decode_response import Envelope, read_envelope
+from trilogue.protocols.responses.decode_response import Envelope, other_fields, read_envelope, response_of
 from trilogue.protocols.responses.errors import decode_failure, failure_of_response
 from trilogue.protocols.responses.open_items import (
     OPEN_ITEMS,
@@ -49,23 +49,23 @@ _TEXT_BYTES = _TEXT.encode()
 _SUMMARY = "response.reasoning_summary_text.delta"
 _RAW = "response.reasoning_text.delta"
 _ARGUMENTS = "response.function_call_arguments.delta"
-_FAST = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS})
 _decode_delta = msgspec.json.Decoder(ItemDelta).decode
 _ENDED = frozenset({"completed", "incomplete", *FAILED})
 _COMPLAINTS = ("detail", "message", "errors")
-"""what an event without a type says when it is an error of a proxy"""
-_SIGNS_OF_LIFE = frozenset({"ping", "keepalive"})
+"""the fields of an event without a type that is an error of a proxy"""
+_KEEP_ALIVES = frozenset({"ping", "keepalive"})
 _PART_TYPES = ("output_text", "refusal", "text")
 
 _Open = TypeVar("_Open", bound=OpenItem)
 _Fields = dict[str, Json]
-"""of an event about items, by name; None for what it does not say"""
+"""the fields of an event about an item, by name; None for those that it does not have"""
 
 
 class ResponsesStreamDecoder(StreamDecoder):
-    """One per answer."""
+    """A decoder of one streamed response."""
 
     protocol = PROTOCOL
+    TEXT_EVENTS = frozenset({_TEXT, _SUMMARY, _RAW, _ARGUMENTS, ""})
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,17 +76,13 @@ class ResponsesStreamDecoder(StreamDecoder):
         self._last = 0
         self._started = False
         self._calls = False
-        self._part: Part | None = None
-        """the part that events of the known shape add to"""
         self._touched: Part | None = None
-        """the part that the last event was about, if it was a plain delta"""
+        """the part that the last event added to, if that was a plain delta"""
 
     def handle(self, event: SseEvent) -> None:
-        """One SSE event. The type inside the data counts; the event's name is used where there is none."""
-        data = event.data
-        if (event.event in _FAST or (not event.event and _TEXT_BYTES in data)) and self._fast(data):
-            return
+        """Handle one SSE event. The type inside the data counts; the name of the event is used if there is none."""
         self._touched = None
+        data = event.data
         if data[:1] != b"{":
             _check_end(event)
         body = parse_upstream(data)
@@ -103,60 +99,53 @@ class ResponsesStreamDecoder(StreamDecoder):
             raise UpstreamFailure(decode_failure(body))
         elif "output" in body and LooseFields(body).text("status") in _ENDED:
             self._terminal(body, "")
-        elif kind and kind not in _SIGNS_OF_LIFE and "output_index" not in body:
-            # Those of items only tell how one proceeds: it comes whole when it is done.
+        elif kind and kind not in _KEEP_ALIVES and "output_index" not in body:
+            # Unknown events about an item only show its progress: the item is complete when it is done.
             self.note("", {kind: True})
 
-    def flows(self, event: Delta | ReasoningDelta) -> bool:
-        """If it is known which part they add to."""
+    def text_sink(self, event: Delta | ReasoningDelta) -> Callable[[str], object] | None:
+        # The done event of the part is compared with the text that came before it.
         part = self._touched
-        if part is None or part.block != event.index:
-            return False
-        self._part = part
-        return True
-
-    def passed(self, text: str) -> None:
-        """More text of the same part: its end is compared with what came."""
-        if self._part is not None:
-            self._part.pieces.append(text)
+        return part.pieces.append if part is not None and part.block == event.index else None
 
     def handle_end(self) -> None:
-        """Only a terminal event ends a response."""
+        # Only a terminal event ends a response.
         raise UpstreamTruncated("the stream ended before the response was complete")
 
     def begin(self, block: Block) -> int:
-        """Open a block; the answer begins with it if the server did not say so."""
+        """Open a block and return its index. It starts the response if the server did not."""
         if not self._started:
             self._start(read_envelope({}))
         if type(block) is not Text and awaits_client(block):
             self._calls = True
         return self.start_block(block)
 
-    def _fast(self, data: bytes) -> bool:
-        """A delta for something that is open; False leaves it to the handlers."""
+    def take_text(self, event: SseEvent) -> bool:
+        if not event.event and _TEXT_BYTES not in event.data:
+            return False
         try:
-            event = _decode_delta(data)
+            delta = _decode_delta(event.data)
         except DECODE_ERRORS:
             return False
-        if event.output_index is None:
+        if delta.output_index is None:
             return False
-        return self._fast_text(event) if event.type == _TEXT else self._fast_item(event)
+        return self._add_text(delta) if delta.type == _TEXT else self._add_to_item(delta)
 
-    def _fast_item(self, event: ItemDelta) -> bool:
+    def _add_to_item(self, event: ItemDelta) -> bool:
         item = self._items.get(event.output_index or 0)
         if item is None or item.done or event.delta is None:
             return False
         if event.type == _ARGUMENTS and type(item) is OpenCallItem:
-            self._touched = item.argue(event.delta)
+            self._touched = item.add_arguments(event.delta)
         elif event.type == _SUMMARY and type(item) is OpenReasoning:
-            self._touched = item.think(False, event.summary_index, event.delta)
+            self._touched = item.add_reasoning(False, event.summary_index, event.delta)
         elif event.type == _RAW and type(item) is OpenReasoning:
-            self._touched = item.think(True, event.content_index, event.delta)
+            self._touched = item.add_reasoning(True, event.content_index, event.delta)
         else:
             return False
         return True
 
-    def _fast_text(self, event: ItemDelta) -> bool:
+    def _add_text(self, event: ItemDelta) -> bool:
         part = self._texts.get((event.output_index or 0, event.content_index))
         if part is None or part.block < 0:
             return False
@@ -182,17 +171,17 @@ class ResponsesStreamDecoder(StreamDecoder):
         self._out.append(start)
 
     def _lifecycle(self, body: dict[str, Json], name: str) -> None:
-        response = _response_of(body)
-        if beside := _beside(body, response):
-            self.note(f"response.{name}", beside)
+        response = response_of(body)
+        if others := other_fields(body, response):
+            self.note(f"response.{name}", others)
         if response.get("status") in FAILED:
             raise UpstreamFailure(failure_of_response(response))
         if not self._started:
             self._start(read_envelope(response))
 
     def _terminal(self, body: dict[str, Json], name: str) -> None:
-        """The status counts: some servers call every last event `completed`."""
-        response = _response_of(body)
+        # The status counts: some servers name every terminal event `completed`.
+        response = response_of(body)
         envelope = read_envelope(response)
         status = envelope.status if envelope.status in _ENDED else name or "completed"
         if not self._started:
@@ -207,13 +196,13 @@ class ResponsesStreamDecoder(StreamDecoder):
             stop=stop,
             usage=envelope.usage,
             tier=envelope.tier,
-            # What the last event says beside the response, as GitHub Copilot does, belongs to the answer too.
-            extras={**(envelope.extras or {}), **_beside(body, response)} or None,
+            # GitHub Copilot has fields of the response next to it in the last event.
+            extras={**(envelope.extras or {}), **other_fields(body, response)} or None,
         )
         self.end(finish)
 
     def _recover(self, output: list[Json]) -> None:
-        """Finish what is open, and give out what the stream did not bring."""
+        """Finish the open items, and emit those that were not streamed."""
         for position, item in enumerate(output):
             if type(item) is not dict:
                 continue
@@ -233,8 +222,8 @@ class ResponsesStreamDecoder(StreamDecoder):
         return any(value in self._seen for value in _ids(item))
 
     def _elsewhere(self, position: int, item: dict[str, Json]) -> OpenItem | None:
-        """An item that was added at another index. Some servers give all items one id, so once it is done only the id
-        of a call still tells which it is."""
+        """Return an item that was added with another index, if it is this one."""
+        # Some servers give all items the same id, so only a call id identifies an item that is done.
         for value in _ids(item):
             known = self._seen.get(value)
             if (
@@ -262,7 +251,7 @@ class ResponsesStreamDecoder(StreamDecoder):
         opened.finish(item)
 
     def _at(self, fields: _Fields, shape: type[_Open], kind: str) -> _Open | None:
-        """The open item that an event is about, made up if the server never added it; None if it is done."""
+        """Return the open item that an event is about, opened if the server never added it; None if it is done."""
         index = fields["output_index"]
         position = self._last if index is None else index
         item = self._items.get(position)
@@ -318,50 +307,50 @@ class ResponsesStreamDecoder(StreamDecoder):
     def _text_delta(self, fields: _Fields) -> None:
         if found := self._text(fields, Text):
             item, part = found
-            item.say(part, fields["delta"])
+            item.add_text(part, fields["delta"])
             if fields["logprobs"]:
-                item.weigh(part, fields["logprobs"])
+                item.add_logprobs(part, fields["logprobs"])
 
     def _text_done(self, fields: _Fields) -> None:
         if found := self._text(fields, Text):
             item, part = found
             if more := part.missing(fields["text"] or ""):
-                item.say(part, more)
+                item.add_text(part, more)
             if fields["logprobs"] and not part.logprobs:
-                item.weigh(part, fields["logprobs"])
+                item.add_logprobs(part, fields["logprobs"])
 
     def _refusal_delta(self, fields: _Fields) -> None:
         if found := self._text(fields, Refusal):
-            found[0].say(found[1], fields["delta"])
+            found[0].add_text(found[1], fields["delta"])
 
     def _refusal_done(self, fields: _Fields) -> None:
         if found := self._text(fields, Refusal):
-            found[0].say(found[1], found[1].missing(fields["refusal"] or ""))
+            found[0].add_text(found[1], found[1].missing(fields["refusal"] or ""))
 
     def _annotation(self, fields: _Fields) -> None:
         native = fields["annotation"]
         if native is not None and (found := self._text(fields, Text)):
-            found[0].cite(found[1], decode_annotation(native))
+            found[0].add_citation(found[1], decode_annotation(native))
 
     def _reason(self, fields: _Fields, raw: bool) -> None:
         if item := self._at(fields, OpenReasoning, "reasoning"):
             index = fields["content_index" if raw else "summary_index"] or 0
-            item.think(raw, index, fields["delta"] or "")
+            item.add_reasoning(raw, index, fields["delta"] or "")
             if whole := fields["text"]:
-                item.think_whole(raw, index, whole)
+                item.add_whole_reasoning(raw, index, whole)
 
     def _argue(self, fields: _Fields, kind: str, whole: str) -> None:
         if item := self._at(fields, OpenCallItem, kind):
-            item.argue(fields["delta"] or "")
+            item.add_arguments(fields["delta"] or "")
             if text := fields[whole]:
-                item.argue_whole(text, fields["name"])
+                item.add_whole_arguments(text, fields["name"])
 
     def _error(self, body: dict[str, Json]) -> None:
         raise UpstreamFailure(decode_failure(LooseFields(body).rest()))
 
 
 def _check_end(event: SseEvent) -> None:
-    """Data that is no object may still say how the stream ends."""
+    """Raise `UpstreamError` if data that is not an object ends the stream."""
     data = event.data.strip()
     if data == b"[DONE]":
         raise UpstreamTruncated("the stream said it was done before the response was")
@@ -369,29 +358,9 @@ def _check_end(event: SseEvent) -> None:
         raise UpstreamFailure(decode_failure(data.decode("utf-8", "replace").strip() or None))
 
 
-def _response_of(body: dict[str, Json]) -> dict[str, Json]:
-    """The response that an event is about; some servers send it bare."""
-    response = body.get("response")
-    if response and type(response) is dict:
-        return response
-    fields = LooseFields(body)
-    fields.mapping("response")
-    return fields.rest() or {}
-
-
-def _beside(body: dict[str, Json], response: dict[str, Json]) -> dict[str, Json]:
-    """What an event says beside the response that it is about."""
-    if body.keys() <= _AROUND or body.get("response") is not response:
-        return {}
-    known = _AROUND | response.keys()
-    return {name: item for name, item in body.items() if name not in known and item is not None}
-
-
 def _ids(item: dict[str, Json]) -> list[str]:
     return [value for value in (item.get("id"), item.get("call_id")) if value and type(value) is str]
 
-
-_AROUND = frozenset({"type", "sequence_number", "response", "event_id"})
 
 _D = ResponsesStreamDecoder
 _OF_RESPONSE: dict[str, Callable[[ResponsesStreamDecoder, dict[str, Json]], None]] = {
@@ -404,10 +373,10 @@ _OF_RESPONSE: dict[str, Callable[[ResponsesStreamDecoder, dict[str, Json]], None
     "response.cancelled": partial(_D._terminal, name="cancelled"),
     "error": _D._error,
 }
-_thinks = partial(_D._reason, raw=False)
-_thinks_raw = partial(_D._reason, raw=True)
-_argues = partial(_D._argue, kind="function_call", whole="arguments")
-_argues_freely = partial(_D._argue, kind="custom_tool_call", whole="input")
+_reason = partial(_D._reason, raw=False)
+_reason_raw = partial(_D._reason, raw=True)
+_arguments = partial(_D._argue, kind="function_call", whole="arguments")
+_free_text = partial(_D._argue, kind="custom_tool_call", whole="input")
 _OF_ITEMS: dict[str, Callable[[ResponsesStreamDecoder, _Fields], None]] = {
     "response.output_item.added": _D._added,
     "response.output_item.done": _D._item_done,
@@ -419,12 +388,12 @@ _OF_ITEMS: dict[str, Callable[[ResponsesStreamDecoder, _Fields], None]] = {
     "response.output_text_annotation.added": _D._annotation,
     "response.refusal.delta": _D._refusal_delta,
     "response.refusal.done": _D._refusal_done,
-    _SUMMARY: _thinks,
-    "response.reasoning_summary_text.done": _thinks,
-    _RAW: _thinks_raw,
-    "response.reasoning_text.done": _thinks_raw,
-    _ARGUMENTS: _argues,
-    "response.function_call_arguments.done": _argues,
-    "response.custom_tool_call_input.delta": _argues_freely,
-    "response.custom_tool_call_input.done": _argues_freely,
+    _SUMMARY: _reason,
+    "response.reasoning_summary_text.done": _reason,
+    _RAW: _reason_raw,
+    "response.reasoning_text.done": _reason_raw,
+    _ARGUMENTS: _arguments,
+    "response.function_call_arguments.done": _arguments,
+    "response.custom_tool_call_input.delta": _free_text,
+    "response.custom_tool_call_input.done": _free_text,
 }

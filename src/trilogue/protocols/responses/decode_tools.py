@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from trilogue.fast_paths import FAST_PATHS
 from trilogue.model import CustomTool, FunctionTool, HostedKind, HostedTool, Json, Tool
 from trilogue.protocols.content.parts import read_location
 from trilogue.protocols.fields.reader import Fields, LooseFields
+from trilogue.protocols.responses.short_forms import short_function
 from trilogue.protocols.responses.wire import HOSTED_TOOLS
 
 _CLIENT_KINDS = frozenset({HostedKind.COMPUTER, HostedKind.PATCH})
@@ -29,7 +31,7 @@ class ToolReader(Struct):
         """Add a list of tools. `item_id` marks the first tool of an item, so that the item can be restored."""
         start = len(self.tools)
         for n, value in enumerate(values):
-            short = _short_function(value, f"{path}[{n}]", added_at)
+            short = short_function(value, f"{path}[{n}]", added_at) if FAST_PATHS.on else None
             if short is not None:
                 self.tools.append(short)
             else:
@@ -68,21 +70,6 @@ def _only_client_tools(value: Json) -> bool:
     if not isinstance(value, list):
         return False
     return all((LooseFields(tool).text("type") or "function") in _CLIENT_TOOLS for tool in value)
-
-
-_PLAIN = {"type", "name", "description", "parameters", "strict"}
-
-
-def _short_function(value: Json, path: str, added_at: int | None) -> Tool | None:
-    """Return a function tool in its usual form, as a fast path; None for any other."""
-    if type(value) is not dict or value.keys() != _PLAIN or value["type"] != "function":
-        return None
-    name, description, schema, strict = value["name"], value["description"], value["parameters"], value["strict"]
-    if not name or not (type(name) is type(description) is str) or type(schema) is not dict or type(strict) is not bool:
-        return None
-    return FunctionTool(
-        name=name, description=description, parameters=schema, strict=strict, added_at=added_at, path=path
-    )
 
 
 def _function(fields: Fields, namespace: str | None, added_at: int | None) -> Tool:

@@ -53,7 +53,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
 def _refuse_prefill(request: Request) -> None:
     """Raise `Unsupported` for a request that ends with the beginning of the response, which only Messages has."""
     if request.protocol is Protocol.MESSAGES and request.turns and request.turns[-1].role is Role.ASSISTANT:
-        raise Unsupported(request.turns[-1].path, "the answer cannot be begun for the model", code="prefill")
+        raise Unsupported(request.turns[-1].path, "the response cannot be begun for the model", code="prefill")
 
 
 def _state(request: Request, out: EncodingContext) -> dict[str, Json]:

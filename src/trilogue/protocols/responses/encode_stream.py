@@ -1,9 +1,9 @@
-"""Model events → a stream of the Responses protocol.
+"""The encoder for streamed Responses responses, and for whole ones.
 
-In: the events of one answer, at most one block open. Out: the events that the official API would send: two lifecycle
-events, items one after the other with their parts, one terminal event with everything. A whole answer comes from here,
-too: it is what the terminal event says, made of the same items without telling their events. How an item is written
-stands in `output_items.py`, and in one file for each kind.
+In: the model events of one response, one block at a time. Out: the events that the official API would send: two
+lifecycle events, items one after the other with their parts, and one terminal event with everything. A whole response
+is the content of that terminal event, made of the same items without their events. How items are written is in
+`output_items.py` and `output_calls.py`.
 """
 
 from __future__ import annotations
@@ -40,26 +40,24 @@ from trilogue.model import (
     ToolCall,
 )
 from trilogue.protocols.content.ids import derive_id, safe_call_id
-from trilogue.protocols.failure.codes import in_stream, responses_code
+from trilogue.protocols.failure.codes import in_stream
 from trilogue.protocols.openai import moderation as openai_moderation
-from trilogue.protocols.responses.errors import encode_failure
+from trilogue.protocols.responses.errors import encode_failure, streamed_code
 from trilogue.protocols.responses.hosted import ITEM_TYPES
-from trilogue.protocols.responses.output_calls import CallItem, HostedItem, NativeItem, Unsaid
-from trilogue.protocols.responses.output_items import OutputItem
-from trilogue.protocols.responses.output_message import NO_LOGPROBS, MessageItem
-from trilogue.protocols.responses.output_reasoning import ReasoningItem
-from trilogue.protocols.responses.snapshot import echo, is_told, service_tier, tool_usage
+from trilogue.protocols.responses.output_calls import CallItem, DroppedItem, HostedItem, NativeItem
+from trilogue.protocols.responses.output_items import NO_LOGPROBS, MessageItem, OutputItem, ReasoningItem
+from trilogue.protocols.responses.snapshot import echo, is_upstreams_own, service_tier, tool_usage
 from trilogue.protocols.responses.usage import encode_stop, encode_usage
 from trilogue.protocols.responses.wire import ID_PREFIXES, PROTOCOL, TERMINAL
 from trilogue.protocols.stream.encoder import ResponsePhase, StreamEncoder
 from trilogue.protocols.stream.reply import Reply
 
 MOST_OUTPUT = 32 * 1024 * 1024
-"""bytes of the items that are done: all of them are kept, and said once more at the end"""
+"""the maximum size of all items in bytes: they are kept, and repeated at the end"""
 
 
 class ResponsesStreamEncoder(StreamEncoder):
-    """One per answer. `snapshot` is the final response object once the answer is complete."""
+    """An encoder of one response. `snapshot` is the final response object once the response is complete."""
 
     protocol = PROTOCOL
 
@@ -78,33 +76,32 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._in_block = False
 
     def resume(self, number: int) -> None:
-        """Go on with this event number: what came before, the upstream wrote itself."""
         self._sequence = number
 
     def whole(self, response: Response) -> dict[str, Json]:
-        """A whole answer: what the terminal event of its stream would say."""
+        """Return a whole response: what the terminal event of its stream would contain."""
         self._begin(response)
         for block in response.blocks:
-            said = self._spoken(block) if type(block) is Audio else block
+            shown = self._transcript(block) if type(block) is Audio else block
             item = self._item
-            if item is None or not item.accepts(said):
+            if item is None or not item.accepts(shown):
                 if item is not None:
-                    self._shelve(False)
-                self._item = item = _OPENERS.get(type(said), _open_unsaid)(self, said)
-            item.take(said)
+                    self._complete_item(False)
+                self._item = item = _OPENERS.get(type(shown), DroppedItem)(self, shown)
+            item.take(shown)
             if not item.goes_on:
-                self._shelve(False)
+                self._complete_item(False)
         status, incomplete = encode_stop(response.stop, self.reply)
         refusal = self._explanation(response.stop) if response.stop.reason is StopReason.REFUSAL else None
         if refusal is not None:
-            self._shelve(False)
+            self._complete_item(False)
             self._item = MessageItem(self, refusal)
             self._item.take(refusal)
-        self._shelve(status == "incomplete")
+        self._complete_item(status == "incomplete")
         return self._end(status, incomplete, response, None)
 
     def _begin(self, start: ResponseStart | Response) -> None:
-        """What is known of an answer before its first block."""
+        """Set what is known about a response before its first block."""
         reply = self.reply
         self._id = start.id if self.native and start.id else derive_id("resp_", start.id or reply.seed)
         self._created = start.created if start.created is not None else reply.created
@@ -122,14 +119,14 @@ class ResponsesStreamEncoder(StreamEncoder):
             self._base |= self._moderation(start.extras)
 
     def _moderation(self, extras: dict[str, Json]) -> dict[str, Json]:
-        """What Chat says of it; a whole answer at once, a stream at its end."""
+        """Return the results of moderation, which Chat has at the end of a stream."""
         found = openai_moderation.for_responses(extras.get("moderation"), self.reply)
         return {"moderation": found} if found else {}
 
-    def _shelve(self, incomplete: bool) -> dict[str, Json] | None:
-        """The open item is complete: its final form, if it has one."""
+    def _complete_item(self, incomplete: bool) -> dict[str, Json] | None:
+        """Complete the open item, and return its final form, if it has one."""
         item, self._item = self._item, None
-        if item is None or type(item) is Unsaid:
+        if item is None or type(item) is DroppedItem:
             return None
         final = item.close(incomplete)
         self._output.append(final)
@@ -138,7 +135,7 @@ class ResponsesStreamEncoder(StreamEncoder):
     def _end(
         self, status: str, incomplete: dict[str, Json] | None, end: Finish | Response, later: Extras
     ) -> dict[str, Json]:
-        """The answer with every item. `later`: fields that only its end has brought."""
+        """Return the response with every item. `later`: fields that were only known at its end."""
         final = self._base
         if later:
             final |= later
@@ -149,41 +146,38 @@ class ResponsesStreamEncoder(StreamEncoder):
             "incomplete_details": incomplete,
             **service_tier(end.tier, self.reply),
         }
-        if status == "completed" and not is_told(self.reply):
+        if status == "completed" and not is_upstreams_own(self.reply):
             final["completed_at"] = max(self.reply.now(), self._created)
         if not self.native and end.usage is not None and end.usage.searches:
             final["tool_usage"] = tool_usage(end.usage.searches)
         return final
 
     def on_start(self, event: ResponseStart) -> None:
-        """Two lifecycle events with everything that is known."""
         self._begin(event)
         begun = self._base if "completed_at" not in self._base else {**self._base, "completed_at": None}
-        told = {"response": Raw(dump(begun))}
-        self.event("response.created", told)
-        self.event("response.in_progress", told)
+        fields = {"response": Raw(dump(begun))}
+        self.event("response.created", fields)
+        self.event("response.in_progress", fields)
 
     def on_block_start(self, event: BlockStart) -> None:
-        """The block goes into the open item if it belongs there; else that is done and another begins."""
         if self._room < 0 and self.state is not ResponsePhase.DONE:
-            raise UpstreamProtocolError(f"the items of the answer have more than {MOST_OUTPUT} bytes")
+            raise UpstreamProtocolError(f"the items of the response have more than {MOST_OUTPUT} bytes")
         self._in_block = True
-        block = self._spoken(event.block) if type(event.block) is Audio else event.block
+        block = self._transcript(event.block) if type(event.block) is Audio else event.block
         if self._item is not None:
             if self._item.accepts(block):
                 self._item.start(block)
                 return
             self._close(self._item, False)
-        self._item = item = _OPENERS.get(type(block), _open_unsaid)(self, block)
+        self._item = item = _OPENERS.get(type(block), DroppedItem)(self, block)
         item.announce(block)
 
-    def _spoken(self, block: Audio) -> Block:
-        """Sound is said in words."""
+    def _transcript(self, block: Audio) -> Block:
+        """Return audio as text, and declare the loss."""
         self.reply.ledger.add("audio.dropped", block.path)
         return Text(text=block.transcript or "", path=block.path)
 
     def on_delta(self, event: Delta) -> None:
-        """More text of any kind."""
         item = self._item
         if item is None or not event.text:
             return
@@ -193,7 +187,6 @@ class ResponsesStreamEncoder(StreamEncoder):
             item.open.texts.append(event.text)
 
     def more(self, text: str) -> bytes:
-        """Prepared bytes around one JSON string."""
         item = self._item
         if item is None or item.prefix is None:
             raise InternalError("there is no block that could have more text")
@@ -203,17 +196,16 @@ class ResponsesStreamEncoder(StreamEncoder):
         return b"%b%b%b%d}\n\n" % (item.prefix, dumps(text), item.suffix, number)
 
     def on_reasoning(self, event: ReasoningDelta) -> None:
-        """More reasoning."""
         if self._item is not None and event.text:
             self._item.think(event)
 
     def on_citation(self, event: CitationDelta) -> None:
-        """Kept until the part is complete, when its text can be measured."""
+        # Citations wait until the part is complete, because their positions depend on its text.
         if self._item is not None:
             self._item.open.citations.append(event.citation)
 
     def on_logprobs(self, event: LogprobsDelta) -> None:
-        """Put into the delta they belong to if that has not left yet, else into an empty one."""
+        # They go into the delta that they belong to if that has not been sent yet, else into an empty one.
         item = self._item
         if item is None or item.prefix is None or item.suffix is not NO_LOGPROBS or not event.logprobs:
             return
@@ -230,7 +222,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         self._sequence += 1
 
     def on_block_stop(self, event: BlockStop) -> None:
-        """The block is complete, and its item unless more may belong to it: clients act on items that are done."""
+        # Clients act on items that are done, so an item ends with its block unless more can belong to it.
         self._in_block = False
         item = self._item
         if item is not None:
@@ -239,7 +231,6 @@ class ResponsesStreamEncoder(StreamEncoder):
                 self._close(item, False)
 
     def on_finish(self, event: Finish) -> None:
-        """The terminal event, with every item once more."""
         status, incomplete = encode_stop(event.stop, self.reply)
         refusal = self._explanation(event.stop) if event.stop.reason is StopReason.REFUSAL else None
         if refusal is not None:
@@ -252,13 +243,13 @@ class ResponsesStreamEncoder(StreamEncoder):
         self.event(TERMINAL.get(status, TERMINAL["completed"]), {"response": final})
 
     def on_failed(self, event: Failed) -> None:
-        """The error for clients that raise on it, then the failed response for those that wait for the end."""
+        # The error is for clients that raise on it, the failed response for those that wait for the end.
         if self._item is not None and not self._in_block:
             self._close(self._item, False)
         self._announce()
         error = encode_failure(in_stream(event.failure))
-        error["code"] = code = responses_code(event.failure, str(error["code"] or error["type"]))
-        # Flat as in OpenAI's description of the event, nested as its SDKs want it before they raise.
+        error["code"] = code = streamed_code(event.failure, str(error["code"] or error["type"]))
+        # Flat as OpenAI documents the event, and nested as its SDKs need it to raise.
         self.event("error", {"code": code, "message": error["message"], "param": error["param"], "error": error})
         failed = {**self._base, "status": "failed", "output": self._output}
         failed["error"] = {"code": code, "message": error["message"]}
@@ -266,18 +257,22 @@ class ResponsesStreamEncoder(StreamEncoder):
         self.event("response.failed", {"response": failed})
 
     def _announce(self) -> None:
-        """Begin a response that fails before anything was said of it: Codex goes by the failed response alone."""
+        """Start a response that has failed before its first event."""
+        # Codex only looks at the failed response, so it needs one.
         if self._base:
             return
         start = ResponseStart(protocol=PROTOCOL, id="", model="")
         if self._sequence:
-            # The upstream wrote the events so far itself.
+            # The upstream has sent the lifecycle events itself.
             self._begin(start)
         else:
             self.on_start(start)
 
     def place(self, kind: str, given: str | None) -> tuple[int, str]:
-        """The output index of a new item and its id: the upstream's own if it is of this protocol, else a new one."""
+        """Return the output index and the id of a new item.
+
+        The id is the upstream's own if that has this protocol, else a derived one.
+        """
         index = self._indices
         self._indices = index + 1
         if self.native and given:
@@ -285,7 +280,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         return index, derive_id(ID_PREFIXES.get(kind, "item_"), self._id, index)
 
     def call_id(self, given: str) -> str:
-        """A call id that no other call of this answer has."""
+        """Return a call id that no other call of this response has."""
         call_id = given if self.native else safe_call_id(given)
         if call_id in self._call_ids:
             call_id = derive_id("call_", self._id, self._indices)
@@ -293,7 +288,7 @@ class ResponsesStreamEncoder(StreamEncoder):
         return call_id
 
     def event(self, kind: str, fields: dict[str, Json]) -> int:
-        """Send an event; how long its data is."""
+        """Send an event, and return the length of its data."""
         data = dump({"type": kind, **fields, "sequence_number": self._sequence})
         self.out.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
         self._sequence += 1
@@ -306,13 +301,13 @@ class ResponsesStreamEncoder(StreamEncoder):
             self._sequence += 1
 
     def _close(self, item: OutputItem, incomplete: bool) -> None:
-        final = self._shelve(incomplete)
+        final = self._complete_item(incomplete)
         if final is not None:
             item.conclude(final)
             self._room -= self.event("response.output_item.done", {"output_index": item.index, "item": final})
 
     def _explanation(self, stop: Stop) -> Refusal | None:
-        """A classifier's words are the refusal, if the model itself said nothing."""
+        """Return a classifier's explanation as a refusal, if the model itself wrote nothing."""
         if not stop.explanation:
             return None
         if isinstance(self._item, MessageItem) or any(item.get("type") == "message" for item in self._output):
@@ -324,16 +319,12 @@ class ResponsesStreamEncoder(StreamEncoder):
 def _open_hosted(encoder: ResponsesStreamEncoder, block: HostedCall) -> OutputItem:
     if encoder.native and block.native is not None:
         return NativeItem(encoder, block, block.native)
-    return HostedItem(encoder, block) if block.tool in ITEM_TYPES else Unsaid(encoder, block)
+    return HostedItem(encoder, block) if block.tool in ITEM_TYPES else DroppedItem(encoder, block)
 
 
 def _open_native(encoder: ResponsesStreamEncoder, block: Native) -> OutputItem:
     writes = encoder.native or block.for_client
-    return NativeItem(encoder, block, block.data) if writes else Unsaid(encoder, block)
-
-
-def _open_unsaid(encoder: ResponsesStreamEncoder, block: Block) -> OutputItem:
-    return Unsaid(encoder, block)
+    return NativeItem(encoder, block, block.data) if writes else DroppedItem(encoder, block)
 
 
 _OPENERS: dict[type[Block], Callable[[ResponsesStreamEncoder, Any], OutputItem]] = {

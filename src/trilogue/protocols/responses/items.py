@@ -28,25 +28,6 @@ from trilogue.protocols.fields.reader import Fields, Kept, Kinds, LooseFields, s
 from trilogue.protocols.responses.decode_content import decode_parts
 from trilogue.protocols.responses.hosted import HOSTED_ITEMS, decode_hosted, decode_native
 
-_PLAIN_CALL = {"type", "call_id", "name", "arguments"}
-_PLAIN_OUTPUT = {"type", "call_id", "output"}
-
-
-def short_item(item: dict[str, Json], path: str) -> Block | None:
-    """Return a function call or its output in the usual form, as a fast path; None for any other item."""
-    kind, call_id = item.get("type"), item.get("call_id")
-    if type(call_id) is not str or not call_id:
-        return None
-    if kind == "function_call" and item.keys() == _PLAIN_CALL:
-        name, arguments = item["name"], item["arguments"]
-        if type(name) is type(arguments) is str:
-            return ToolCall(id=call_id, name=name, arguments=arguments, path=path)
-    elif kind == "function_call_output" and item.keys() == _PLAIN_OUTPUT:
-        text = item["output"]
-        if type(text) is str:
-            return ToolResult(call_id=call_id, content=(Text(text=text, path=f"{path}.output"),), plain=True, path=path)
-    return None
-
 
 def decode_item(item: dict[str, Json], kind: str, path: str, reader: type[Fields]) -> tuple[Block, ...]:
     """Return the blocks of an item that is not a message."""

@@ -1,8 +1,9 @@
-"""Output items while they stream in: messages, reasoning, calls, and everything that only counts when it is done.
+"""Output items while they stream in: messages, reasoning, calls, and all others, which only count when they are done.
 
-Each open item gives out the blocks it holds as they grow, and is finished with the item as the server repeats it at the
-end, or with None if it never does. Deltas only ever add: what is missing at their end is added from there, and what the
-end contradicts, because a delta was lost or came twice, is an error.
+In: the deltas of an item, and the item as the server repeats it at the end, or None if it never does. Out: model events
+to a `BlockReceiver`. Deltas can only add text. What is missing after the last one is added from the final item. If the
+two contradict each other, because a delta was lost or arrived twice, that is an error. Which item an event belongs to
+is decided by the decoder.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ _PART = {"type", "text", "refusal", "annotations", "logprobs", BREAKPOINT}
 
 
 class BlockReceiver(Interface):
-    """Where the blocks go: the decoder."""
+    """The decoder, as far as items use it."""
 
     def begin(self, block: Block) -> int:
-        """Open a block."""
+        """Open a block and return its index."""
 
     def emit(self, event: Event) -> None:
-        """Give out an event of an open block."""
+        """Emit an event of an open block."""
 
     def stop_block(self, index: int, opaque: Opaque | None = None, block: Block | None = None) -> None:
         """Close a block."""
 
 
 class Part(Struct, eq=False):
-    """Text that grows. `block` is the index of its block, negative once that is closed."""
+    """A growing text. `block`: the index of its block, negative once that is closed."""
 
     block: int = _CLOSED
     pieces: list[str] = field(default_factory=list)
@@ -64,33 +65,35 @@ class Part(Struct, eq=False):
     logprobs: bool = False
     finished: bool = False
     extras: dict[str, Json] = {}
-    """what its block has begun with; that counts, as where ids change with every event"""
+    """the extras of its block at the start; they count, because some servers change ids with every event"""
 
     def text(self) -> str:
-        """What came so far. A server repeats it in several events: it is put together once."""
+        """Return the text so far."""
+        # Servers repeat the text in several events, so it is joined only once.
         text = "".join(self.pieces)
         self.pieces = [text]
         return text
 
     def missing(self, whole: str) -> str:
-        """What `whole` says beyond the pieces. Raises UpstreamProtocolError if they are not what it begins with."""
-        said = self.text()
-        if whole == said:
-            return ""  # as nearly always
-        if whole.startswith(said):
-            return whole[len(said) :]
-        if said.startswith(whole.rstrip()) or said.strip() == whole.strip() or _is_same_object(said, whole):
-            return ""  # servers trim what they repeat, leave it out, or write the same JSON anew
+        """Return what `whole` has beyond the pieces. Raises `UpstreamProtocolError` if it does not begin with them."""
+        text = self.text()
+        if whole == text:
+            return ""
+        if whole.startswith(text):
+            return whole[len(text) :]
+        # Some servers trim the text that they repeat, leave it out, or write the same JSON in another form.
+        if text.startswith(whole.rstrip()) or text.strip() == whole.strip() or _is_same_object(text, whole):
+            return ""
         raise UpstreamProtocolError("what the upstream streamed is not what it says at the end: some of it was lost")
 
 
-def _is_same_object(said: str, whole: str) -> bool:
-    known = parse_object(said)
+def _is_same_object(text: str, whole: str) -> bool:
+    known = parse_object(text)
     return known is not None and known == parse_object(whole)
 
 
 class OpenItem(Struct, eq=False):
-    """Base, and the item that is given out only when it is done: hosted calls, natives."""
+    """An item that is emitted only when it is done (hosted calls, natives); the base class of all others."""
 
     sink: BlockReceiver
     position: int
@@ -100,26 +103,26 @@ class OpenItem(Struct, eq=False):
 
     @property
     def path(self) -> str:
-        """Where the item stands in the answer."""
+        """The path of the item in the response."""
         return f"output[{self.position}]"
 
     def finish(self, item: dict[str, Json] | None) -> None:
-        """The item is complete."""
+        """Emit what is missing and close the item. `item`: its final form, if the server sent it."""
         for block in self.decode(item or self.item):
             self.sink.stop_block(self.sink.begin(block))
 
     def decode(self, item: dict[str, Json]) -> tuple[Block, ...]:
-        """The blocks of the item in its final form. Its type is the one it was added with."""
+        """Return the blocks of the item in this form. Its type is the one it was added with."""
         return decode_output_item({**item, "type": self.kind}, self.path)
 
 
 class OpenMessage(OpenItem):
-    """A message. Each part is a block; it stays open until the item is done, because annotations may come late."""
+    """A message. Each part is a block, which stays open until the item is done, because annotations can come late."""
 
     _parts: dict[int, Part] = field(default_factory=dict)
 
     def add_part(self, index: int, value: dict[str, Json]) -> None:
-        """The server announces a part: a refusal, or else a text."""
+        """Open a part that the server announces: a refusal or a text."""
         if index in self._parts:
             return
         kind = Refusal if value["type"] == "refusal" else Text
@@ -128,34 +131,34 @@ class OpenMessage(OpenItem):
         self._open(index, kind, cache, extras)
 
     def finish_part(self, index: int) -> None:
-        """The server says that a part is complete."""
+        """Mark a part as complete."""
         if index in self._parts:
             self._parts[index].finished = True
 
     def part(self, index: int, kind: type[Text | Refusal]) -> Part | None:
-        """The part at an index, opened if it was not announced; None if it is closed."""
+        """Return the part at an index, opened if it was not announced; None if it is closed."""
         part = self._parts[index] if index in self._parts else self._open(index, kind)
         return None if part.block == _CLOSED else part
 
-    def say(self, part: Part, text: str | None) -> None:
-        """More text."""
+    def add_text(self, part: Part, text: str | None) -> None:
+        """Add text to a part."""
         if text:
             part.pieces.append(text)
             self.sink.emit(Delta(part.block, text))
 
-    def weigh(self, part: Part, entries: list[Json] | None) -> None:
-        """Token probabilities."""
+    def add_logprobs(self, part: Part, entries: list[Json] | None) -> None:
+        """Add probabilities of tokens to a part."""
         if entries:
             part.logprobs = True
             self.sink.emit(LogprobsDelta(part.block, entries))
 
-    def cite(self, part: Part, citation: Citation) -> None:
-        """A citation."""
+    def add_citation(self, part: Part, citation: Citation) -> None:
+        """Add a citation to a part."""
         part.citations += 1
         self.sink.emit(CitationDelta(part.block, citation))
 
     def finish(self, item: dict[str, Json] | None) -> None:
-        """Parts are matched by order: some servers count the parts of a stream from another number."""
+        # Parts are matched by order: some servers number the parts of a stream differently.
         if not self._parts and item is not None:
             self.item = item
         if item is not None and not self._repeats(item):
@@ -164,12 +167,12 @@ class OpenMessage(OpenItem):
             self._close(part)
 
     def _repeats(self, item: dict[str, Json]) -> bool:
-        """Whether the item says what its only part has said, and nothing else, as nearly all do."""
+        """Return whether the item only repeats the text of its only part, as nearly all do."""
         if len(self._parts) != 1 or item.get("status") != "completed":
             return False
         (part,) = self._parts.values()
-        said = {"type": "output_text", "text": part.text(), "annotations": [], "logprobs": []}
-        return item.get("content") == [said] and item.keys() <= self.item.keys()
+        streamed = {"type": "output_text", "text": part.text(), "annotations": [], "logprobs": []}
+        return item.get("content") == [streamed] and item.keys() <= self.item.keys()
 
     def _add_missing(self, blocks: tuple[Block, ...]) -> None:
         keys = sorted(self._parts)
@@ -207,19 +210,19 @@ class OpenMessage(OpenItem):
     def _complete(self, part: Part, block: Text | Refusal) -> None:
         if part.block == _CLOSED:
             return
-        self.say(part, part.missing(block.text))
+        self.add_text(part, part.missing(block.text))
         if isinstance(block, Text):
             for citation in block.citations[part.citations :]:
-                self.cite(part, citation)
+                self.add_citation(part, citation)
             if not part.logprobs:
-                self.weigh(part, block.logprobs)
+                self.add_logprobs(part, block.logprobs)
         extras = {**(block.extras or {}), **part.extras}
-        says_more = extras != part.extras and part.text() == block.text
-        self._close(part, replace(block, extras=extras) if says_more else None)
+        has_more = extras != part.extras and part.text() == block.text
+        self._close(part, replace(block, extras=extras) if has_more else None)
 
 
 class OpenReasoning(OpenItem):
-    """A reasoning item: one block, its parts keyed by (raw, index)."""
+    """A reasoning item: one block, with its parts by (raw, index)."""
 
     _parts: dict[tuple[bool, int], Part] = field(default_factory=dict)
     _id: str | None = None
@@ -231,22 +234,22 @@ class OpenReasoning(OpenItem):
         begun = of_kind(self.decode(self.item)[0], Reasoning)
         self._block = self.sink.begin(Reasoning(id=self._id, path=self.path, extras=begun.extras))
 
-    def think(self, raw: bool, index: int, text: str) -> Part:
-        """More of a part."""
+    def add_reasoning(self, raw: bool, index: int, text: str) -> Part:
+        """Add text to a part, and return the part."""
         part = self._part(raw, index)
         if text:
             part.pieces.append(text)
             self.sink.emit(ReasoningDelta(self._block, text, index, raw))
         return part
 
-    def think_whole(self, raw: bool, index: int, text: str) -> None:
-        """The server repeats a part as a whole. Thoughts that it tells differently do no harm."""
-        said = self._part(raw, index).text()
-        if text.startswith(said):
-            self.think(raw, index, text[len(said) :])
+    def add_whole_reasoning(self, raw: bool, index: int, text: str) -> None:
+        """Add what is missing in a part that the server repeats as a whole. A different text is ignored."""
+        streamed = self._part(raw, index).text()
+        if text.startswith(streamed):
+            self.add_reasoning(raw, index, text[len(streamed) :])
 
     def finish(self, item: dict[str, Json] | None) -> None:
-        """The encrypted form comes with the finished item only; earlier ones are incomplete."""
+        # Only the final item has the complete encrypted form.
         final = self.decode(item)[0] if item is not None else None
         if not isinstance(final, Reasoning):
             self.sink.stop_block(self._block)
@@ -256,17 +259,17 @@ class OpenReasoning(OpenItem):
         self.sink.stop_block(self._block, final.opaque, whole)
 
     def _agree(self, raw: bool, texts: tuple[str, ...]) -> bool:
-        """Add what was not streamed; whether the parts now say what `texts` says."""
+        """Add what was not streamed, and return whether the parts now equal `texts`."""
         keys = self._places(raw, texts)
         for index, text in zip(keys, texts, strict=False):
-            self.think_whole(raw, index, text)
-        said = [self._part(raw, index).text() for index in keys]
-        return tuple(said) == texts
+            self.add_whole_reasoning(raw, index, text)
+        streamed = [self._part(raw, index).text() for index in keys]
+        return tuple(streamed) == texts
 
     def _places(self, raw: bool, texts: tuple[str, ...]) -> list[int]:
-        """Indices for the parts of these texts: their own where those agree, else by order, as in messages."""
+        """Return the indices of the parts for these texts: their own if those match, else by order, as in messages."""
         streamed = {index: part.text() for (is_raw, index), part in self._parts.items() if is_raw is raw}
-        if all([index < len(texts) and texts[index].startswith(said) for index, said in streamed.items()]):
+        if all([index < len(texts) and texts[index].startswith(text) for index, text in streamed.items()]):
             return list(range(len(texts)))
         keys = sorted(streamed)
         return [*keys, *range(keys[-1] + 1, keys[-1] + 1 + len(texts) - len(keys))]
@@ -283,13 +286,13 @@ class OpenCallItem(OpenItem):
     _call: ToolCall | None = None
     _part: Part = field(default_factory=Part)
     _repeated: bool = False
-    """the server has said all of the arguments once more"""
+    """whether the server has repeated all of the arguments"""
 
     def __post_init__(self) -> None:
         self._start(self.item)
 
-    def argue(self, text: str) -> Part:
-        """More of the arguments."""
+    def add_arguments(self, text: str) -> Part:
+        """Add to the arguments, and return the part that they are."""
         part = self._part
         if text:
             part.pieces.append(text)
@@ -297,23 +300,23 @@ class OpenCallItem(OpenItem):
                 self.sink.emit(Delta(part.block, text))
         return part
 
-    def argue_whole(self, text: str, name: str | None) -> None:
-        """The server repeats the arguments as a whole, perhaps with the name."""
+    def add_whole_arguments(self, text: str, name: str | None) -> None:
+        """Add what is missing in the arguments that the server repeats as a whole, and the name if it has one."""
         if self._call is None and name:
             self._start({**self.item, "name": name})
-        self.argue(self._part.missing(text))
+        self.add_arguments(self._part.missing(text))
         self._repeated = True
 
     @property
     def cut(self) -> bool:
-        """Some of the arguments is missing; of free text, that is so unless the server has repeated it."""
+        """Whether arguments are missing. Free text counts as complete only if the server has repeated it."""
         arguments = self._part.text()
         if self._repeated:
             return self.kind == "function_call" and is_cut(arguments)
         return parse_object(arguments) is None
 
     def finish(self, item: dict[str, Json] | None) -> None:
-        """Arguments that came with the announcement count only if nothing else did."""
+        # Arguments of the item as it was added count only if there are no others.
         whole = item or self.item
         call = self._call or self._start(whole)
         if call is None:
@@ -321,9 +324,9 @@ class OpenCallItem(OpenItem):
         final = self._decode_call(whole)
         if item is not None:
             self._repeated = True
-            self.argue(self._part.missing(final.arguments))
+            self.add_arguments(self._part.missing(final.arguments))
         if not self._part.text():
-            self.argue(self._decode_call(self.item).arguments)
+            self.add_arguments(self._decode_call(self.item).arguments)
         final = replace(final, id=call.id, item_id=call.item_id, name=call.name, arguments=self._part.text())
         self.sink.stop_block(self._part.block, block=final)
 
@@ -347,4 +350,4 @@ OPEN_ITEMS: dict[str, type[OpenItem]] = {
     "function_call": OpenCallItem,
     "custom_tool_call": OpenCallItem,
 }
-"""Items that stream, by type; others are given out when they are done."""
+"""the items that stream, by type; others are emitted when they are done"""

@@ -1,7 +1,7 @@
 """Output items of tool calls, hosted tools and native blocks while they are written, with their progress events.
 
-A hosted call of another protocol waits for its result, which is part of the same item here. A block that this protocol
-has no item for is declared and left out.
+In and out as in `output_items.py`. A hosted call of another protocol waits for its result, which is part of the same
+item here. A block that this protocol has no item for is declared as a loss and left out.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class CallItem(OutputItem):
         self._call_id = stream.call_id(block.id)
         self._custom = block.kind is CallKind.CUSTOM
         self._events = "response.custom_tool_call_input" if self._custom else "response.function_call_arguments"
-        self._said = ""
+        self._sent = ""
         self._final = block
 
     def take(self, block: ToolCall) -> None:
-        """The arguments that the model left out are an empty object."""
+        # If the model left out the arguments, they are an empty object.
         self._final = block
-        self._said = block.arguments or self._no_arguments
+        self._sent = block.arguments or self._no_arguments
 
     @property
     def _no_arguments(self) -> str:
@@ -52,26 +52,29 @@ class CallItem(OutputItem):
         self.start(block)
 
     def start(self, block: ToolCall) -> None:
-        """Arguments that came with the start are the first delta."""
+        # Arguments that arrived with the start are the first delta.
         self.open = OpenBlock(block)
         if block.arguments:
             self.stream.send(self, block.arguments)
 
     def stop(self, event: BlockStop) -> None:
-        """The arguments are complete."""
         begun = of_kind(self.open.block, ToolCall)
         self._final = final = of_kind(self.open.close(event), ToolCall)
-        said = self.say_missing(final.arguments, begun.arguments + self.open.text())
-        self._said = said or self.say_missing(self._no_arguments, "")
+        sent = self.send_missing(final.arguments, begun.arguments + self.open.text())
+        self._sent = sent or self.send_missing(self._no_arguments, "")
 
     def conclude(self, final: dict[str, Json]) -> None:
-        done = {"input": self._said} if self._custom else {"arguments": self._said, "name": self._final.name}
+        done = {"input": self._sent} if self._custom else {"arguments": self._sent, "name": self._final.name}
         self.stream.event(f"{self._events}.done", {**self.at, **done})
 
     def close(self, incomplete: bool) -> dict[str, Json]:
-        """Why the answer ends is not known yet. Arguments that break off show that the call was cut."""
-        was_cut = not self._custom and is_truncated_object(self._said)
-        item = {"id": self.id, **encode_call(self._final, self._call_id, self._said), **self.own_extras(self._final)}
+        # Why the response ends is not known yet, but truncated arguments show that the call was cut off.
+        was_cut = not self._custom and is_truncated_object(self._sent)
+        item = {
+            "id": self.id,
+            **encode_call(self._final, self._call_id, self._sent),
+            **self.own_extras(self._final),
+        }
         return {**item, "status": status_of(self._final.status if self.stream.native else None, was_cut)}
 
 
@@ -79,7 +82,7 @@ _NO_ACTION = {"type": "search", "query": "", "queries": []}
 
 
 class NativeItem(OutputItem):
-    """An item of this protocol that goes out as it came: natives, and hosted calls with their native form."""
+    """An item of this protocol that is sent unchanged: natives, and hosted calls with their native form."""
 
     def __init__(self, stream: ItemEvents, block: Block, native: dict[str, Json]) -> None:
         kind = native.get("type")
@@ -90,7 +93,7 @@ class NativeItem(OutputItem):
         self._native = native if given is None or not self.id else {**native, "id": self.id}
 
     def accepts(self, block: Block) -> bool:
-        """The result is inside the native form already."""
+        # The native form already has the result, which is therefore accepted and not written.
         return isinstance(block, HostedResult) and block.call_id == self._call_id
 
     def close(self, incomplete: bool) -> dict[str, Json]:
@@ -109,10 +112,10 @@ class NativeItem(OutputItem):
 
 
 def progress(item: OutputItem, phase: int, failed: bool = False) -> None:
-    """The progress events of a hosted item: phase 0 after it is added, 1 before it is done."""
+    """Send the progress events of a hosted item: those after it is added (phase 0), or before it is done (phase 1)."""
     for name in PROGRESS.get(item.kind, ((), ()))[phase]:
-        told = "failed" if failed and item.kind == "mcp_call" and name == "completed" else name
-        item.stream.event(f"response.{item.kind}.{told}", item.at)
+        shown = "failed" if failed and item.kind == "mcp_call" and name == "completed" else name
+        item.stream.event(f"response.{item.kind}.{shown}", item.at)
 
 
 class HostedItem(OutputItem):
@@ -126,11 +129,9 @@ class HostedItem(OutputItem):
         self._result: HostedResult | None = None
 
     def accepts(self, block: Block) -> bool:
-        """The result of this very call."""
         return isinstance(block, HostedResult) and block.call_id == self._call.id and self._result is None
 
     def take(self, block: Block) -> None:
-        """The call, then its result."""
         if isinstance(block, HostedCall):
             self._call = block
         elif isinstance(block, HostedResult):
@@ -154,9 +155,9 @@ class HostedItem(OutputItem):
         self.take(self.open.close(event))
 
     def conclude(self, final: dict[str, Json]) -> None:
-        tell = _INNER.get(self.kind)
-        if tell is not None:
-            tell(self, final)
+        send = _INNER_EVENTS.get(self.kind)
+        if send is not None:
+            send(self, final)
         progress(self, 1, failed=final["status"] == "failed")
 
     def _declare(self) -> None:
@@ -166,7 +167,7 @@ class HostedItem(OutputItem):
         declare_unwritten(self._call, self._result, ledger, "resp.meta")
 
 
-def _tell_code(item: OutputItem, final: dict[str, Json]) -> None:
+def _send_code(item: OutputItem, final: dict[str, Json]) -> None:
     code = final["code"]
     if code:
         item.stream.event("response.code_interpreter_call_code.delta", {**item.at, "delta": code})
@@ -174,17 +175,17 @@ def _tell_code(item: OutputItem, final: dict[str, Json]) -> None:
     item.stream.event("response.code_interpreter_call.interpreting", item.at)
 
 
-def _tell_arguments(item: OutputItem, final: dict[str, Json]) -> None:
+def _send_arguments(item: OutputItem, final: dict[str, Json]) -> None:
     arguments = final["arguments"]
     item.stream.event("response.mcp_call_arguments.delta", {**item.at, "delta": arguments})
     item.stream.event("response.mcp_call_arguments.done", {**item.at, "arguments": arguments})
 
 
-_INNER = {"code_interpreter_call": _tell_code, "mcp_call": _tell_arguments}
+_INNER_EVENTS = {"code_interpreter_call": _send_code, "mcp_call": _send_arguments}
 
 
-class Unsaid(OutputItem):
-    """A block that this protocol cannot say: declared, and its deltas are swallowed."""
+class DroppedItem(OutputItem):
+    """A block that this protocol has no item for: it is declared as a loss, and its deltas are ignored."""
 
     def __init__(self, stream: ItemEvents, block: Block) -> None:
         code, detail = "native.dropped", type(block).__name__

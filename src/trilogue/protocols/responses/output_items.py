@@ -1,9 +1,9 @@
-"""Output items while they are written: each takes blocks, whole or as events, and has the final form of its item.
+"""Output items while they are written: what all kinds have in common, messages, and reasoning.
 
-A block that comes whole is taken, and that is all. One that streams is taken when it stops; until then, the item tells
-its events. An item is added when its first block starts and done when its block stops: clients run a call as soon as
-it is done. Only items that more blocks may belong to stay open until something else begins or the answer ends. Text
-goes out at once; the done events repeat it once.
+In: blocks, complete or as events, and an encoder that sends events. Out: the events of an item, and its final form. An
+item is added when its first block starts and done when that block stops: clients run a call as soon as it is done. Only
+items that further blocks may belong to stay open until something else begins or the response ends. Text is sent at
+once; the done events repeat it. Calls are in `output_calls.py`. The order of items is decided by the encoder.
 """
 
 from __future__ import annotations
@@ -12,43 +12,58 @@ from typing import Any
 from typing import Protocol as Interface
 
 from trilogue.jsontext.text import dumps
-from trilogue.model import Block, BlockStop, Json, Native, OpenBlock, ReasoningDelta
+from trilogue.model import (
+    Block,
+    BlockStop,
+    CitationKind,
+    Json,
+    Native,
+    Opaque,
+    OpaqueKind,
+    OpenBlock,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    Text,
+)
+from trilogue.protocols.responses.encode_content import encode_annotation
+from trilogue.protocols.responses.items import encode_reasoning, of_kind
 from trilogue.protocols.stream.reply import Reply
 
 _MARKS = frozenset({"item_id", "phase", "item", "item_status"})
-"""What a block of this protocol knows of its message; not fields of its part."""
+"""what a block of this protocol knows about its message; these are not fields of its part"""
 
 
 class ItemEvents(Interface):
-    """Where the events go: the encoder."""
+    """The encoder, as far as items use it."""
 
     reply: Reply
     native: bool
 
     def place(self, kind: str, given: str | None) -> tuple[int, str]:
-        """The output index of a new item and its id: the upstream's own if it is of this protocol, else a new one."""
+        """Return the output index and the id of a new item."""
 
     def call_id(self, given: str) -> str:
-        """A call id that no other call of this answer has."""
+        """Return a call id that no other call of this response has."""
 
     def event(self, kind: str, fields: dict[str, Json]) -> int:
-        """Send an event; how long its data is."""
+        """Send an event, and return the length of its data."""
 
     def send(self, item: OutputItem, text: str) -> None:
         """Send a delta of an item."""
 
 
 _NOTHING = OpenBlock(Native(type="", data={}))
-"""of an item that has no block yet; shared, so nobody writes to it"""
+"""the block of an item that has none yet; shared, so it must not be changed"""
 
 
 class OutputItem:
-    """Base. `prefix` and `suffix` stand around a delta's text; without a prefix deltas are only collected."""
+    """One output item. Its deltas are written as `prefix`, text, `suffix`; without a prefix they are only collected."""
 
     prefix: bytes | None = None
     suffix = b',"sequence_number":'
     goes_on = False
-    """more blocks may belong to the item after the one that stopped"""
+    """whether more blocks can belong to the item after one has stopped"""
 
     def __init__(self, stream: ItemEvents, kind: str, given_id: str | None) -> None:
         self.stream = stream
@@ -59,57 +74,276 @@ class OutputItem:
         self.open = _NOTHING
 
     def accepts(self, block: Block) -> bool:
-        """Whether a further block belongs to this item."""
+        """Return whether a further block belongs to this item."""
         return False
 
     def take(self, block: Any) -> None:
-        """A block of this item is complete; the first one is of the kind that the item was made for."""
+        """Take a complete block. The first one is of the kind that the item was made for."""
 
     def close(self, incomplete: bool) -> dict[str, Json]:
-        """The item is complete: its final form."""
+        """Return the final form of the item. `incomplete`: the response was cut short."""
         raise NotImplementedError
 
     def announce(self, block: Any) -> None:
-        """Tell that the item begins, and with it its first block."""
+        """Send the events for the start of the item and of its first block."""
         raise NotImplementedError
 
     def start(self, block: Any) -> None:
-        """A block of this item begins."""
+        """Start a streamed block of this item."""
         self.open = OpenBlock(block)
 
     def think(self, event: ReasoningDelta) -> None:
-        """More reasoning; only reasoning items have it."""
+        """Add reasoning; only reasoning items have it."""
 
     def stop(self, event: BlockStop) -> None:
-        """The block that streamed is complete."""
+        """End the streamed block."""
 
     def conclude(self, final: dict[str, Json]) -> None:
-        """Tell what comes before the final form of the item."""
+        """Send the events that precede the final form of the item."""
 
     def added(self, item: dict[str, Json]) -> None:
-        """Announce the item."""
+        """Send the event that adds the item."""
         self.at = {"item_id": self.id, "output_index": self.index}
         self.stream.event("response.output_item.added", {"output_index": self.index, "item": item})
 
     def deltas(self, kind: str, at: dict[str, Json]) -> None:
-        """From now on deltas are events of this kind, about what is there."""
+        """Write deltas as events of this kind from now on. `at`: their fields that say what they belong to."""
         head = dumps({"type": kind, **at})
         self.prefix = b'event: %b\ndata: %b,"delta":' % (kind.encode(), head[:-1])
 
-    def say_missing(self, whole: str, said: str) -> str:
-        """Send what the end says beyond the deltas; the text that has now been sent."""
-        if len(whole) > len(said) and whole.startswith(said):
-            self.stream.send(self, whole[len(said) :])
+    def send_missing(self, whole: str, sent: str) -> str:
+        """Send what the final text has beyond the deltas, and return the text that has been sent."""
+        if len(whole) > len(sent) and whole.startswith(sent):
+            self.stream.send(self, whole[len(sent) :])
             return whole
-        return said
+        return sent
 
     def own_extras(self, block: Block) -> dict[str, Json]:
-        """The fields of this protocol that the block kept."""
+        """Return the extras of the block, if it comes from this protocol."""
         if not self.stream.native or not block.extras:
             return {}
         return {name: value for name, value in block.extras.items() if name not in _MARKS}
 
 
 def status_of(given: str | None, incomplete: bool) -> str:
-    """The status of an item that is done."""
+    """Return the status of an item that is done."""
     return given if given not in (None, "in_progress") else "incomplete" if incomplete else "completed"
+
+
+NO_LOGPROBS = b',"logprobs":[],"sequence_number":'
+"""what follows the text in a text delta"""
+
+
+def _complete(entry: Json) -> Json:
+    """Return the probabilities of a token with the lists that this protocol requires. Chat servers leave them out."""
+    if not isinstance(entry, dict):
+        return entry
+    given = entry.get("top_logprobs")
+    others = [
+        {**other, "bytes": other.get("bytes") or []} if isinstance(other, dict) else other
+        for other in (given if isinstance(given, list) else ())
+    ]
+    return {**entry, "bytes": entry.get("bytes") or [], "top_logprobs": others}
+
+
+class MessageItem(OutputItem):
+    """A message: consecutive texts and refusals."""
+
+    goes_on = True
+
+    def __init__(self, stream: ItemEvents, block: Block) -> None:
+        marks = block.extras if stream.native else None
+        self._given_id = marks.get("item_id") if marks else None
+        super().__init__(stream, "message", self._given_id)
+        self._parts: list[Json] = []
+        self._status: str | None = None
+        self._item: dict[str, Json] = {"id": self.id, "type": "message", "role": "assistant"}
+        if marks and "phase" in marks:
+            self._item["phase"] = marks["phase"]
+        if marks and "item" in marks:
+            self._item |= marks["item"]
+
+    def accepts(self, block: Block) -> bool:
+        # An upstream of this protocol says which message a part belongs to.
+        if type(block) not in _PARTS:
+            return False
+        return not self.stream.native or (block.extras or {}).get("item_id") == self._given_id
+
+    def take(self, block: Text | Refusal) -> None:
+        self._add(self._part(block, block.text), block)
+
+    def _part(self, block: Block, text: str) -> dict[str, Json]:
+        if type(block) is not Text:
+            return {"type": "refusal", "refusal": text}
+        annotations = self._annotations(block, text) if block.citations else []
+        logprobs = block.logprobs or []
+        if logprobs and not self.stream.native:
+            logprobs = [_complete(entry) for entry in logprobs]
+        return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
+
+    def _add(self, part: dict[str, Json], block: Block) -> None:
+        self._status = None
+        if self.stream.native and block.extras:
+            self._status = block.extras.get("item_status")
+            part |= self.own_extras(block)
+        self._parts.append(part)
+
+    def announce(self, block: Text | Refusal) -> None:
+        self.added({**self._item, "status": "in_progress", "content": []})
+        self.start(block)
+
+    def start(self, block: Text | Refusal) -> None:
+        self.open = OpenBlock(block)
+        at = {**self.at, "content_index": len(self._parts)}
+        events, self.suffix, part = _PARTS[type(block)]
+        self.deltas(events, at)
+        self.stream.event("response.content_part.added", {**at, "part": part})
+        if block.text:
+            self.stream.send(self, block.text)
+
+    def stop(self, event: BlockStop) -> None:
+        streamed: Any = self.open.close(BlockStop(event.index))
+        final: Any = event.block if type(event.block) in _PARTS else streamed
+        text = streamed.text if final is streamed else self.send_missing(final.text, streamed.text)
+        at = {**self.at, "content_index": len(self._parts)}
+        part = self._part(final, text)
+        if type(final) is Text:
+            for n, annotation in enumerate(part["annotations"]):
+                fields = {**at, "annotation_index": n, "annotation": annotation}
+                self.stream.event("response.output_text.annotation.added", fields)
+            self.stream.event("response.output_text.done", {**at, "text": text, "logprobs": part["logprobs"]})
+        else:
+            self.stream.event("response.refusal.done", {**at, "refusal": text})
+        self._add(part, final)
+        self.stream.event("response.content_part.done", {**at, "part": part})
+
+    def _annotations(self, final: Text, text: str) -> list[Json]:
+        ledger = self.stream.reply.ledger
+        native = self.stream.native
+        written = []
+        for citation in final.citations:
+            annotation = encode_annotation(citation, text, native)
+            if annotation is None:
+                ledger.add("citation.document", final.path)
+                continue
+            if not native and citation.kind is CitationKind.WEB and (citation.cited_text or citation.token):
+                ledger.add("citation.source_span", final.path)
+            written.append(annotation)
+        return written
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        return {**self._item, "status": status_of(self._status, incomplete), "content": self._parts}
+
+
+_PARTS: dict[type[Block], tuple[str, bytes, dict[str, Json]]] = {
+    Text: (
+        "response.output_text.delta",
+        NO_LOGPROBS,
+        {"type": "output_text", "text": "", "annotations": [], "logprobs": []},
+    ),
+    Refusal: ("response.refusal.delta", OutputItem.suffix, {"type": "refusal", "refusal": ""}),
+}
+"""by kind of block: the name of its deltas, what follows the text in them, and the part before it has text"""
+
+
+class ReasoningItem(OutputItem):
+    """A reasoning item: parts of a summary, parts of raw text, and the encrypted form at the end."""
+
+    def __init__(self, stream: ItemEvents, block: Reasoning) -> None:
+        super().__init__(stream, "reasoning", block.id)
+        self._texts: dict[bool, list[str]] = {False: [], True: []}
+        self._part: tuple[bool, int] | None = None
+        self._pieces: list[str] = []
+        self._encrypted: str | None = None
+        self._final = block
+
+    def take(self, block: Reasoning) -> None:
+        # Empty parts are left out.
+        self._texts = {False: [text for text in block.summary if text], True: [text for text in block.raw if text]}
+        self._end(block, block.opaque)
+
+    def _end(self, block: Reasoning, opaque: Opaque | None) -> None:
+        self._final = block
+        self._encrypted = self._visible(opaque)
+
+    def announce(self, block: Reasoning) -> None:
+        self.added({**encode_reasoning((), (), None), "id": self.id, "status": "in_progress"})
+        self.start(block)
+
+    def start(self, block: Reasoning) -> None:
+        self.open = OpenBlock(block)
+        self._send_whole(block)
+
+    def think(self, event: ReasoningDelta) -> None:
+        # A new part number ends the previous part.
+        part = (event.raw, event.part)
+        self.open.parts.setdefault(part, []).append(event.text)
+        if part != self._part:
+            self._end_part()
+            self._begin_part(part)
+        self._pieces.append(event.text)
+        self.stream.send(self, event.text)
+
+    def stop(self, event: BlockStop) -> None:
+        self._end_part()
+        final = of_kind(self.open.close(event), Reasoning)
+        self._send_whole(final)
+        self._end(final, event.opaque or final.opaque)
+
+    def _send_whole(self, block: Reasoning) -> None:
+        for raw, texts in ((False, block.summary), (True, block.raw)):
+            for text in texts[len(self._texts[raw]) :]:
+                self._begin_part((raw, _WHOLE))
+                if text:
+                    self._pieces.append(text)
+                    self.stream.send(self, text)
+                self._end_part()
+
+    def _begin_part(self, part: tuple[bool, int]) -> None:
+        raw = part[0]
+        self._part = part
+        name, index_name, text_type, events = _REASONING[raw]
+        at = {**self.at, index_name: len(self._texts[raw])}
+        self.stream.event(f"{events}.added", {**at, "part": {"type": text_type, "text": ""}})
+        self.deltas(f"{name}.delta", at)
+
+    def _end_part(self) -> None:
+        if self._part is None:
+            return
+        raw = self._part[0]
+        self._part = None
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        name, index_name, text_type, events = _REASONING[raw]
+        at = {**self.at, index_name: len(self._texts[raw])}
+        self._texts[raw].append(text)
+        self.stream.event(f"{name}.done", {**at, "text": text})
+        self.stream.event(f"{events}.done", {**at, "part": {"type": text_type, "text": text}})
+
+    def _visible(self, opaque: Opaque | None) -> str | None:
+        """Return the encrypted value if the client may have it: one of this protocol, or a sealed one."""
+        if opaque is None:
+            return None
+        if opaque.sealed or (self.stream.native and opaque.kind is OpaqueKind.ENCRYPTED):
+            return opaque.value
+        self.stream.reply.ledger.add("reasoning.foreign_dropped", self._final.path)
+        return None
+
+    def close(self, incomplete: bool) -> dict[str, Json]:
+        item = encode_reasoning(tuple(self._texts[False]), tuple(self._texts[True]), self._encrypted)
+        status = self._final.status if self.stream.native else "incomplete" if incomplete else "completed"
+        item = {**item, "id": self.id, **self.own_extras(self._final)}
+        return item if status is None else {**item, "status": status}
+
+
+_WHOLE = -1
+_REASONING = {
+    False: (
+        "response.reasoning_summary_text",
+        "summary_index",
+        "summary_text",
+        "response.reasoning_summary_part",
+    ),
+    True: ("response.reasoning_text", "content_index", "reasoning_text", "response.content_part"),
+}
+"""by whether it is raw: text events, index field, part type, part events"""

@@ -1,7 +1,7 @@
-"""The response object around the output: what was asked, echoed, and how it stands.
+"""The response object around the output: echoes of the request, service tier and usage of hosted tools.
 
-In: the client's request body, or the fields that an upstream of this protocol gave. Out: the snapshot that lifecycle
-events and whole answers share. The output items are made elsewhere.
+In: the client's request body, or the fields that an upstream of this protocol sent. Out: the fields that lifecycle
+events and whole responses have in common. The output items are made elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REQUIRED: dict[str, Json] = {
     "tools": [],
     "top_p": 1.0,
 }
-"""What the official types demand of every response, with the value that stands for "not said"."""
+"""the fields that the official types require of every response, with the value if there is nothing to say"""
 
 _ECHOED: dict[str, Json] = {
     **_REQUIRED,
@@ -39,13 +39,13 @@ _ECHOED: dict[str, Json] = {
     "truncation": "disabled",
     "user": None,
 }
-"""Echoes of the request, with the protocol's default for what the client left out."""
+"""echoes of the request, with the protocol's default for what the client left out"""
 
 _OBJECTS: tuple[tuple[str, dict[str, Json]], ...] = (
     ("reasoning", {"effort": None, "summary": None}),
     ("text", {"format": {"type": "text"}}),
 )
-"""Echoes that are objects, of which the client may have said some fields."""
+"""echoes that are objects, of which the client may have set some fields"""
 
 _EXPECTED: dict[str, Json] = {
     **_REQUIRED,
@@ -54,20 +54,20 @@ _EXPECTED: dict[str, Json] = {
     **dict(_OBJECTS),
     "truncation": "disabled",
 }
-"""What clients read from every snapshot, for upstreams of this protocol that leave some of it out."""
+"""what clients read from every snapshot, for upstreams of this protocol that leave some of it out"""
 
 _ONLY_IF_SENT = ("prompt", "conversation", "prompt_cache_options")
 
 _FUNCTION: dict[str, Json] = {"description": None, "parameters": None, "strict": False}
-"""What the echo of a function always says; tools without `strict` are offered as not strict."""
+"""what the echo of a function always has; tools without `strict` are offered as not strict"""
 
 
 def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
-    """Everything in a snapshot that does not change while the answer is made.
+    """Return all fields of a snapshot that do not change during a response.
 
-    What an upstream of this protocol said goes before what the client asked for.
+    The values of an upstream of this protocol override those of the request.
     """
-    if is_told(reply):
+    if is_upstreams_own(reply):
         return {**_EXPECTED, **(extras or {})}
     body = reply.body
     echoed = {**_ECHOED}
@@ -80,20 +80,20 @@ def echo(reply: Reply, extras: Extras) -> dict[str, Json]:
     for name, default in _OBJECTS:
         given = body.get(name)
         echoed[name] = {**default, **given} if type(given) is dict else {**default}
-    # What was not kept cannot be fetched again, whatever the client asked for.
+    # Responses are not stored here, so they cannot be fetched later, whatever the client asked for.
     echoed["store"] = False
     echoed["completed_at"] = None
     echoed["tools"] = _tools(echoed["tools"])
     return {**echoed, **(extras or {})} if reply.source is PROTOCOL else echoed
 
 
-def is_told(reply: Reply) -> bool:
-    """Tell whether the snapshot is an upstream's own, to be completed only where clients would break."""
+def is_upstreams_own(reply: Reply) -> bool:
+    """Return whether the snapshot is an upstream's own, to be completed only where clients would fail."""
     return reply.source is PROTOCOL and not reply.body
 
 
 def _tools(given: Json) -> Json:
-    """The tools with every field that the echo of a function must have, those of a namespace included."""
+    """Return the tools with every field that the echo of a function must have, also inside namespaces."""
     return [_tool(tool) for tool in given] if isinstance(given, list) else given
 
 
@@ -104,14 +104,14 @@ def _tool(tool: Json) -> Json:
         return {**tool, "tools": _tools(tool.get("tools"))}
     if tool.get("type", "function") != "function":
         return tool
-    said = {name: value for name, value in tool.items() if value is not None}
-    return {"type": "function", **_FUNCTION, **said}
+    given = {name: value for name, value in tool.items() if value is not None}
+    return {"type": "function", **_FUNCTION, **given}
 
 
 def service_tier(tier: Tier | None, reply: Reply) -> dict[str, Json]:
-    """The tier that was used: the default one if another protocol's upstream said none.
+    """Return the tier that was used: the default one if an upstream of another protocol did not say.
 
-    A server's own name for it is among the extras.
+    The upstream's own name for it is in the extras.
     """
     if tier is None:
         return {} if reply.source is PROTOCOL else {"service_tier": "default"}
@@ -122,7 +122,7 @@ def service_tier(tier: Tier | None, reply: Reply) -> dict[str, Json]:
 
 
 def tool_usage(searches: int) -> dict[str, Json]:
-    """How often hosted tools ran; kinds of tool that did not run have zero counts."""
+    """Return how often hosted tools ran; kinds of tool that did not run have zero counts."""
     no_images = {
         "input_tokens": 0,
         "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},

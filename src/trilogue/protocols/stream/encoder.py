@@ -1,7 +1,8 @@
-"""What all stream encoders share: the life cycle of an answer as a table, and the loop over events.
+"""The base class of the stream encoders: the order of events in a response as a table, and the loop over events.
 
-An encoder takes the events of one answer with at most one block open (see `model.Sequencer`) and writes them as the
-official API of its protocol would. An event that the table does not allow is a bug of the caller.
+In: the model events of one response, with at most one block open (see `model.Sequencer`). Out: the bytes that the
+official API of the protocol would send. An event that the table does not allow is a bug of the caller. How an event is
+written is known to the protocols' encoders only.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from trilogue.sse import COMMENT
 
 
 class ResponsePhase(IntEnum):
-    """Where in an answer the encoder is."""
+    """How far the encoder is in a response."""
 
     IDLE = auto()
     OPEN = auto()
-    """started, no block open"""
+    """the response has started, and no block is open"""
     BLOCK = auto()
     DONE = auto()
 
@@ -55,7 +56,10 @@ LIFECYCLE: dict[ResponsePhase, dict[type[Event], ResponsePhase]] = {
 
 
 class StreamEncoder:
-    """Base: give it events, get wire bytes. Subclasses have one method per event type, named in `HANDLERS`."""
+    """An encoder of one streamed response: give it events, get bytes.
+
+    Subclasses have one method per event type, named in `HANDLERS`.
+    """
 
     protocol: ClassVar[Protocol]
 
@@ -85,16 +89,19 @@ class StreamEncoder:
         self._allowed = LIFECYCLE[self.state]
         self.out: list[bytes] = []
         self.snapshot: dict[str, Json] = {}
-        """the whole answer as a body, where the protocol's stream ends with it"""
+        """the complete response as a body, if the protocol's stream ends with it"""
 
     def encode(self, events: Iterable[Event]) -> bytes:
-        """The bytes to send for these events. Raises UpstreamError for an end that clients would take for another."""
+        """Return the bytes to send for these events.
+
+        Raises `UpstreamError` for an end that clients would mistake for a different one.
+        """
         for event in events:
             kind = type(event)
             if kind not in self._allowed:
                 raise InternalError(f"{kind.__name__} is not allowed in state {self.state.name}")
             following = self._allowed[kind]
-            # A handler that cannot say the event leaves the state as it is: a failure may still be told.
+            # If a handler raises, the state stays as it is, so that a failure can still be encoded.
             self._handlers[kind](self, event)
             if following is not self.state:
                 self.state = following
@@ -103,12 +110,12 @@ class StreamEncoder:
         return b"".join(written)
 
     def more(self, text: str) -> bytes:
-        """The bytes for more text of the block that is open, which must be a text."""
-        raise NotImplementedError
+        """Return the bytes for more text of the open block, which must be a text."""
+        return self.encode([Delta(0, text)])
 
     def resume(self, number: int) -> None:
-        """Go on with this event number: what came before, the upstream wrote itself. Most protocols have no numbers."""
+        """Continue with this event number, after events that the upstream wrote. Does nothing without numbers."""
 
     def keepalive(self) -> bytes:
-        """Bytes that keep an idle connection open and that every client of the protocol ignores."""
+        """Return bytes that keep an idle connection open and that every client of the protocol ignores."""
         return COMMENT

@@ -1,4 +1,4 @@
-"""What an encoder of answers knows about the client it writes to."""
+"""What the encoder of a response knows about the client, its request and the upstream."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from trilogue.model import Json, Ledger, Protocol, Stop, StopReason, Usage
+from trilogue.model import Json, Ledger, Protocol, Stop, StopReason, Traits, Usage
 from trilogue.protocols.content.tokens import estimate
 
-_STOPS = {
-    Protocol.CHAT: "choices[0].finish_reason",
-    Protocol.MESSAGES: "stop_reason",
-    Protocol.RESPONSES: "incomplete_details.reason",
-}
+_UNKNOWN = Traits()
 
 
 class Reply(Struct, kw_only=True):
-    """Context of one answer.
+    """The context of one response.
 
-    `body`: the client's request as it sent it, for echoes and options; empty if there is none. `model`: the name the
-    client knows the model by; empty = the upstream's own. `created`: wall-clock seconds for protocols that show them
-    when the upstream gave none. `clock`: tells when an answer is complete; without one it took no time.
-    `seed`: stands in for the response id when the upstream gave none.
+    `body`: the client's unchanged request, for echoes and options; empty if there is none. `model`: the client's name
+    for the model; empty means the upstream's. `created`: wall-clock seconds, for protocols that have a time where the
+    upstream sent none. `clock`: returns the time at which a response is complete; without it, `created` is used.
+    `seed`: replaces the id of a response that has none.
     """
 
     body: dict[str, Json] = field(default_factory=dict)
@@ -32,37 +28,36 @@ class Reply(Struct, kw_only=True):
     seed: str = "0"
     request_id: str = ""
     source: Protocol | None = None
-    """the protocol that the answer came from; None = unknown, treated as foreign"""
+    """the protocol of the upstream; None means unknown, which counts as another one"""
     parsed: bool = False
-    """the answer came as JSON text, so that what is made of it can be written as one"""
+    """whether the response came as JSON text, so that every value in it can be written as JSON"""
     ledger: Ledger = field(default_factory=Ledger)
     tokens: int | None = None
-    """about how many tokens the request has, if that is known already"""
+    """an estimate of the request's tokens, if there is one already"""
 
     def now(self) -> int:
-        """Wall-clock seconds at this moment."""
+        """Return the current time in seconds."""
         return self.created if self.clock is None else int(self.clock())
 
     def input_tokens(self) -> int:
-        """About how many tokens the request has; none if there is no request."""
+        """Return an estimate of the request's tokens; 0 if there is no request."""
         if self.tokens is None:
             self.tokens = estimate(self.body) if self.body else 0
         return self.tokens
 
     def stop_path(self, stop: Stop) -> str:
-        """Where the source's document says why the answer ended."""
-        if self.source is Protocol.RESPONSES and stop.reason is StopReason.PAUSE:
-            return "status"
-        return "stop_reason" if self.source is None else _STOPS[self.source]
+        """Return where the upstream's response says why it ended."""
+        traits = _UNKNOWN if self.source is None else self.source.traits
+        return traits.pause_path or traits.stop_path if stop.reason is StopReason.PAUSE else traits.stop_path
 
     @property
     def tier_path(self) -> str:
-        """Where the source's document says which service level was used."""
-        return "usage.service_tier" if self.source is Protocol.MESSAGES else "service_tier"
+        """Where the upstream's response says which service tier it had."""
+        return (_UNKNOWN if self.source is None else self.source.traits).tier_path
 
 
 def declare_doubts(usage: Usage | None, ledger: Ledger) -> None:
-    """Declare figures that the upstream did not give, or gave so that they contradict each other."""
+    """Declare usage that the upstream did not send, or whose figures contradict each other."""
     if usage is None or usage.estimated:
         ledger.add("usage.estimated", "usage")
     if usage is not None and usage.inconsistent:

@@ -22,6 +22,7 @@ from trilogue.model import (
     Usage,
 )
 from trilogue.protocols.content.tokens import estimate_text
+from trilogue.protocols.registry import CODECS
 from trilogue.protocols.stream.reply import Reply
 
 
@@ -33,7 +34,7 @@ class UsageCounter:
 
     def __init__(self, reply: Reply, target: Protocol) -> None:
         self._reply = reply
-        self._reports_searches = target is not Protocol.CHAT
+        self._reports_searches = CODECS[target].search_usage
         self._at_start: Usage | None = None
         """the usage that the upstream reported at the start of the response"""
         self._searches = 0

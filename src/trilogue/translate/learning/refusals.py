@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from trilogue.jsontext.text import parse_object
 from trilogue.model import Failure, FailureKind, Json, Protocol
+from trilogue.protocols.registry import CODECS
 from trilogue.translate.learning.options import usable
 from trilogue.translate.learning.remedies import (
     EFFORTS,
@@ -226,8 +227,8 @@ def _by_code(code: str | None, param: str, body: _Wire) -> list[Remedy]:
 
 
 def _helps(remedy: Remedy, body: _Wire, protocol: Protocol | None = None) -> bool:
-    if remedy.path == "max_tokens" and remedy.action == "drop" and protocol is Protocol.MESSAGES:
-        return False  # Messages requires it
+    if remedy.action == "drop" and protocol is not None and remedy.path in CODECS[protocol].required_fields:
+        return False
     return bool(remedied(body, [remedy])[1])
 
 

@@ -35,23 +35,24 @@ def strip_reasoning(
 
     `only`: the beginnings of the opaque values to remove; reasoning with other values stays.
     """
-    request = CODECS[protocol].decode_request(parse_request(body))
+    codec = CODECS[protocol]
+    request = codec.decode_request(parse_request(body))
     ledger = Ledger()
     turns = tuple(
         remaining for turn in request.turns if (remaining := _without_reasoning(turn, only, ledger)) is not None
     )
-    if protocol is Protocol.RESPONSES and (ledger.losses or only is None):
+    if codec.item_ids and (ledger.losses or only is None):
         # Also if there is no reasoning to remove: the client itself may have lost the reasoning of an item.
         turns = tuple(map(_without_ids, turns))
     request = replace(request, turns=turns)
-    if protocol is Protocol.MESSAGES and _lacks_thinking(request):
+    if codec.thinking_first and _lacks_thinking(request):
         # With a thinking budget, Anthropic requires thinking at the start of the turn whose calls get their results
         # now.
         ledger.add("thinking.replay_missing", "thinking")
         effort = request.thinking and request.thinking.effort
         request = replace(request, thinking=Thinking(effort=effort) if effort else None)
     target = Target.of(protocol, request.model)
-    return CODECS[protocol].encode_request(request, target, ledger), ledger.losses
+    return codec.encode_request(request, target, ledger), ledger.losses
 
 
 def reasoning_values(body: bytes, *, protocol: Protocol) -> dict[str, str]:

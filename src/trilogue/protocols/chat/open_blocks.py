@@ -1,20 +1,42 @@
-"""Tool calls while they stream in: fragments put together.
+"""Blocks while they stream in: tool calls put together from fragments, and the text that is being added to.
 
-OpenAI numbers its calls, names each once and sends them one after the other. Others leave the index out, give all
-calls the same one, repeat the id or make a new one for every fragment, name the call late, or send arguments as an
-object. What belongs together is decided by id, then index, then by whether the arguments so far are complete. Some give
-two calls the same id, or send a call once more when it is complete.
+In: the entries of `tool_calls` and the texts of a chunk, which `decode_stream.py` reads. Out: model events.
+
+OpenAI numbers its calls, names each once and sends them one after the other. Other servers leave the index out, give
+all calls the same one, repeat the id or make a new one for every fragment, send the name late, or send arguments as an
+object. Which fragments belong together is decided by id, then by index, then by whether the arguments so far are
+complete. Some servers give two calls the same id, or send a complete call once more.
+
+Text, refusals and reasoning follow each other, and each starts its own block. Annotations, the details of reasoning and
+audio belong to the block that is open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum, auto
 
 from trilogue.errors import UpstreamProtocolError, UpstreamTruncated
 from trilogue.jsontext.pieces import JsonProgress, is_cut
-from trilogue.model import CUT_SHORT, CallKind, Delta, Json, StopReason, ToolCall
+from trilogue.model import (
+    CUT_SHORT,
+    Block,
+    BlockStop,
+    CallKind,
+    CitationDelta,
+    Delta,
+    Json,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    StopReason,
+    Text,
+    ToolCall,
+)
+from trilogue.protocols.chat.audio import AudioAssembler
 from trilogue.protocols.chat.calls import ARGUMENTS, CALL, CALL_BODY, arguments_text, dotted, kind_of
-from trilogue.protocols.chat.reasoning import signature_field, signature_of, signed
+from trilogue.protocols.chat.decode_response import MESSAGE, citation_of
+from trilogue.protocols.chat.reasoning import details_opaque, signature_field, signature_of, signed
 from trilogue.protocols.chat.wire import CallDelta
 from trilogue.protocols.content.ids import derive_id
 from trilogue.protocols.fields.reader import Kinds, sort_fields
@@ -23,11 +45,11 @@ from trilogue.protocols.stream.decoder import StreamDecoder
 _PLACE = "choices[0].message.tool_calls"
 _FRAGMENT: Kinds = {**CALL, "index": int, "extra_content": object}
 _NOTHING = frozenset({"{}", "null"})
-"""how servers write that a call has no arguments; real ones may still follow"""
+"""how servers write that a call has no arguments; real arguments may still follow"""
 
 
 class OpenToolCall:
-    """One call while its fragments come in. The block starts when the name is known."""
+    """One call while its fragments arrive. Its block starts when the name is known."""
 
     __slots__ = (
         "_held",
@@ -62,25 +84,25 @@ class OpenToolCall:
 
     @property
     def ended(self) -> bool:
-        """Nothing more can belong to the arguments. Of free text nobody knows that before the answer ends."""
+        """Whether nothing more can belong to the arguments. For free text, that is only known at the end."""
         return self._progress.complete or self._placeholder
 
     @property
     def complete(self) -> bool:
-        """Nothing is missing in the arguments, if nothing more follows."""
+        """Whether the arguments are complete if nothing more follows."""
         return self.ended or self.kind is CallKind.CUSTOM
 
     @property
     def cut(self) -> bool:
-        """The arguments began as an object that nobody can complete."""
+        """Whether the arguments are a truncated object."""
         return not self.ended and is_cut("".join(self._pieces))
 
     def repeats(self, piece: str) -> bool:
-        """The arguments are complete, and the piece says all of them once more."""
+        """Return whether the arguments are complete and this piece repeats all of them."""
         return self._progress.complete and piece == "".join(self._pieces)
 
     def is_meant(self, index: int | None, name: str, piece: str) -> bool:
-        """A fragment with this call's id is about this call, and not about another one that has the same id."""
+        """Return whether a fragment with this call's id belongs to it, and not to another call with the same id."""
         if not name:
             return True
         if index is not None and self.index is not None and index != self.index:
@@ -88,7 +110,8 @@ class OpenToolCall:
         return not (self._progress.complete and piece.strip()) or self.repeats(piece)
 
     def take(self, piece: str) -> list[str]:
-        """More arguments; gives out what may be sent on. A lone `{}` may stand in for arguments that follow."""
+        """Take more arguments, and return those that can be sent now."""
+        # A lone `{}` may be a placeholder for arguments that follow.
         if self.kind is CallKind.FUNCTION:
             if not self.begun and piece.strip() in _NOTHING:
                 self.begun = self._placeholder = True
@@ -103,18 +126,18 @@ class OpenToolCall:
         return [piece]
 
     def release(self) -> list[str]:
-        """What waited for the block to start."""
+        """Return the arguments that waited for the block to start."""
         held, self._held = self._held, []
         return held
 
     def close(self) -> list[str]:
-        """What is still owed when the call ends."""
+        """End the call, and return the arguments that have not been sent."""
         self.closed = True
         return ["{}"] if self._placeholder else []
 
 
 class CallAssembler:
-    """The calls of one streamed answer. `before`: called when a call's block is about to start."""
+    """The calls of one streamed response. `before` is called when the block of a call is about to start."""
 
     def __init__(self, decoder: StreamDecoder, before: Callable[[], None], response_id: str) -> None:
         self._decoder = decoder
@@ -126,20 +149,20 @@ class CallAssembler:
         self._shared: set[str] = set()
         """ids that more than one call has"""
         self._started = 0
-        self._answer_id = response_id
+        self._response_id = response_id
 
     @property
     def any(self) -> bool:
-        """At least one call has begun."""
+        """Whether at least one call has started."""
         return self._started > 0
 
     @property
     def unfinished(self) -> bool:
-        """The arguments of a call are not complete."""
+        """Whether the arguments of a call are incomplete."""
         return any(call.begun and not call.complete for call in self._open)
 
     def take_short(self, entries: list[CallDelta]) -> bool:
-        """The short way for one fragment that is only more arguments; False if it needs a closer look."""
+        """Take one fragment that only adds arguments; return False for any other. Part of the decoder's fast path."""
         if len(entries) != 1:
             return False
         entry = entries[0]
@@ -154,11 +177,11 @@ class CallAssembler:
         return True
 
     def take(self, entry: Json) -> None:
-        """One entry of `tool_calls`."""
+        """Take one entry of `tool_calls`."""
         fields, rest = sort_fields(entry, _FRAGMENT)
         kind = kind_of(fields["custom"], fields["function"])
-        said, unsaid = sort_fields(fields[kind], CALL_BODY)
-        name, piece = said["name"] or "", arguments_text(said[ARGUMENTS[kind]])
+        known, unknown = sort_fields(fields[kind], CALL_BODY)
+        name, piece = known["name"] or "", arguments_text(known[ARGUMENTS[kind]])
         index, call_id = fields["index"], fields["id"] or ""
         if not (name or piece or call_id):
             return
@@ -173,24 +196,24 @@ class CallAssembler:
             if call.id or call_id not in self._by_id:
                 call.id = call.id or call_id
             else:
-                # An earlier call has this id: this one gets one of its own, and the index tells them apart.
+                # An earlier call has this id. This one gets an id of its own, and the index tells them apart.
                 self._shared.add(call_id)
             self._by_id[call_id] = call
         call.name = call.name or name
         call.signature = call.signature or (signature_of(entry) if fields["extra_content"] else None)
-        if rest or unsaid:
-            self._keep(call, {**rest, **dotted(kind, unsaid)})
+        if rest or unknown:
+            self._keep(call, {**rest, **dotted(kind, unknown)})
         self._feed(call, piece)
 
     def _keep(self, call: OpenToolCall, extras: dict[str, Json]) -> None:
-        """Fields that nobody knows: the call's own as long as it has not begun."""
+        """Keep unknown fields: in the call's extras until its block starts, then with those of the response."""
         if call.block is None:
             call.extras |= extras
         else:
             self._decoder.note(_PLACE, extras)
 
     def _find(self, index: int | None, call_id: str, name: str, piece: str) -> OpenToolCall | None:
-        """The call that a fragment belongs to; None if it begins a new one."""
+        """Return the call that a fragment belongs to; None if it starts a new one."""
         current = self._by_index.get(index) if index is not None else self._last
         known = self._by_id.get(call_id)
         if known is not None:
@@ -200,7 +223,7 @@ class CallAssembler:
         if current is None:
             return None
         if call_id and current.id:
-            # A new id on the same index: another call if this one is complete, or had no arguments at all.
+            # A new id with the same index is another call if the current one is complete, or has no arguments at all.
             begins = current.complete or (bool(name) and (not current.begun or index is None))
         elif current.kind is CallKind.CUSTOM:
             begins = False
@@ -210,7 +233,7 @@ class CallAssembler:
 
     def _feed(self, call: OpenToolCall, piece: str) -> None:
         if call.closed or (piece and call.repeats(piece)):
-            # Its arguments were complete JSON: servers that repeat them at the end change nothing.
+            # Some servers repeat complete arguments at the end.
             return
         pieces = call.take(piece) if piece else []
         if call.block is None and call.name:
@@ -222,7 +245,7 @@ class CallAssembler:
     def _start(self, call: OpenToolCall) -> None:
         self._before()
         self.settle()
-        call.id = call.id or derive_id("call_", self._answer_id, self._started)
+        call.id = call.id or derive_id("call_", self._response_id, self._started)
         self._started += 1
         extras: dict[str, Json] | None = call.extras or None
         path = f"{_PLACE}[{self._started - 1}]"
@@ -233,16 +256,19 @@ class CallAssembler:
         call.block = self._decoder.start_block(block)
 
     def settle(self) -> None:
-        """Another block begins: calls whose arguments cannot go on end here."""
+        """Close the calls whose arguments are complete, because another block starts."""
         ended = [call for call in self._open if call.block is not None and call.begun and call.ended]
         for call in ended:
             self._close(call)
 
     def finish(self, reason: StopReason) -> None:
-        """The answer is complete: so are all calls, unless it was cut short for this reason."""
+        """Close all calls at the end of the response.
+
+        Raises `UpstreamTruncated` if arguments are cut off and the stop reason does not explain it.
+        """
         for call in list(self._open):
             if call.cut and reason not in CUT_SHORT:
-                raise UpstreamTruncated("the answer ended inside the arguments of a tool call")
+                raise UpstreamTruncated("the response ended inside the arguments of a tool call")
             if call.block is not None:
                 self._close(call)
             elif call.begun:
@@ -254,3 +280,80 @@ class CallAssembler:
         for text in call.close():
             self._decoder.emit(Delta(block, text))
         self._decoder.stop_block(block)
+
+
+class Flow(IntEnum):
+    """The kind of block that text is being added to. Calls are not a flow: several can be open at the same time."""
+
+    NONE = auto()
+    TEXT = auto()
+    REFUSAL = auto()
+    SUMMARY = auto()
+    RAW = auto()
+
+
+_NEW_BLOCK: dict[Flow, Block] = {
+    Flow.TEXT: Text(text="", path=f"{MESSAGE}.content"),
+    Flow.REFUSAL: Refusal(text="", path=f"{MESSAGE}.refusal"),
+    Flow.SUMMARY: Reasoning(path=MESSAGE),
+    Flow.RAW: Reasoning(path=MESSAGE),
+}
+
+
+class TextFlow(StreamDecoder):
+    """The part of the decoder that knows which block is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._flow = Flow.NONE
+        self._block = 0
+        self._text_length = 0
+        self._text_start = 0
+        """the length of all texts before this block; annotations count from the start of the first one"""
+        self._details: list[dict[str, Json]] = []
+        self._audio: AudioAssembler | None = None
+        self._annotations: list[dict[str, Json]] = []
+        self._calls: CallAssembler | None = None
+
+    def _flow_text(self, flow: Flow, text: Json) -> None:
+        if not text or type(text) is not str:
+            return
+        if self._flow is not flow:
+            self._open_flow(flow)
+        if flow is Flow.TEXT:
+            self._text_length += len(text)
+        if flow in (Flow.SUMMARY, Flow.RAW):
+            self._out.append(ReasoningDelta(self._block, text, 0, flow is Flow.RAW))
+        else:
+            self._out.append(Delta(self._block, text))
+
+    def _open_flow(self, flow: Flow) -> None:
+        self._settle()
+        self._flow = flow
+        self._block = self.start_block(_NEW_BLOCK[flow])
+        self._text_start = self._text_length
+
+    def _settle(self) -> None:
+        """Close what is open, because another block starts."""
+        self._close_flow()
+        if self._calls is not None:
+            self._calls.settle()
+
+    def _close_flow(self) -> None:
+        """Close the text that is open, because a call or another block starts, or the response ends."""
+        flow, opaque = self._flow, None
+        if flow is Flow.TEXT and self._annotations:
+            self._flush_text()
+        elif flow in (Flow.SUMMARY, Flow.RAW) and self._details:
+            opaque, self._details = details_opaque(self._details), []
+        if flow is not Flow.NONE:
+            self._out.append(BlockStop(self._block, opaque))
+            self._flow = Flow.NONE
+        if self._audio is not None and (audio := self._audio.finish()) is not None:
+            self.whole_block(audio)
+
+    def _flush_text(self) -> None:
+        """Emit the annotations as citations, which count from the start of their block."""
+        for entry in self._annotations:
+            self._out.append(CitationDelta(self._block, citation_of(entry, self._text_start)))
+        self._annotations = []

@@ -1,0 +1,136 @@
+"""A protocol over HTTP: paths, headers, addresses, lists of models and token counts.
+
+An `Endpoint` is the part of a codec that only the gateway and the configuration need. It says how the API of a protocol
+is reached and recognised; bodies and streams are the codec's. Nothing here knows any one protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from trilogue.model import Json, Protocol
+
+Wire = dict[str, Json]
+
+
+class ListedModel(Struct, frozen=True):
+    """One entry of a list of models. `native`: the upstream's own entry, in the form of its protocol."""
+
+    id: str
+    owner: str
+    protocol: Protocol | None = None
+    native: Wire = {}
+    created: float | None = None
+    """seconds since 1970, if the upstream says it"""
+
+
+class Models(Struct, frozen=True, kw_only=True):
+    """How a protocol lists models at `GET /models`."""
+
+    decode: Callable[[Wire], list[tuple[str, Wire, float | None]] | None]
+    """returns name, entry and time of creation of each model of an upstream's list; None if it is not a list"""
+    encode: Callable[[Sequence[ListedModel], Mapping[str, str]], Wire]
+    """returns the list for a client with these query parameters, which may ask for one page of it"""
+    encode_one: Callable[[ListedModel], Wire]
+    """returns the object for one model"""
+    query: str = ""
+    """the query that asks an upstream for the whole list"""
+
+
+class TokenCounting(Struct, frozen=True, kw_only=True):
+    """How a protocol counts the input tokens of a request."""
+
+    path: str = ""
+    """empty if the model is in the URL; see `ModelInUrl.count_path`"""
+    decode: Callable[[Wire], Json]
+    """returns the figure in an upstream's response; anything but an integer means that there is none"""
+    encode: Callable[[int], Wire]
+    """returns the response for a client"""
+    omitted: frozenset[str] = frozenset()
+    """fields of a request that this endpoint refuses"""
+    added: Wire = {}
+    """fields that a request to this endpoint lacks and the codec requires"""
+
+
+class UrlHead(NamedTuple):
+    """What the path of a request says."""
+
+    model: str
+    stream: bool = False
+    counts: bool = False
+    """whether it only asks for a token count"""
+
+
+class ModelInUrl(Struct, frozen=True, kw_only=True):
+    """The paths of a protocol that has the model and whether to stream in the URL.
+
+    Inside of Trilogue, bodies of such a protocol have the fields `model` and `stream` as well: the gateway adds them to
+    a client's request and removes them from the request to an upstream.
+    """
+
+    read: Callable[[str], UrlHead | None]
+    """returns what a path without version says; None if it is not one of this protocol"""
+    path: Callable[[str, bool], str]
+    """returns the path for a model, and whether to stream"""
+    count_path: Callable[[str], str] | None = None
+    """returns the path that counts tokens for a model"""
+
+
+def _never(data: Mapping[str, Json]) -> bool:
+    return False
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """The HTTP side of a protocol."""
+
+    models: Models
+    path: str = ""
+    """where requests go, below the version; empty if the model is in the URL"""
+    in_url: ModelInUrl | None = None
+    """the paths, if they depend on the request"""
+    counting: TokenCounting | None = None
+    """None if the protocol cannot count tokens"""
+    official_url: str = ""
+    """the address of a provider that does not set one"""
+    vendor: str = ""
+    """the vendor at the official address, whose key is in the environment variable `VENDOR_API_KEY`"""
+    only_vendor: bool = False
+    """whether a provider that speaks it most likely has this vendor's models; every vendor speaks Chat"""
+    versionless_bases: bool = False
+    """whether people leave the version out of a base URL, because the vendor's SDK always adds it"""
+    auth: str = "bearer"
+    """how a key is sent: as a bearer token, or in the header with this name"""
+    version_header: str = ""
+    """the header with the version of the API, which is part of a model's profile"""
+    extra_headers: Callable[[Wire], dict[str, str]] | None = None
+    """returns the headers that a translated body needs"""
+    is_client: Callable[[Mapping[str, str]], bool] = _never
+    """returns whether request headers show a client of this protocol, where the path does not"""
+    overload_status: bool = False
+    """whether its clients know the status 529"""
+    state_fields: tuple[str, ...] = ()
+    """request fields that refer to what the upstream stored of earlier requests"""
+    continues: bool = False
+    """whether a client can continue a response by its id, at the account that it came from"""
+    terminal: bytes = b""
+    """the last event of a stream, which clients wait for and some servers leave out"""
+    is_event: Callable[[Wire], bool] = _never
+    """returns whether the data of an event shows that a stream is in this protocol"""
+
+    @property
+    def owned(self) -> str:
+        """The first part of its paths, by which a wrong path is assigned to it; empty if it shares the part."""
+        return self.path.split("/", 2)[1] if self.path else ""
+
+    def url_path(self, model: str, stream: bool) -> str:
+        """Return where a request for this model goes."""
+        return self.in_url.path(model, stream) if self.in_url is not None else self.path
+
+    def count_path(self, model: str) -> str:
+        """Return where a token count for this model is asked for; empty if the protocol has none."""
+        if self.in_url is not None and self.in_url.count_path is not None:
+            return self.in_url.count_path(model)
+        return self.counting.path if self.counting is not None else ""

@@ -1,0 +1,100 @@
+"""Removal of sealed values from a Messages request: signatures, redacted thinking, search results and citations.
+
+Hosted calls that upstreams of other protocols made become text: Anthropic accepts them only with its own tokens.
+"""
+
+from __future__ import annotations
+
+from trilogue.model import Json
+from trilogue.protocols.content import sealed
+from trilogue.protocols.content.parts import hosted_note
+from trilogue.protocols.content.sealed import HISTORY_AS_TEXT, Cleaning, Wire, objects, replaced
+from trilogue.protocols.fields.reader import LooseFields
+from trilogue.protocols.messages.hosted import OWN_CALL, decode_call, decode_result
+from trilogue.protocols.messages.wire import SERVER_RESULTS
+
+_OWN_CALL = OWN_CALL.encode()
+
+
+def may_hold_sealed(body: bytes, plain_text: bool) -> bool:
+    """Return whether a body may have sealed values, or hosted calls of upstreams of other protocols."""
+    return sealed.may_hold_sealed(body, plain_text) or body.find(_OWN_CALL) >= 0
+
+
+def without_sealed(body: Wire, cleaning: Cleaning) -> Wire:
+    """Return the request without sealed values, which are declared; the same object if there are none."""
+    changed: dict[int, Wire | None] = {}
+    for position, message in objects(body.get("messages")):
+        content = message.get("content")
+        if isinstance(content, list):
+            remaining = _blocks(content, f"messages[{position}].content", cleaning)
+            if remaining != content:
+                changed[position] = {**message, "content": remaining} if remaining else None
+    cleaned = replaced(body, "messages", changed)
+    thinking = body.get("thinking")
+    if changed and isinstance(thinking, dict) and thinking.get("type") == "enabled" and _lacks_thinking(body, changed):
+        # With a thinking budget, Anthropic requires thinking at the start of the turn whose calls get their results
+        # now.
+        cleaning.ledger.add("thinking.replay_missing", "thinking")
+        cleaned = {name: value for name, value in cleaned.items() if name != "thinking"}
+    return cleaned
+
+
+def _lacks_thinking(body: Wire, changed: dict[int, Wire | None]) -> bool:
+    """Return whether the last assistant turn has called a tool and lost the thinking that it began with."""
+    last = max((n for n, message in objects(body["messages"]) if message.get("role") == "assistant"), default=-1)
+    message = changed.get(last)
+    if message is None or not any(block.get("type") == "tool_use" for _, block in objects(message["content"])):
+        return False
+    return message["content"][0].get("type") not in ("thinking", "redacted_thinking")
+
+
+def _blocks(content: list[Json], path: str, cleaning: Cleaning) -> list[Json]:
+    hosted = _foreign_calls(content, cleaning)
+    remaining: list[Json] = []
+    for position, block in enumerate(content):
+        here = f"{path}[{position}]"
+        if not isinstance(block, dict):
+            remaining.append(block)
+        elif cleaning.is_sealed(block.get("signature")) or cleaning.is_sealed(block.get("data")):
+            cleaning.ledger.add("reasoning.foreign_dropped", here)
+        elif hosted and (block.get("tool_use_id") or block.get("id")) in hosted:
+            remaining.append(_as_text(block, here, cleaning))
+        else:
+            remaining.append(_without_sealed_citations(block, here, cleaning))
+    return remaining
+
+
+def _foreign_calls(content: list[Json], cleaning: Cleaning) -> set[Json]:
+    """Return the ids of the hosted calls that upstreams of other protocols made.
+
+    Those of another gateway have its own tokens, and stay.
+    """
+    calls: set[Json] = set()
+    for _, block in objects(content):
+        call_id = block.get("tool_use_id") or block.get("id")
+        tokens = [hit["encrypted_content"] for _, hit in objects(block.get("content")) if "encrypted_content" in hit]
+        marked = isinstance(call_id, str) and call_id.startswith(OWN_CALL)
+        has_no_tokens = marked and not tokens and block.get("type") in SERVER_RESULTS
+        if has_no_tokens or any(map(cleaning.is_sealed, tokens)):
+            calls.add(call_id)
+    return calls
+
+
+def _as_text(block: Wire, path: str, cleaning: Cleaning) -> Wire:
+    """Return a hosted call or its result as a text block: its provider accepts neither without its own tokens."""
+    searched = block.get("type") == "web_search_tool_result" and bool(block.get("content"))
+    cleaning.ledger.add("web_search.replay" if searched else HISTORY_AS_TEXT, path)
+    fields = LooseFields(block, path)
+    decoded = decode_result(fields, block) if block.get("type") in SERVER_RESULTS else decode_call(fields, block)
+    return {"type": "text", "text": hosted_note(decoded)}
+
+
+def _without_sealed_citations(block: Wire, path: str, cleaning: Cleaning) -> Wire:
+    citations = block.get("citations")
+    remaining = [entry for _, entry in objects(citations) if not cleaning.is_sealed(entry.get("encrypted_index"))]
+    if not isinstance(citations, list) or len(remaining) == len(citations):
+        return block
+    cleaning.ledger.add("citation.dropped", path)
+    rest = {name: value for name, value in block.items() if name != "citations"}
+    return {**rest, "citations": remaining} if remaining else rest

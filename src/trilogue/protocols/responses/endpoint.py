@@ -1,0 +1,50 @@
+"""Responses over HTTP: the path, the token count, and the fields that refer to stored responses."""
+
+from __future__ import annotations
+
+from trilogue.model import Json
+from trilogue.protocols.endpoint import Endpoint, TokenCounting, Wire
+from trilogue.protocols.openai.models import MODELS
+
+_NOT_COUNTED = frozenset(
+    [
+        "max_output_tokens",
+        "stream",
+        "temperature",
+        "top_p",
+        "store",
+        "include",
+        "metadata",
+        "service_tier",
+        "safety_identifier",
+        "prompt_cache_key",
+        "stream_options",
+    ]
+)
+
+
+def _decode_count(body: Wire) -> Json:
+    return body.get("input_tokens")
+
+
+def _encode_count(tokens: int) -> Wire:
+    return {"object": "response.input_tokens", "input_tokens": tokens}
+
+
+def _is_event(data: Wire) -> bool:
+    return str(data.get("type")).startswith("response.")
+
+
+ENDPOINT = Endpoint(
+    path="/responses",
+    models=MODELS,
+    counting=TokenCounting(
+        path="/responses/input_tokens", decode=_decode_count, encode=_encode_count, omitted=_NOT_COUNTED
+    ),
+    official_url="https://api.openai.com/v1",
+    vendor="openai",
+    only_vendor=True,
+    state_fields=("previous_response_id", "conversation"),
+    continues=True,
+    is_event=_is_event,
+)

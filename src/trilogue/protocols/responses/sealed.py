@@ -1,0 +1,46 @@
+"""Removal of sealed values from a Responses request: they are the encrypted content of reasoning items.
+
+Items that were made from the reasoning of another protocol are removed as well if the upstream refuses them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trilogue.protocols.content import sealed
+from trilogue.protocols.content.ids import is_derived_id
+from trilogue.protocols.content.sealed import Cleaning, Wire, objects, replaced
+
+_OWN_REASONING = re.compile(rb'"rs_[0-9a-f]{24}"')
+"""the id of a reasoning item that was made from another protocol's response; ids of servers are longer"""
+
+
+def may_hold_sealed(body: bytes, plain_text: bool) -> bool:
+    """Return whether a body may have something to remove. `plain_text`: the upstream accepts reasoning as text only."""
+    if sealed.may_hold_sealed(body, plain_text):
+        return True
+    return not plain_text and _OWN_REASONING.search(body) is not None
+
+
+def without_sealed(body: Wire, cleaning: Cleaning) -> Wire:
+    """Return the request without sealed values, which are declared; the same object if there are none.
+
+    OpenAI refuses a request with one item that is only text, and then all reasoning would have to be removed, its own
+    as well.
+    """
+    removed: dict[int, None] = {}
+    for position, item in objects(body.get("input")):
+        if item.get("type") != "reasoning":
+            continue
+        refused = not cleaning.plain_text and _is_only_text(item)
+        if refused or cleaning.is_sealed(item.get("encrypted_content")):
+            cleaning.ledger.add("reasoning.foreign_dropped", f"input[{position}]")
+            removed[position] = None
+    return replaced(body, "input", removed)
+
+
+def _is_only_text(item: Wire) -> bool:
+    """Return whether a reasoning item comes from an upstream of another protocol and has nothing but text."""
+    item_id = item.get("id")
+    ours = item_id is None or (isinstance(item_id, str) and is_derived_id(item_id))
+    return ours and not item.get("encrypted_content")

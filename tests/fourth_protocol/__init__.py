@@ -1,0 +1,29 @@
+"""A fourth protocol of our own invention, to show that a protocol is one package and one registration."""
+
+from tests.fourth_protocol.endpoint import ENDPOINT
+from tests.fourth_protocol.errors import decode_error, encode_error
+from tests.fourth_protocol.requests import decode_request, encode_request
+from tests.fourth_protocol.responses import decode_response, encode_response, summarize
+from tests.fourth_protocol.streams import TurnsStreamDecoder, TurnsStreamEncoder
+from tests.fourth_protocol.wire import PROTOCOL, REQUEST_FIELDS
+from trilogue.protocols.codec import Codec
+
+CODEC = Codec(
+    protocol=PROTOCOL,
+    endpoint=ENDPOINT,
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    summarize=summarize,
+    decoder=TurnsStreamDecoder,
+    encoder=TurnsStreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    request_fields=REQUEST_FIELDS,
+    field_policies={},
+    history_tools=frozenset(),
+    hosted_tools=frozenset(),
+    custom_tools=False,
+    name_limit=64,
+)
