@@ -12,7 +12,7 @@ NEEDS := 'import sys; sys.version_info >= (3, 11) or sys.exit("Trilogue needs Py
 	+ sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 ...")'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench bench-quick bench-docs bench-core lock clean
+.PHONY: help setup run test lint bench bench-quick bench-docs bench-core bench-state lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,9 @@ bench-docs: $(STAMP) ## Compare with other gateways and write docs/performance.*
 
 bench-core: $(STAMP) ## Measure the core: decode, encode and translate
 	$(BIN)/python -m benchmarks.core
+
+bench-state: $(STAMP) ## Measure the store of responses, with 1,000 and 1,000,000 of them
+	$(BIN)/python -m benchmarks.state
 
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links

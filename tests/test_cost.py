@@ -10,7 +10,7 @@ import asyncio
 import gc
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from types import FrameType
@@ -24,9 +24,12 @@ from trilogue import Protocol, Sealer, StreamTranslator
 from trilogue.config import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
 from trilogue.gateway.log.lines import journal
+from trilogue.gateway.observe.observer import Observer
+from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.response.pass_through import PassThrough
 from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import WorkerState
+from trilogue.pool import Attempt
 from trilogue.protocols.stream.reply import Reply
 from trilogue.serving.connection import ClientConnection
 from trilogue.serving.known_heads import KnownHeads
@@ -76,6 +79,10 @@ PER_PLAIN_REQUEST: dict[tuple[Protocol, Protocol], float] = {
     (R, R): 203,
 }
 """calls by client and upstream protocol, from the bytes of the request to those of the response, without the sockets"""
+
+
+RELAYED = {C: 18, M: 22}
+"""calls for an ordinary event of a Chat upstream that goes through the whole gateway, from socket to socket"""
 
 
 def calls(run: Callable[[], object]) -> int:
@@ -260,10 +267,10 @@ REQUESTS_OF: dict[Protocol, tuple[str, dict[str, Any]]] = {
 }
 
 
-def request_of(client: Protocol) -> bytes:
+def request_of(client: Protocol, *, stream: bool = False) -> bytes:
     """Return the bytes of a small request."""
     path, asked = REQUESTS_OF[client]
-    body = json.dumps(asked)
+    body = json.dumps({**asked, "stream": True} if stream else asked)
     head = (
         f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer client-key\r\n"
         f"content-type: application/json\r\nuser-agent: test\r\naccept: */*\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -320,3 +327,72 @@ def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]
     finally:
         journal.open(None)
     check(found, PER_PLAIN_REQUEST[pair])
+
+
+class Streaming:
+    """An upstream transport whose response is a stream that the test feeds."""
+
+    def __init__(self) -> None:
+        self.connection = Connection()
+
+    async def send(self, request: UpstreamRequest) -> HttpExchange:
+        self.connection.connection_made(cast(asyncio.Transport, Wire()))
+        exchange = self.connection.start(b"", request.body, request.timeouts)
+        self.connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        return exchange
+
+    async def aclose(self) -> None:
+        pass
+
+
+class OnlyMoments(Observer):
+    """Observes every moment of a request, but no bytes."""
+
+    def request_began(self, record: RequestRecord) -> None:
+        """Do nothing."""
+
+    def attempt_began(self, record: RequestRecord, attempt: Attempt) -> None:
+        """Do nothing."""
+
+    def response_began(self, record: RequestRecord) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("client", RELAYED, ids=lambda client: client.short)
+def test_calls_per_relayed_event(tmp_path: Path, client: Protocol) -> None:
+    """Observers that do not ask for bytes cost no call per event."""
+    unobserved, observed = (_relayed(tmp_path, client, observers) for observers in ([], [OnlyMoments()]))
+    assert unobserved == observed
+    check(unobserved, RELAYED[client])
+
+
+def _relayed(tmp_path: Path, client: Protocol, observers: Sequence[Observer]) -> float:
+    """Return the calls per event of a stream that goes through the whole gateway."""
+    file = tmp_path / "trilogue.yaml"
+    file.write_text(CONFIG.replace("PROTOCOL", C.value))
+    events = [b"%x\r\n%b\r\n" % (len(event), event) for event in STREAMS[C](EVENTS + 20)]
+
+    async def main() -> float:
+        upstream, wire = Streaming(), Wire()
+        state = WorkerState(tmp_path / "pool.db", observers=observers)
+        services = Services(load(file, {}), lambda provider, proxy: upstream, Sealer.ephemeral(), state)
+        gateway = Gateway(services)
+        connection = ClientConnection(gateway, not_http, set(), KnownHeads(), asyncio.get_running_loop())
+        connection.connection_made(cast(asyncio.Transport, wire))
+        connection.data_received(request_of(client, stream=True))
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+        def receive(pieces: list[bytes]) -> None:
+            for piece in pieces:
+                upstream.connection.data_received(piece)
+
+        receive(events[:10])
+        before = len(wire.written)
+        found = calls(lambda: receive(events[10 : EVENTS + 10])) / EVENTS
+        assert len(wire.written) == before + EVENTS
+        gateway.running.stop_all()
+        await asyncio.sleep(0.01)
+        return found
+
+    return asyncio.run(main())

@@ -31,7 +31,21 @@ gc.disable()
 gc.enable = lambda: None
 atexit.register(tell)
 """
-OURS = {"Visit", "Relay", "Request", "Exchange", "ClientConnection", "Connection", "Clocks", "Journey", "frame"}
+OURS = {
+    "RequestContext",
+    "RequestAttempts",
+    "UpstreamAttempt",
+    "ClientResponse",
+    "StreamRelay",
+    "Cancellation",
+    "TimeLimits",
+    "AttemptPlan",
+    "HttpRequest",
+    "HttpExchange",
+    "ClientConnection",
+    "Connection",
+    "frame",
+}
 TIMES = 3
 
 Ending = Callable[[Started, ScriptedUpstream, bool], None]

@@ -6,10 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from trilogue import Sealer
 from trilogue.config import Config
 from trilogue.config.load import parse
+from trilogue.gateway.observe.observer import Observer
+from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.setup.services import Services
 from trilogue.gateway.setup.worker_state import CarriedOver, WorkerState
 from trilogue.model import Failure, FailureKind, Protocol
+from trilogue.pool import Decision
+from trilogue.upstream import HttpTransport
 
 BASE: dict[str, Any] = {
     "pool": {"persist": False},
@@ -91,3 +97,39 @@ def test_lists_of_models(tmp_path: Path) -> None:
     assert second.cached("q") is cached["q"]
     assert second.cached("p") is not cached["p"]
     state.close()
+
+
+def test_recent_decisions(tmp_path: Path) -> None:
+    """They can be looked up after a reload, and running requests of the old configuration still add theirs."""
+    state = WorkerState(tmp_path / "pool.db")
+    first = state.take(configured(tmp_path)).decisions
+    for number in range(3):
+        first.add(Decision(request_id=f"req_{number}", at=0.0, model="m"))
+    assert state.take(configured(tmp_path, aliases={"fast": "p/text"})).decisions is first
+    pool = {"persist": False, "keep_decisions": 2}
+    fewer = state.take(configured(tmp_path, pool=pool)).decisions
+    assert [decision.request_id for decision in fewer.latest()] == ["req_2", "req_1"]
+    state.close()
+
+
+def test_observers(tmp_path: Path) -> None:
+    """The ones that the worker was started with see the requests of every configuration."""
+    observer = Counter()
+    state = WorkerState(tmp_path / "pool.db", observers=[observer])
+    for _ in range(2):
+        services = Services(
+            configured(tmp_path), lambda _, proxy: HttpTransport(proxy=proxy), Sealer.ephemeral(), state
+        )
+        assert services.observers.request_began is not None
+        services.observers.request_began(RequestRecord(request_id="req_1", began_at=0.0))
+    assert observer.began == 2
+    state.close()
+
+
+class Counter(Observer):
+    """Counts requests."""
+
+    began = 0
+
+    def request_began(self, record: RequestRecord) -> None:
+        self.began += 1

@@ -20,7 +20,7 @@ from tests.pool.making import (
 )
 from trilogue.errors import UpstreamConnect, UpstreamFailure
 from trilogue.model import Failure, FailureKind, Usage
-from trilogue.pool import AccountSpec, AttemptPlan, Pools, ProviderSpec, RetryBudget, RetryRule, response_key
+from trilogue.pool import AccountSpec, AttemptPlan, Pools, ProviderSpec, Recent, RetryBudget, RetryRule, response_key
 
 PLENTY = RetryBudget(ratio=10, floor=1_000)
 
@@ -347,8 +347,7 @@ def test_the_record_tells_the_whole_story_and_no_secret() -> None:
     journey.failed(START + 1.5, UpstreamFailure(canary))
     journey.next(START + 1.5)
     journey.finished(START + 3.5)
-    found = book.recent.find("req_1")
-    assert found is not None
+    found = journey.decision
     plain = json.loads(json.dumps(found.as_dict()))
     assert [(one["account"], one["action"], one["why"], one["status"]) for one in plain["attempts"]] == [
         ("b", "next", "server_error", 500),
@@ -364,11 +363,13 @@ def test_the_record_tells_the_whole_story_and_no_secret() -> None:
 
 def test_recent_decisions_are_bounded() -> None:
     """The newest decisions are kept."""
-    book = pools(provider("a"), keep_decisions=3)
+    book, recent = pools(provider("a")), Recent(3)
     for number in range(10):
-        begin(book, number=number)
-    assert [decision.request_id for decision in book.recent.latest()] == ["req_9", "req_8", "req_7"]
-    assert book.recent.find("req_1") is None
+        recent.add(begin(book, number=number).decision)
+    assert [decision.request_id for decision in recent.latest()] == ["req_9", "req_8", "req_7"]
+    assert recent.find("req_1") is None
+    assert recent.with_limit(3) is recent
+    assert [decision.request_id for decision in recent.with_limit(2).latest()] == ["req_9", "req_8"]
 
 
 def test_the_overview_shows_every_account() -> None:

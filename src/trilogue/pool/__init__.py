@@ -35,7 +35,7 @@ How a gateway uses it, for every protocol, streamed or not:
         log.info("decision", **plan.decision.as_dict())
 
 `attempt.proxy` is a position in the account's `proxies`, or in the provider's if the account has none.
-`pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `recent` are for people.
+`pools.overview`, `find`, `enable`, `disable`, `reset`, `set_balance` and `Recent` are for people.
 """
 
 from trilogue.pool.changes import Adjusted, Bound, Change, Cooled, Erred, Learned, Switched, Tally

@@ -83,12 +83,21 @@ class Recent:
     """The latest decisions, up to a limit."""
 
     def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._decisions: deque[Decision] = deque(maxlen=limit)
         self.add = self._decisions.append
         """add a decision; the oldest is dropped"""
 
     def __len__(self) -> int:
         return len(self._decisions)
+
+    def with_limit(self, limit: int) -> Recent:
+        """Return the latest decisions with another limit; this very object if the limit is the same."""
+        if limit == self._limit:
+            return self
+        recent = Recent(limit)
+        recent._decisions.extend(self._decisions)
+        return recent
 
     def find(self, request_id: str) -> Decision | None:
         """Return the decision on a request, or None. Looks through all: every request adds one, people rarely ask."""

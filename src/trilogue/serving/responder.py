@@ -87,6 +87,8 @@ class Responder:
         "common",
         "ended",
         "last_write_at",
+        "on_body",
+        "on_head",
         "since",
         "started",
         "status",
@@ -103,6 +105,10 @@ class Responder:
         self.started = False
         self.ended = False
         self.status = 0
+        self.on_head: Callable[[int, Headers], None] | None = None
+        """is called with the status and headers of the response, for an observer"""
+        self.on_body: Callable[[bytes, float], None] | None = None
+        """is called with each piece of the body and the time, for an observer"""
         self.since = self.last_write_at = time.monotonic()
         """when the request arrived"""
 
@@ -130,7 +136,9 @@ class Responder:
         """Return the piece as it is sent, after the headers if they have not been sent yet."""
         if self._bodiless:
             data = b""
-        elif self.chunked and data:
+        if self.on_body is not None and data:
+            self.on_body(data, time.monotonic())
+        if self.chunked and data:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         head, self._head = self._head, b""
         return head + data
@@ -138,6 +146,8 @@ class Responder:
     def piece(self, data: bytes, now: float) -> None:
         """Send one of many small pieces of a stream whose headers have been sent. `now`: the current time."""
         self.last_write_at = now
+        if self.on_body is not None:
+            self.on_body(data, now)
         self._line.put(b"%x\r\n%b\r\n" % (len(data), data) if self.chunked else data)
 
     async def write(self, data: bytes) -> None:
@@ -165,12 +175,16 @@ class Responder:
         self.chunked = False
         self._begin(status, [*headers, (b"content-length", b"%d" % len(body))])
         self.ended = True
+        if self.on_body is not None and body and not self._bodiless:
+            self.on_body(body, time.monotonic())
         self._line.put(self._head if self._bodiless else self._head + body)
         self._line.answered()
 
     def _begin(self, status: int, headers: Headers) -> None:
         self.started = True
         self.status = status
+        if self.on_head is not None:
+            self.on_head(status, headers)
         self._head = response_head(status, headers, self.common, keep_alive=self._line.keep_alive)
         if self._head.find(_CLOSE) >= 0:
             self._line.keep_alive = False

@@ -19,8 +19,9 @@ from trilogue.model import Protocol
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 EVERY_UPSTREAM = pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
 PATCH = """
-from trilogue.gateway.response import beginning, relay
-beginning.MAX_HELD_BYTES, relay.ERROR_SECONDS = 1_000_000, 0.3
+from trilogue.gateway.request import failures
+from trilogue.gateway.response import first_bytes
+first_bytes.MAX_HELD_BYTES, failures.ERROR_SECONDS = 1_000_000, 0.3
 """
 
 ERRORS = {
@@ -104,7 +105,7 @@ def test_a_beginning_that_never_ends(quick: Started, up: ScriptedUpstream, proto
     up.say(stream_head([]), chunk(frames(protocol)[0]), *[noise] * 40, Do.HANG)
     found = one(quick.url, protocol, f"{protocol.short}/text", stream=True)
     assert (found.how, found.status) == ("http", 502)
-    assert "nothing of an answer" in found.message
+    assert "without any content" in found.message
     assert quick.rss() - before < 16 * 1024 * 1024
 
 

@@ -19,7 +19,7 @@ SLOW_SECONDS = 1.0
 SLOWED = f"""
 import time
 import trilogue.gateway.request.call as call, trilogue.gateway.request.context as watch
-import trilogue.gateway.request.outbound as outbound, trilogue.gateway.response.relay as relay
+import trilogue.gateway.request.outbound as outbound, trilogue.gateway.response.whole as whole
 import trilogue.gateway.endpoints.generate as complete, trilogue.gateway.endpoints.count_tokens as tokens
 
 def slowed(module, name):
@@ -35,7 +35,7 @@ STEPS = {
     "look": "slowed(watch, 'read_asked'); slowed(complete, 'read_asked')",
     "translate": "slowed(outbound, 'translate_request')",
     "pass on": "slowed(outbound, 'with_model')",
-    "answer": "slowed(relay, 'translate_response')",
+    "answer": "slowed(whole, 'translate_response')",
     "estimate": "slowed(tokens, 'estimate')",
 }
 HEALTH = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"

@@ -162,7 +162,7 @@ class AdminApi:
 
     def _own(self, request_id: str) -> Decisions:
         """What this worker knows."""
-        recent = self._services().pools.recent
+        recent = self._services().decisions
         if not request_id:
             return [decision.as_dict() for decision in recent.latest(LATEST)]
         decision = recent.find(request_id)

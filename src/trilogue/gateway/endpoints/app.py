@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from itertools import count
 
 import structlog
 
 from trilogue.errors import TrilogueError
 from trilogue.gateway.endpoints import count_tokens, generate, models
-from trilogue.gateway.endpoints.generate import DRAINING, ActiveRequests
-from trilogue.gateway.log.record import Record
+from trilogue.gateway.endpoints.generate import ActiveRequests
+from trilogue.gateway.observe.observer import Observers
+from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission, Handler, Route, admit
+from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.context import RequestContext
-from trilogue.gateway.request.failures import client_failure, error_reply, raw_headers
+from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure, error_reply, raw_headers
 from trilogue.gateway.setup.access import preflight_headers
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump
@@ -65,8 +68,6 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
         "unsupported_encoding",
     ),
 }
-
-DRAINS = own_failure(503, "the gateway is shutting down", "unavailable")
 
 _MODELS = "/models"
 
@@ -118,17 +119,28 @@ class Gateway:
         request_id = f"{self._id_prefix}{next(self._numbers):08x}"
         raw_id = request_id.encode()
         responder.common = b"x-request-id: %b\r\nrequest-id: %b\r\n%b" % (raw_id, raw_id, entry.common)
-        record = Record(
+        record = RequestRecord(
             request_id=request_id,
+            began_at=responder.since,
             client=entry.client.short,
             path=entry.shown,
             key=entry.key.name if entry.key else "",
         )
-        visit = RequestContext(request=request, responder=responder, entry=entry, record=record, request_id=request_id)
-        tasks, task = self.running.tasks, request.task
-        tasks[task] = entry.services
+        visit = RequestContext(
+            request=request,
+            responder=responder,
+            entry=entry,
+            record=record,
+            cancellation=Cancellation(request.task),
+            request_id=request_id,
+        )
+        observers = entry.services.observers
+        if observers.request_began is not None or observers.observe_bytes is not None:
+            _begin(visit, observers)
+        running = self.running.requests
+        running[visit] = None
         try:
-            refusal = DRAINS if self.running.draining else entry.refusal
+            refusal = SHUTTING_DOWN if self.running.draining else entry.refusal
             if refusal is None:
                 await entry.handler(visit)
             else:
@@ -137,9 +149,11 @@ class Gateway:
             if not _told(visit, error):
                 raise
         finally:
-            del tasks[task]
+            del running[visit]
             record.status = responder.status or CLIENT_CLOSED
-            record.write(responder.since)
+            record.ended_at = time.monotonic()
+            if observers.request_ended is not None:
+                observers.request_ended(record)
 
     def _look(self, request: HttpRequest, responder: Responder) -> Admission | None:
         """Return the admission for a head that is new, or new with this configuration. None if this has responded."""
@@ -193,6 +207,15 @@ class Gateway:
         visit.refuse(own_failure(404, f"there is no {request.method} {path[:200]} here", "not_found"))
 
 
+def _begin(visit: RequestContext, observers: Observers) -> None:
+    """Notify observers of a request, and show its bytes to those that want them."""
+    if observers.request_began is not None:
+        observers.request_began(visit.record)
+    wanted = observers.observe_bytes(visit.record, visit.request.headers) if observers.observe_bytes else None
+    if wanted is not None:
+        visit.observe_bytes(wanted)
+
+
 def _told(visit: RequestContext, error: BaseException) -> bool:
     """Respond with the error that ended the handling of a request. Return False if it must be raised again.
 
@@ -203,9 +226,9 @@ def _told(visit: RequestContext, error: BaseException) -> bool:
             visit.record.error = "client_gone"
         case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
             visit.refuse(own_failure(*_REFUSED[type(error)]))
-        case asyncio.CancelledError() if str(error) == DRAINING:
-            visit.request.task.uncancel()
-            visit.refuse(DRAINS)
+        case asyncio.CancelledError() if visit.cancellation.reason is CancelReason.DRAINING:
+            visit.cancellation.clear()
+            visit.refuse(SHUTTING_DOWN)
         case TrilogueError():
             visit.refuse(client_failure(error, visit.entry.client))
         case Exception():

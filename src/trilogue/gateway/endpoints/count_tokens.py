@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from trilogue.errors import UpstreamFailure, UpstreamTimeout
 from trilogue.gateway.request.call import read_asked, with_model, without_head
 from trilogue.gateway.request.context import RequestContext, read_large, targets_of, watching
-from trilogue.gateway.request.failures import response_failure
-from trilogue.gateway.request.large_bodies import LARGE_BYTES, beside
+from trilogue.gateway.request.failures import MAX_ERROR_BYTES, error_body, response_failure
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.request.outbound import own_body
-from trilogue.gateway.response.relay import JSON_HEADERS, MAX_ERROR_BYTES, error_body, loss_header
+from trilogue.gateway.response.headers import JSON_HEADERS, loss_header
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
@@ -45,6 +45,8 @@ class TokenCount(Struct, frozen=True):
 async def handle(visit: RequestContext) -> None:
     """Respond to one request."""
     body = await visit.request.body(visit.entry.services.limits.max_body_bytes)
+    if visit.byte_observers is not None and visit.byte_observers.inbound_request is not None:
+        visit.byte_observers.inbound_request(body)
     large = len(body) > LARGE_BYTES
     if large:
         asked = await read_large(visit, body)
@@ -62,7 +64,7 @@ async def handle(visit: RequestContext) -> None:
         if CODECS[protocol].endpoint.counting is not None and not provider.is_demo:
             counted = await _counted(visit, body, provider, _Asked(protocol, target.model))
         if counted is None:
-            counted = await beside(_estimated, visit, body) if large else _estimated(visit, body)
+            counted = await in_thread(_estimated, visit, body) if large else _estimated(visit, body)
     await _reply(visit, replace(counted, losses=[*asked.losses, *counted.losses]))
 
 
@@ -85,7 +87,7 @@ async def _counted(visit: RequestContext, body: bytes, provider: UpstreamProvide
     """Return the upstream's count; None if it cannot count. Raises `UpstreamError`."""
     protocol, model = asked
     if len(body) > LARGE_BYTES:
-        wire, losses = await beside(_for_upstream, visit, body, provider, asked)
+        wire, losses = await in_thread(_for_upstream, visit, body, provider, asked)
     else:
         wire, losses = _for_upstream(visit, body, provider, asked)
     with provider.borrow(model) as (account, transport):
@@ -93,7 +95,7 @@ async def _counted(visit: RequestContext, body: bytes, provider: UpstreamProvide
         request = _request(visit, provider, account, wire, asked)
         response, answer = await _answered(transport, request, provider.clocks.total)
     if response.status >= 400:
-        failure = response_failure(response, answer, protocol, account.blank)
+        failure = response_failure(response, answer, protocol, account.redactor)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)
@@ -166,5 +168,5 @@ def _request(
 async def _reply(visit: RequestContext, count: TokenCount) -> None:
     counting = CODECS[visit.entry.client].endpoint.counting
     body = counting.encode(count.tokens) if counting is not None else {}
-    visit.record.answered(None, count.losses)
-    visit.responder.reply(200, [*JSON_HEADERS, *loss_header(visit.record.losses)], count.native or dump(body))
+    visit.record.declare(count.losses)
+    visit.responder.reply(200, [*JSON_HEADERS, *loss_header(visit.record.loss_codes)], count.native or dump(body))

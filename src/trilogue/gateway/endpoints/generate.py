@@ -1,83 +1,84 @@
-"""The three endpoints that answer with a model's words.
+"""The three endpoints that respond with a model's output, and the list of running requests.
 
-Route, then let the attempts begin, and watch the client and the clocks meanwhile.
-
-The requests that are being answered, so that a shutdown can wait for them or tell them that it will not.
+Read the request, route it, and make attempts, while the client and the time limits are watched. A shutdown waits for
+the running requests, and ends them with an error if they take too long.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.log.lines import sane
 from trilogue.gateway.request.call import Call, ReadBody, read_asked
-from trilogue.gateway.request.context import GONE, RequestContext, read_large, targets_of
-from trilogue.gateway.request.failures import client_failure
+from trilogue.gateway.request.cancellation import CancelReason
+from trilogue.gateway.request.context import RequestContext, read_large, targets_of
+from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure
 from trilogue.gateway.request.large_bodies import LARGE_BYTES
-from trilogue.gateway.response.attempts import first_that_answers
-from trilogue.gateway.response.relay import Relay
-from trilogue.gateway.response.timing import LATE, KeepAlive, TimeLimits
-from trilogue.protocols.failure.convert import own_failure
+from trilogue.gateway.response.attempts import respond
+from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.response.timing import KeepAlive, TimeLimits
 from trilogue.serving import ClientGone
-
-DRAINING = "draining"
 
 
 class ActiveRequests:
-    """All running requests of one process, each with what it uses."""
+    """All running requests of one process."""
 
     def __init__(self) -> None:
-        self.tasks: dict[asyncio.Task[None], object] = {}
-        """what uses what"""
+        self.requests: dict[RequestContext, None] = {}
+        """a dictionary because adding to one is cheaper than to a set"""
         self.leaving = False
-        """told to stop: not ready for more, though what comes is still answered"""
+        """a stop signal has come: the gateway is not ready for more, but still responds"""
         self.draining = False
-        """out of time: what still comes on open connections is refused"""
+        """the time for draining is over: new requests on open connections are refused"""
 
-    def using(self, resource: object) -> bool:
-        """Whether any running request still needs this."""
-        return any(used is resource for used in self.tasks.values())
+    def using(self, services: object) -> bool:
+        """Return whether any running request needs these services."""
+        return any(context.entry.services is services for context in self.requests)
 
     def stop_all(self) -> None:
-        """Out of time: every request still running is told to end with an error of its own, and no more are taken."""
+        """End all running requests with an error, and refuse new ones."""
         self.draining = True
-        for task in list(self.tasks):
-            task.cancel(DRAINING)
+        for context in list(self.requests):
+            context.cancellation.cancel(CancelReason.DRAINING, UpstreamFailure(SHUTTING_DOWN))
 
 
-async def handle(visit: RequestContext) -> None:
-    """One completion, streamed or not; watched meanwhile, and ended in the client's own words if it fails."""
-    request, responder = visit.request, visit.responder
-    body = await request.body(visit.entry.services.limits.max_body_bytes)
+async def handle(context: RequestContext) -> None:
+    """Respond to one request, streamed or not. Raises ClientGone; other errors are sent to the client."""
+    request, responder, services = context.request, context.responder, context.entry.services
+    body = await request.body(services.limits.max_body_bytes)
+    if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
+        context.byte_observers.inbound_request(body)
+    strict = context.strict
     if len(body) > LARGE_BYTES:
-        asked = await read_large(visit, body)
+        asked = await read_large(context, body)
     else:
-        asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict, head=visit.entry.head)
-    call = _call(visit, asked)
-    targets = visit.entry.services.resolved((call.model, call.client)) or await targets_of(visit, call.model)
-    clocks = TimeLimits(request.task, responder)
-    relay = Relay(call, responder, visit.record, visit.entry.services)
-    visit.in_band = relay.fail_in_band
-    request.on_gone = partial(request.task.cancel, GONE)
-    heart = None
+        asked = read_asked(body, services.only_model, strict=strict, head=context.entry.head)
+    call = _call(context, asked, strict)
+    targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+    limits = TimeLimits(context.cancellation, responder)
+    client = ClientResponse(call, responder, context.record, services.observers)
+    context.in_band = client.fail_in_band
+    request.on_gone = context.cancellation.client_gone
+    keepalive = None
     if call.stream:
-        heart = KeepAlive(visit.entry.services.limits.keepalive_seconds, relay.last_write, relay.keepalive)
+        keepalive = KeepAlive(services.limits.keepalive_seconds, responder, client.keepalive)
     try:
-        await first_that_answers(visit, relay, clocks, targets)
+        await respond(context, client, limits, targets)
     except UpstreamError as error:
-        _failed(visit, relay, error)
-    except asyncio.CancelledError as cancelled:
-        _cancelled(visit, relay, clocks, str(cancelled))
+        _fail(context, client, error)
+    except asyncio.CancelledError:
+        if context.cancellation.reason is None:
+            raise
+        _end_cancelled(context, client)
     finally:
-        clocks.stop()
-        if heart is not None:
-            heart.stop()
+        limits.stop()
+        if keepalive is not None:
+            keepalive.stop()
 
 
-def _call(visit: RequestContext, asked: ReadBody) -> Call:
-    request, entry, record = visit.request, visit.entry, visit.record
+def _call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
+    request, entry, record = context.request, context.entry, context.record
     record.model, record.stream = sane(asked.model), asked.stream
     return Call(
         client=entry.client,
@@ -88,29 +89,25 @@ def _call(visit: RequestContext, asked: ReadBody) -> Call:
         forwarded=entry.forwarded,
         hop=entry.hop,
         query=entry.query,
-        strict=visit.strict,
-        request_id=visit.request_id,
+        strict=strict,
+        request_id=context.request_id,
         key_name=record.key,
         losses=asked.losses,
     )
 
 
-def _failed(visit: RequestContext, relay: Relay, error: UpstreamError) -> None:
-    if visit.responder.started or relay.tells_in_band(error):
-        relay.fail_in_band(error)
+def _fail(context: RequestContext, client: ClientResponse, error: UpstreamError) -> None:
+    """Send an error: inside the stream if there is one, else as an HTTP error."""
+    if context.responder.started or client.must_fail_in_band(error):
+        client.fail_in_band(error)
     else:
-        visit.refuse(client_failure(error, visit.entry.client))
+        context.refuse(client_failure(error, context.entry.client))
 
 
-def _cancelled(visit: RequestContext, relay: Relay, clocks: TimeLimits, why: str) -> None:
-    """Cancelled by one of our own: the client left, we are shutting down, or a clock ran out."""
-    reasons = {DRAINING: UpstreamFailure(own_failure(503, "the gateway is shutting down", "unavailable"))}
-    if why == GONE:
-        clocks.task.uncancel()
+def _end_cancelled(context: RequestContext, client: ClientResponse) -> None:
+    """End a request that the gateway has cancelled with the error that belongs to the reason. Raises ClientGone."""
+    reason, error = context.cancellation.reason, context.cancellation.clear()
+    if reason is CancelReason.CLIENT_GONE or error is None:
         raise ClientGone
-    error = clocks.error if why == LATE else reasons.get(why)
-    if error is None:
-        raise asyncio.CancelledError(why)
-    clocks.task.uncancel()
-    if not visit.responder.ended:
-        _failed(visit, relay, error)
+    if not context.responder.ended:
+        _fail(context, client, error)

@@ -124,7 +124,7 @@ class Worker:
 
     def _tidy(self) -> None:
         """Collect garbage and return memory when there are no requests that it would delay."""
-        if self.gateway.running.tasks:
+        if self.gateway.running.requests:
             self._idle_ticks = 0
             return
         self._idle_ticks += 1

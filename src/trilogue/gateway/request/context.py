@@ -1,7 +1,4 @@
-"""Whoever waits for an upstream watches the client meanwhile: one that leaves lets the upstream go.
-
-One HTTP request with everything that its handling needs.
-"""
+"""One HTTP request with everything that its handling needs, and what all endpoints do with it."""
 
 from __future__ import annotations
 
@@ -12,11 +9,13 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from trilogue.errors import BadRequest, UpstreamError, UpstreamFailure
-from trilogue.gateway.log.record import Record
+from trilogue.gateway.observe.observer import ByteObservers
+from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.admission import Admission
 from trilogue.gateway.request.call import ReadBody, read_asked
+from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.failures import error_reply, raw_headers
-from trilogue.gateway.request.large_bodies import beside
+from trilogue.gateway.request.large_bodies import in_thread
 from trilogue.jsontext.text import dump
 from trilogue.model import Failure, Json
 from trilogue.routing import NoRoute, Upstream
@@ -26,84 +25,85 @@ _MODES = ("declare", "strict")
 
 
 class RequestContext(Struct, kw_only=True, eq=False):
-    """A request that was let in, as `entry` says."""
+    """A request whose head was read. `entry`: what follows from the head, such as the client's key and protocol."""
 
     request: HttpRequest
     responder: Responder
     entry: Admission
-    record: Record
+    record: RequestRecord
+    cancellation: Cancellation
     request_id: str
+    byte_observers: ByteObservers | None = None
+    """those that want the bytes of this request"""
     in_band: Callable[[UpstreamError], None] | None = None
-    """how to tell of an error once the answer has begun"""
+    """ends a stream that has begun with an error"""
+
+    def observe_bytes(self, observers: ByteObservers) -> None:
+        """Show the bytes of this request to observers."""
+        self.byte_observers = observers
+        self.responder.on_head, self.responder.on_body = observers.outbound_head, observers.outbound_response
 
     def reply(self, body: Json, status: int = 200) -> None:
-        """A whole JSON answer."""
+        """Send a whole JSON response."""
         self.responder.reply(status, [(b"content-type", b"application/json")], dump(body))
 
     def refuse(self, failure: Failure) -> None:
-        """An error, in the client's shape: instead of the answer, or inside one that has begun."""
+        """Send an error in the client's protocol: as the response, or inside a stream that has begun."""
         if self.responder.started:
             if self.in_band is not None and not self.responder.ended:
                 self.in_band(UpstreamFailure(failure))
             return
         reply = error_reply(failure, self.entry.client, self.request_id)
-        self.record.failed(failure)
+        self.record.mark_failed(failure)
         self.responder.reply(reply.status, raw_headers(reply.headers), dump(reply.body))
 
     @property
     def strict(self) -> bool:
-        """Refuse what would lose something: asked for by the request, its key or the configuration."""
+        """Whether losses are refused, by the request, its key or the configuration. Raises BadRequest for other modes.
+
+        An invalid mode is reported here and not at admission, where the body of the request is not read yet.
+        """
         mode = self.entry.mode
         if mode not in _MODES:
             raise BadRequest("trilogue-mode is strict or declare", path="trilogue-mode")
         return mode == "strict"
 
 
-GONE = "client gone"
-
-
 @contextmanager
-def watching(visit: RequestContext) -> Iterator[None]:
-    """What is done inside ends with ClientGone when the client leaves."""
-    task = visit.request.task
-    left = []
-
-    def leave() -> None:
-        left.append(GONE)
-        task.cancel(GONE)
-
-    visit.request.on_gone = leave
+def watching(context: RequestContext) -> Iterator[None]:
+    """End what is done inside with ClientGone if the client disconnects, so that the upstream is not kept busy."""
+    request, cancellation = context.request, context.cancellation
+    request.on_gone = cancellation.client_gone
     try:
         yield
     except asyncio.CancelledError:
-        # Not by its message: on its way through a gather that gets lost.
-        if not left:
+        if cancellation.reason is not CancelReason.CLIENT_GONE:
             raise
-        task.uncancel()
+        cancellation.clear()
         raise ClientGone from None
     finally:
-        visit.request.on_gone = _nobody_minds
+        request.on_gone = _do_nothing
 
 
-async def read_large(visit: RequestContext, body: bytes) -> ReadBody:
-    """As `read_asked`, of a body that takes a while."""
-    with watching(visit):
-        entry = visit.entry
-        return await beside(read_asked, body, entry.services.only_model, strict=visit.strict, head=entry.head)
+async def read_large(context: RequestContext, body: bytes) -> ReadBody:
+    """Do what `read_asked` does, for a large body."""
+    with watching(context):
+        entry = context.entry
+        return await in_thread(read_asked, body, entry.services.only_model, strict=context.strict, head=entry.head)
 
 
-async def targets_of(visit: RequestContext, model: str) -> tuple[Upstream, ...]:
-    """Where a model goes: as the routes say, else to a provider that lists it. Raises NoRoute."""
-    services, client = visit.entry.services, visit.entry.client
+async def targets_of(context: RequestContext, model: str) -> tuple[Upstream, ...]:
+    """Return the targets of a model: those of the routes, else a provider that lists it. Raises NoRoute."""
+    services, client = context.entry.services, context.entry.client
     try:
         return services.routed(model, client)
     except NoRoute:
-        with watching(visit):
+        with watching(context):
             offered = await services.offered(model, client)
         if offered is None:
             raise
         return (offered,)
 
 
-def _nobody_minds() -> None:
-    """The client may go."""
+def _do_nothing() -> None:
+    """Ignore that the client disconnects while nothing is awaited for it."""

@@ -7,7 +7,9 @@ whether another attempt is made; that is decided in `pool`.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from codecs import BOM_UTF8
 
 from trilogue.errors import TrilogueError, UpstreamError, UpstreamFailure
 from trilogue.gateway.log.redaction import Redactor
@@ -16,14 +18,22 @@ from trilogue.pool.health.classify import LOOP_TEXT
 from trilogue.pool.plan import CREDENTIAL, QUOTA
 from trilogue.protocols.codec import ErrorReply
 from trilogue.protocols.failure.codes import FINAL_CODES
-from trilogue.protocols.failure.convert import failure_of
-from trilogue.protocols.failure.retry import http_date
+from trilogue.protocols.failure.convert import failure_of, own_failure
+from trilogue.protocols.failure.retry import http_date, reset_delay, with_retry_after
 from trilogue.protocols.registry import codec
 from trilogue.serving import Headers
+from trilogue.state import steady_time
 from trilogue.upstream import UpstreamResponse
 
 LOOP = "gateway_loop"
 LOOP_STATUS = 508
+
+SHUTTING_DOWN = own_failure(503, "the gateway is shutting down", "unavailable")
+"""What requests get that cannot be finished while the gateway drains."""
+
+MAX_ERROR_BYTES = 1024 * 1024
+ERROR_SECONDS = 5.0
+"""How long to wait for the body of an error. Its status is known, and that says most."""
 
 MAX_RETRY_AFTER = 60
 """Seconds. SDKs sleep as long as the header says: one of them slept a hundred thousand seconds."""
@@ -41,12 +51,28 @@ OVERLOADED = 529
 _RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, OVERLOADED})
 
 
+async def error_body(response: UpstreamResponse) -> bytes:
+    """Return the body of an HTTP error; b"" if it does not arrive in time, is too long or is compressed."""
+    if dict(response.headers).get("content-encoding", "").lower() not in ("", "identity"):
+        return b""
+    try:
+        async with asyncio.timeout(ERROR_SECONDS):
+            return (await response.read(MAX_ERROR_BYTES)).removeprefix(BOM_UTF8)
+    except (UpstreamError, TimeoutError):
+        return b""
+
+
 def response_failure(response: UpstreamResponse, body: bytes, protocol: Protocol, redactor: Redactor) -> Failure:
     """Return the failure that an HTTP error of an upstream reports, without secrets of the account.
 
     They are removed before the codec cuts long texts: half a key at the end of a text is harder to recognise.
     """
-    return codec(protocol).decode_error(response.status, _dated_headers(response), redactor.body(body))
+    headers = _dated_headers(response)
+    failure = codec(protocol).decode_error(response.status, headers, redactor.body(body))
+    if failure.kind is FailureKind.RATE_LIMIT:
+        # Some upstreams only say when their limits are reset.
+        failure = with_retry_after(failure, reset_delay(headers, steady_time()))
+    return failure
 
 
 def redacted(error: UpstreamFailure, redactor: Redactor) -> UpstreamFailure:

@@ -1,8 +1,8 @@
-"""Work on large bodies, done beside the event loop.
+"""Work on large bodies, done in a thread.
 
-To read and translate some megabytes takes as long as hundreds of events of other streams. In a thread it still shares
-the interpreter with them, which goes from one to the other every few milliseconds: nobody waits for all of it. One
-thread is enough: two would take as long for both, and twice the memory.
+Reading and translating some megabytes takes as long as hundreds of events of other streams. A thread still shares the
+interpreter with the event loop, but the interpreter switches between them every few milliseconds, so streams go on. One
+thread is enough: two would need as much time for both bodies, and twice the memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 
 from trilogue.jsontext.text import LARGE_BYTES
 
-__all__ = ["LARGE_BYTES", "beside"]
+__all__ = ["LARGE_BYTES", "in_thread"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -24,10 +24,11 @@ Result = TypeVar("Result")
 _threads = ThreadPoolExecutor(1, thread_name_prefix="large")
 
 
-async def beside(work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-    """What `work` returns or raises. Who stops waiting leaves it to its end; if it has not begun, it never does.
+async def in_thread(work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
+    """Return what `work` returns, or raise what it raises. If the caller is cancelled, work that has begun goes on.
 
-    Not by `run_in_executor`, whose futures hold each other, and with them a large body until someone looks for it.
+    Not with `run_in_executor`: its futures refer to each other, which keeps a large body until the garbage collector
+    runs.
     """
     waiter: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     job = _threads.submit(work, *args, **kwargs)
@@ -36,18 +37,19 @@ async def beside(work: Callable[Given, Result], *args: Given.args, **kwargs: Giv
         return await waiter
     finally:
         job.cancel()
-        del job, waiter  # they hold what is raised, which holds this frame
+        # Break the reference cycle: they hold what is raised, and that holds this frame.
+        del job, waiter
 
 
 def _done(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[Result], job: Future[Result]) -> None:
-    """In the thread: it has come to its end."""
-    with suppress(RuntimeError):  # the event loop is closed: nobody waits
+    """Pass the result on to the event loop. Called in the thread."""
+    with suppress(RuntimeError):  # the event loop is closed
         loop.call_soon_threadsafe(_settle, waiter, job)
 
 
 def _settle(waiter: asyncio.Future[Result], job: Future[Result]) -> None:
     if waiter.done():
-        return  # nobody waits any more
+        return  # the caller was cancelled
     error = job.exception()
     if error is None:
         waiter.set_result(job.result())

@@ -1,8 +1,8 @@
-"""Learning from refusals: a parameter that a model does not take is left out, once at once and from then on.
+"""Parameters that a model refuses: they are left out of a second attempt and of all later requests.
 
-A 400 that names a parameter of ours is no reason to bother the client: the request is sent again without it, or with
-the nearest value that the error names, and the change is declared. What a client asked for in strict mode is never
-changed: there only what the translation itself has added may go.
+If an upstream's 400 names a parameter, the request is sent again without it, or with the nearest value that the error
+names, and the change is declared as a loss. In strict mode, what the client has set is never changed: only parameters
+that the translation has added are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger("trilogue.gateway")
 
 LOSS = "param.refused"
 _OURS = frozenset({"include", "store", "stream_options", "prompt_cache_key"})
-"""fields that a translation may add although no client asked for them"""
+"""Fields that a translation may add although the client has not set them."""
 
 
 def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> tuple[dict[str, Json], list[Loss]]:
@@ -35,12 +35,12 @@ def adjusted(body: dict[str, Json], remedies: Sequence[Remedy], call: Call) -> t
 
 
 def read_lesson(failure: Failure, body: bytes, call: Call) -> tuple[Remedy, ...]:
-    """Return what to do about a refusal of a request with this body; nothing if it is no parameter that was refused."""
+    """Return what to change in a request with this body; nothing if the failure is not about a parameter."""
     return tuple(_allowed(read_refusal(failure, parse_request(body)), call))
 
 
 def _allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
-    """Return the remedies that may be used: in strict mode none for what the client has said itself."""
+    """Return the remedies that may be used: in strict mode, none for what the client has set itself."""
     if not call.strict or not remedies:
         return remedies
     asked = parse_request(call.body)
@@ -48,7 +48,7 @@ def _allowed(remedies: Sequence[Remedy], call: Call) -> Sequence[Remedy]:
 
 
 def remember(pool: Pool, model: str, remedies: Sequence[Remedy]) -> None:
-    """Keep what holds for the model in general, and say it once: the table of models should know."""
+    """Keep what applies to all requests for the model, and log it once, so that the model table can be corrected."""
     for remedy in pool.lessons.learn(model, remedies):
         log.warning(
             "model refused a parameter",

@@ -1,4 +1,4 @@
-"""From the upstream's bytes to the client's: attempts, the relay, pass-through, keep-alives and time limits.
+"""From the upstream's bytes to the client's: attempts, whole and streamed responses, keep-alives and time limits.
 
-What was sent upstream is decided in `gateway.request`, which account to use in `pool`.
+What is sent to the upstream is decided in `gateway.request`, which account to use in `pool`.
 """

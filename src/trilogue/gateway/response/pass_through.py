@@ -1,12 +1,10 @@
-"""Responses that are passed through under another name: the client sees the model that it asked for.
+"""Pass-through of responses, for upstreams that speak the client's protocol.
 
-Everything else stays byte for byte. Only a field `model` whose value is the name that the upstream reports is changed;
-inside a string of JSON its quotes would be escaped, so words of the model are never touched.
+Streams: whole events are forwarded byte for byte. A decoder reads along to find content, usage, errors and the end, so
+that a stream that was cut off becomes an error here too.
 
-What a streamed answer passes on its way to the client: a translator, or the pass-through that leaves bytes alone.
-
-Pass-through forwards whole events as they came, byte for byte; beside the path a decoder watches for content, usage,
-errors and the end, so that a stream cut short becomes an error here too.
+If the client knows the model by another name, that name is put into the response. Only a field `model` with the name
+that the upstream reports is changed. Inside a JSON string its quotes would be escaped, so text is never changed.
 """
 
 from __future__ import annotations
@@ -44,15 +42,15 @@ from trilogue.sse import SseParser
 
 
 class StreamPath(Interface):
-    """Upstream bytes in, client bytes out. `translate.StreamTranslator` is one, `PassThrough` the other."""
+    """What converts a stream: upstream bytes in, client bytes out. It is a `StreamTranslator` or a `PassThrough`."""
 
     done: bool
     moved: bool
-    """the last bytes completed an event that means something; a ping does not"""
+    """whether the last bytes completed an event other than a ping"""
     started: bool
-    """content has come: the answer is under way"""
+    """whether content has come, or the end of the response"""
     has_content: bool
-    """more than reasoning has come"""
+    """whether content other than reasoning has come"""
     failed: Failed | None
     finish: Finish | None
 
@@ -67,10 +65,10 @@ class StreamPath(Interface):
     def keepalive(self) -> bytes: ...
 
 
-_UNTOLD = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
-"""failures that the upstream's bytes do not tell: it takes them for an answer"""
+_UNREPORTED = frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED})
+"""Failures that the upstream does not report itself, because it takes its bytes for a valid response."""
 ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
-"""how an event may end, with any line ends"""
+"""How an event may end, with all kinds of line ends."""
 LONGEST_END = max(map(len, ENDS))
 _END = re.compile(b"|".join(ENDS))
 _OVERLAP = LONGEST_END - 1
@@ -78,7 +76,7 @@ _NUMBERS = re.compile(rb'"sequence_number":\s*(\d+)')
 
 
 class PassThrough:
-    """The same protocol on both sides."""
+    """A stream whose bytes are forwarded unchanged."""
 
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         self._protocol = protocol
@@ -86,10 +84,10 @@ class PassThrough:
         self._repeated = RepeatedText(self._decoder)
         self._reply = reply
         self._room = MOST_TEXT if CODECS[protocol].keeps_text else inf
-        """for more of what the watching decoder keeps: that of Responses compares the end with what came"""
+        """characters that may still come: some decoders keep all text, to compare it with the end"""
         self._start: ResponseStart | None = None
         self._tail: list[bytes] = []
-        """bytes of an event that is not complete yet: half an event is never forwarded"""
+        """bytes of an event that is not complete yet: a part of an event is never forwarded"""
         self._last = b""
         """what was forwarded last"""
         self.done = False
@@ -103,24 +101,24 @@ class PassThrough:
 
     @property
     def usage(self) -> Usage | None:
-        """What the answer cost, once it is complete."""
+        """The usage of the response once it is complete, else None."""
         return self.finish.usage if self.finish else None
 
     def feed(self, data: bytes) -> bytes:
-        """The whole events in these bytes, untouched; what is no event of the protocol becomes an error here too."""
+        """Return the events that these bytes complete, unchanged. Invalid events end the stream with an error."""
         form = self._repeated.form
         if form is not None and form.take(data):
-            # One more event like the last ones, whole: nothing that anybody watches for.
+            # One more event that differs from the last one only in its text: there is nothing else to find in it.
             self.moved = True
             self._last = data
             return data
         if self.done:
             return b""
-        self._watch(self._repeated.feed(data))
-        if self.failed is not None and self.failed.failure.kind in _UNTOLD and not self.done:
-            sound = self._sound(b"".join([*self._tail, data]))
-            self._last = sound or self._last
-            return sound + self._say_failed()
+        self._note(self._repeated.feed(data))
+        if self.failed is not None and self.failed.failure.kind in _UNREPORTED and not self.done:
+            valid = self._valid_events(b"".join([*self._tail, data]))
+            self._last = valid or self._last
+            return valid + self._encode_failure()
         if not self._tail and data.endswith(ENDS):
             self._last = data
             return data
@@ -134,37 +132,37 @@ class PassThrough:
         return out
 
     def whole(self, body: dict[str, Json]) -> bytes:
-        """A whole answer where a stream was asked for."""
+        """Return a whole response as a stream, for an upstream that was asked for a stream and did not send one."""
         events = list(events_of(CODECS[self._protocol].decode_response(body)))
-        self._watch(events)
+        self._note(events)
         self.done = True
-        # The start was noted by the watch; the encoder has yet to say it.
+        # A new encoder: the one of `_encoder` has already written the start that was noted.
         return CODECS[self._protocol].encoder(self._reply).encode(events)
 
     def close(self) -> bytes:
-        """The upstream has ended. What it left unfinished is an error, in words the client understands."""
+        """Return the rest at the end of the upstream's stream, or an error if the response was not complete."""
         if self.done:
             return b""
         ended = self._decoder.done
-        self._watch(self._decoder.close())
+        self._note(self._decoder.close())
         if self.failed is not None and not ended:
-            return self._say_failed()
+            return self._encode_failure()
         tail = b"".join(self._tail)
         return tail if ended else self._completed(tail)
 
     def fail(self, error: UpstreamError) -> bytes:
-        """The connection failed. What is over cannot fail any more."""
+        """Return the client's form of an error of the connection; nothing if the response was already over."""
         if self.finish is not None or self.failed is not None:
             return b""
         self.failed = Failed(failure_of(error, self._protocol))
-        return self._say_failed()
+        return self._encode_failure()
 
     def keepalive(self) -> bytes:
-        """A ping where the protocol has one and the answer has begun, else a comment."""
+        """Return a ping if the protocol has one and the response has begun, else a comment."""
         return self._encoder().keepalive()
 
     def _last_end(self, data: bytes) -> int:
-        """Where the last whole event ends in these bytes; 0 if none does. Its mark may have begun in earlier ones."""
+        """Return where the last whole event ends in these bytes, or 0. Its blank line may begin in earlier bytes."""
         if data.endswith(ENDS):
             return len(data)
         before = b"".join(self._tail[-_OVERLAP:])[-_OVERLAP:]
@@ -172,8 +170,8 @@ class PassThrough:
         end = max(joined.rfind(mark) + len(mark) if mark in joined else 0 for mark in ENDS)
         return max(0, end - len(before))
 
-    def _sound(self, data: bytes) -> bytes:
-        """The events in these bytes that came before the one that is none."""
+    def _valid_events(self, data: bytes) -> bytes:
+        """Return the events in these bytes that come before the invalid one."""
         parser, left, end = SseParser(), self._decoder.sound, 0
         for mark in _END.finditer(data):
             if not left:
@@ -183,12 +181,13 @@ class PassThrough:
         return data[:end]
 
     def _completed(self, tail: bytes) -> bytes:
-        """The end of a complete answer, with what some servers leave out there and some clients wait for."""
+        """Return the end of a complete response. The terminal event is added if the upstream has left it out."""
         last = CODECS[self._protocol].endpoint.terminal
         missing = b"" if last.strip() in tail else last
         return (tail.rstrip(b"\r\n") + b"\n\n" if tail else b"") + missing
 
-    def _say_failed(self) -> bytes:
+    def _encode_failure(self) -> bytes:
+        """End the stream with its failure. Return the event, numbered after the last event of the upstream."""
         self.done = True
         encoder = self._encoder()
         numbers = _NUMBERS.findall(self._last)
@@ -197,13 +196,13 @@ class PassThrough:
         return encoder.encode([self.failed]) if self.failed else b""
 
     def _encoder(self) -> StreamEncoder:
-        """For what the upstream does not say itself. It must know what came before."""
+        """Return an encoder for what the upstream does not send itself, in the state that the stream is in."""
         encoder = CODECS[self._protocol].encoder(self._reply)
         if self._start is not None:
             encoder.encode([self._start])
         return encoder
 
-    def _watch(self, events: list[Event]) -> None:
+    def _note(self, events: list[Event]) -> None:
         self.moved = bool(events)
         for event in events:
             if type(event) is Delta or type(event) is ReasoningDelta:
@@ -229,13 +228,13 @@ def renamed(body: bytes, name: str) -> bytes:
 
 
 class RenamingPassThrough(PassThrough):
-    """The same protocol on both sides, for a client that knows the model by another name."""
+    """A stream that is forwarded to a client that knows the model by another name."""
 
     def __init__(self, protocol: Protocol, reply: Reply) -> None:
         super().__init__(protocol, reply)
         self._name = reply.model
         self._spellings: list[tuple[bytes, bytes]] = []
-        """how the upstream writes its model's name, and what stands for it"""
+        """how the upstream writes the name of its model, and what replaces it"""
 
     def feed(self, data: bytes) -> bytes:
         """Return the whole events in these bytes, with the client's name of the model."""
@@ -249,8 +248,8 @@ class RenamingPassThrough(PassThrough):
         """Return what is left when the upstream has ended."""
         return self._renamed(super().close())
 
-    def _watch(self, events: list[Event]) -> None:
-        super()._watch(events)
+    def _note(self, events: list[Event]) -> None:
+        super()._note(events)
         for event in events:
             # Azure's first chunk has an empty name.
             if type(event) is ResponseStart and event.model and event.model != self._name:

@@ -1,8 +1,7 @@
-"""What one call may take: the clocks that run while it is under way.
+"""Time limits of a request, and keep-alives for its client.
 
-Clocks of one streamed call: signs of life for the client, and limits for an upstream that makes no progress.
-
-Nothing is set up or torn down per event: whoever makes progress notes the time, and the clocks look when they fire.
+Nothing is set up or torn down per event: code that makes progress notes the time, and the limits compare it when their
+timer fires.
 """
 
 from __future__ import annotations
@@ -10,49 +9,49 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from time import monotonic
 
 from trilogue.deadlines import deadlines
-from trilogue.errors import UpstreamError, UpstreamTimeout
+from trilogue.errors import UpstreamTimeout
+from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.serving import Responder
 
-Expired = Callable[[UpstreamTimeout], None]
-
 KEEPALIVE_SLACK = 0.05
-"""how late a sign of life may be, as a part of the interval: all streams share a timer that looks so often at most"""
+"""How late a keep-alive may be, as a part of the interval: all streams share a timer that fires so often at most."""
 
 
 class KeepAlive:
-    """Calls `beat` whenever nothing was written to the client for `interval` seconds, until it is stopped."""
+    """Calls `send` whenever nothing was written to the client for `interval` seconds, until it is stopped."""
 
-    def __init__(self, interval: float, last_write: Callable[[], float], beat: Callable[[], None]) -> None:
+    def __init__(self, interval: float, client: Responder, send: Callable[[], None]) -> None:
         self._interval = interval
-        self._last_write = last_write
-        self._beat = beat
+        self._client = client
+        self._send = send
         self._deadlines = deadlines(asyncio.get_running_loop(), interval * KEEPALIVE_SLACK)
-        self._deadlines.add(self._look, time.monotonic() + interval)
+        self._deadlines.add(self._check, time.monotonic() + interval)
 
     def stop(self) -> None:
-        """The client has its answer."""
-        self._deadlines.remove(self._look)
+        """Send no more keep-alives."""
+        self._deadlines.remove(self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = time.monotonic()
-        due = self._last_write() + self._interval
+        due = self._client.last_write_at + self._interval
         if due <= now:
-            self._beat()
+            self._send()
             due = now + self._interval
-        self._deadlines.add(self._look, due)
+        self._deadlines.add(self._check, due)
 
 
 class ProgressLimit:
-    """How long a streaming upstream may go on without an event. Bytes and pings are no events.
+    """How long an upstream may stream without an event. Bytes and pings are not events.
 
-    While the client is busy it is the client that we wait for, so the upstream cannot be blamed.
+    While the client is slow, the gateway does not read from the upstream, so that time does not count.
     """
 
-    def __init__(self, expired: Expired, client: Responder, first_event: float, between_events: float) -> None:
-        self._expired = expired
+    def __init__(
+        self, cancellation: Cancellation, client: Responder, first_event: float, between_events: float
+    ) -> None:
+        self._cancellation = cancellation
         self._client = client
         self.since = 0.0
         """when the last event came"""
@@ -62,81 +61,63 @@ class ProgressLimit:
         self._wait("first_event", first_event)
 
     def began(self) -> None:
-        """The first event has come; of further ones it is enough to set `since`."""
+        """Note the first event. For later events, setting `since` is enough."""
         if self._setting == "first_event":
             self._wait("between_events", self._between)
 
     def stop(self) -> None:
-        """Nothing is waited for any more."""
-        self._deadlines.remove(self._look)
+        """Remove the limit."""
+        self._deadlines.remove(self._check)
 
     def _wait(self, setting: str, seconds: float) -> None:
         self._setting, self._seconds, self.since = setting, seconds, time.monotonic()
-        self._deadlines.add(self._look, self.since + seconds)
+        self._deadlines.add(self._check, self.since + seconds)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = time.monotonic()
         if self._client.busy:
             self.since = now
         due = self.since + self._seconds
         if due > now:
-            self._deadlines.add(self._look, due)
+            self._deadlines.add(self._check, due)
         else:
             text = f"the upstream sent no event within {self._seconds:g} s (timeouts.{self._setting})"
-            self._expired(UpstreamTimeout(text))
-
-
-LATE = "out of time"
+            self._cancellation.cancel(CancelReason.ATTEMPT_TIMED_OUT, UpstreamTimeout(text))
 
 
 class TimeLimits:
-    """What a call may take. When a clock runs out the call is cancelled, and `error` says which one it was."""
+    """The time limits of one request. When one is reached, the request is cancelled with the reason and an error."""
 
-    def __init__(self, task: asyncio.Task[None], client: Responder) -> None:
-        self.task = task
-        self.error: UpstreamError | None = None
+    def __init__(self, cancellation: Cancellation, client: Responder) -> None:
+        self._cancellation = cancellation
         self._client = client
-        self._started = monotonic()
+        self._started = time.monotonic()
         self._total = 0.0
-        self._over = False
-        """it was the clock of the whole call: there is no time for another attempt"""
-        self._deadlines = deadlines(task.get_loop())
+        self._deadlines = deadlines(asyncio.get_running_loop())
         self._progress: ProgressLimit | None = None
 
     def limit(self, seconds: float) -> None:
-        """So long may the whole call take, from its start. Each target may have a limit of its own."""
+        """Limit the whole request, counted from its start. Each target may have another limit."""
         self._total = seconds
         self._deadlines.add(self._expire, self._started + seconds)
 
     def streaming(self, first_event: float, between_events: float) -> ProgressLimit:
-        """The headers of a stream are here: now its first event is due."""
-        self._progress = ProgressLimit(self._expired, self._client, first_event, between_events)
+        """Return the limit on the events of a stream whose headers have arrived."""
+        self._progress = ProgressLimit(self._cancellation, self._client, first_event, between_events)
         return self._progress
 
-    def attempted(self) -> None:
-        """The attempt under way is over."""
+    def attempt_ended(self) -> None:
+        """Remove the limits of one attempt."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
 
-    def taken(self, cancelled: asyncio.CancelledError) -> UpstreamError | None:
-        """The error of this attempt, if that is why the call was cancelled; then it can go on."""
-        if str(cancelled) != LATE or self._over or self.error is None:
-            return None
-        self.task.uncancel()
-        error, self.error = self.error, None
-        return error
-
     def stop(self) -> None:
-        """The call is over."""
+        """Remove all limits."""
         self._deadlines.remove(self._expire)
         if self._progress is not None:
-            self.attempted()
+            self.attempt_ended()
 
     def _expire(self) -> None:
-        self._over = True
-        self._expired(UpstreamTimeout(f"there was no complete answer within {self._total:g} s (timeouts.total)"))
-
-    def _expired(self, error: UpstreamTimeout) -> None:
-        self.error = error
-        self.task.cancel(LATE)
+        text = f"there was no complete response within {self._total:g} s (timeouts.total)"
+        self._cancellation.cancel(CancelReason.REQUEST_TIMED_OUT, UpstreamTimeout(text))

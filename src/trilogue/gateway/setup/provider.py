@@ -42,12 +42,12 @@ Version = tuple[str, str]
 class UpstreamAccount:
     """A credential of a provider and its transports: one per egress proxy, or a direct one."""
 
-    __slots__ = ("blank", "headers", "name", "official", "posting", "ways")
+    __slots__ = ("headers", "name", "official", "posting", "redactor", "ways")
 
     def __init__(self, name: str, secret: Secret | None, ways: Sequence[Transport], config: ProviderConfig) -> None:
         private = [value.reveal() for value in config.headers.values() if not value.literal]
         self.name = name
-        self.blank = Redactor([secret.reveal(), *private] if secret else private)
+        self.redactor = Redactor([secret.reveal(), *private] if secret else private)
         """masks its key and the secret header values in errors"""
         self.headers = {header.lower(): value.reveal() for header, value in config.headers.items()}
         """those of every request: the provider's, and the one that carries the key, if there is one"""

@@ -10,6 +10,9 @@ from msgspec import Struct
 
 from trilogue.config import Config
 from trilogue.config import ProviderSettings as ProviderConfig
+from trilogue.gateway.observe.access_log import AccessLog
+from trilogue.gateway.observe.decisions import DecisionLog
+from trilogue.gateway.observe.observer import Observers
 from trilogue.gateway.setup.access import ClientKey, KeyRing
 from trilogue.gateway.setup.provider import TransportFor, UpstreamProvider
 from trilogue.gateway.setup.worker_state import WorkerState, client_keys
@@ -45,8 +48,14 @@ class Services:
         admin = config.admin.key
         self.admin = KeyRing([(ClientKey("admin"), admin.reveal())] if admin else [])
         self.limits = GatewayLimits(server.max_body_bytes, server.keepalive_seconds)
-        self.pools, self.items, self.rejected, self.catalog = state.take(config)
+        carried = state.take(config)
+        self.pools = carried.pools
+        self.items = carried.items
+        self.refused_reasoning = carried.refused_reasoning
+        self.catalog = carried.catalog
+        self.decisions = carried.decisions
         self.sync = state.sync
+        self.observers = Observers([AccessLog(), DecisionLog(self.decisions), *state.observers])
         self._transports: list[Transport] = []
 
         def transport(provider: ProviderConfig, proxy: str | None) -> Transport:

@@ -5,13 +5,17 @@
 - Items that `item_reference` may name: those of client keys that are still the same.
 - Reasoning that accounts have refused: that of accounts whose address, headers and key are still the same.
 - Lists of models: those of providers whose settings are still the same.
+- Recent decisions: the latest, as many as the new configuration keeps.
+- Observers: those that the worker was started with, so that they can count over reloads.
 
-Everything else belongs to `Services` and is made anew. Made inside the worker process, after the fork.
+Everything else belongs to `Services` and is made anew, the retry budget too: it only covers the last minute.
+
+A `WorkerState` is made inside the worker process, after the fork.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import SystemRandom
 from typing import NamedTuple, TypeVar
@@ -19,10 +23,11 @@ from typing import NamedTuple, TypeVar
 from trilogue.config import Config, Secret
 from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config.types import ClientKeySettings
+from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.setup.catalog import Catalog
 from trilogue.gateway.setup.items import ItemStore
 from trilogue.gateway.setup.refused_reasoning import RefusedReasoning
-from trilogue.pool import Pools
+from trilogue.pool import Pools, Recent
 from trilogue.state import FileStore, MemoryStore, StateSync, steady_time
 
 Name = TypeVar("Name")
@@ -35,12 +40,16 @@ class CarriedOver(NamedTuple):
     items: ItemStore
     refused_reasoning: RefusedReasoning
     catalog: Catalog
+    decisions: Recent
 
 
 class WorkerState:
-    """Everything in one worker that outlives its configuration. For the two files see `WorkerPools`."""
+    """Everything in one worker that outlives its configuration. For the two files see `WorkerPools`.
 
-    def __init__(self, file: Path, shared_file: Path | None = None) -> None:
+    `observers`: those of all requests, besides the access log and the recent decisions.
+    """
+
+    def __init__(self, file: Path, shared_file: Path | None = None, observers: Sequence[Observer] = ()) -> None:
         self.pools = WorkerPools(file, shared_file)
         self.sync = self.pools.sync
         self.close = self.pools.close
@@ -48,6 +57,8 @@ class WorkerState:
         self._items = ItemStore()
         self._refused_reasoning = RefusedReasoning()
         self._catalog = Catalog()
+        self._decisions = Recent(0)
+        self.observers = tuple(observers)
 
     def take(self, config: Config) -> CarriedOver:
         """Make a configuration the one in use and return what it takes over from the one before it."""
@@ -57,7 +68,9 @@ class WorkerState:
             self._refused_reasoning = self._refused_reasoning.without_accounts(changed)
             self._items = self._items.without_owners(_changed(_owners(old), _owners(config)))
             self._catalog = self._catalog.without_providers(_changed(old.providers, config.providers))
-        return CarriedOver(self.pools.take(config), self._items, self._refused_reasoning, self._catalog)
+        pools = self.pools.take(config)
+        self._decisions = self._decisions.with_limit(pools.settings.keep_decisions)
+        return CarriedOver(pools, self._items, self._refused_reasoning, self._catalog, self._decisions)
 
 
 class WorkerPools:

@@ -1,0 +1,64 @@
+"""What is known about one request: filled in while it is handled, and given to observers.
+
+Names, counts and times, and the losses and failures as data. Prompts, keys and headers are never part of it.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from trilogue.gateway.log.lines import sane
+from trilogue.model import Failure, Loss, Usage
+from trilogue.pool import Decision
+
+
+class RequestRecord(Struct, kw_only=True, eq=False, gc=False):
+    """One request so far. Times are those of `time.monotonic`; fields that are not known yet have their defaults.
+
+    `client` and `upstream`: the short names of the protocols. `path`: without query and version.
+    """
+
+    request_id: str
+    began_at: float
+    client: str = ""
+    path: str = ""
+    key: str = ""
+    """the name of the client key"""
+    model: str = ""
+    stream: bool = False
+    decision: Decision | None = None
+    """which accounts were considered and used, and why; None for requests that need no account"""
+    provider: str = ""
+    """this and the next three: of the latest attempt"""
+    account: str = ""
+    upstream: str = ""
+    upstream_model: str = ""
+    content_at: float | None = None
+    """when the client got the first content of a stream"""
+    usage: Usage | None = None
+    losses: list[Loss] = []
+    """with the paths of what was lost; set by `declare`"""
+    loss_codes: tuple[str, ...] = ()
+    """the codes of the losses, each once"""
+    empty: bool = False
+    """the response is complete and has nothing but reasoning"""
+    failure: Failure | None = None
+    """the error that the client got instead of a complete response, without secrets"""
+    error: str | None = None
+    """the code or kind of that failure, or `client_gone`"""
+    status: int = 0
+    ended_at: float = 0.0
+
+    def declare(self, losses: list[Loss]) -> None:
+        """Record all losses of request and response."""
+        self.losses, self.loss_codes = losses, loss_codes(losses)
+
+    def mark_failed(self, failure: Failure) -> None:
+        """Record the failure that the client gets."""
+        self.failure = failure
+        self.error = sane(failure.code or failure.kind.value)
+
+
+def loss_codes(losses: list[Loss]) -> tuple[str, ...]:
+    """Return the codes of losses, each once, in order."""
+    return tuple(dict.fromkeys([loss.code for loss in losses]))

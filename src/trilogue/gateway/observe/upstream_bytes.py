@@ -1,0 +1,52 @@
+"""An upstream's response that shows its bytes to observers. It is only used for requests that have such observers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from trilogue.gateway.observe.observer import ByteObservers
+from trilogue.pool import Attempt
+from trilogue.upstream import UpstreamResponse
+
+
+class ObservedResponse:
+    """An `UpstreamResponse` around another one."""
+
+    def __init__(self, response: UpstreamResponse, attempt: Attempt, observers: ByteObservers) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self.hold = response.hold
+        self.release = response.release
+        self.aclose = response.aclose
+        self._response = response
+        self._attempt = attempt
+        self._notify = observers.upstream_response
+        if observers.upstream_head is not None:
+            observers.upstream_head(attempt, response.status, response.headers)
+
+    @property
+    def complete(self) -> bool:
+        """Return True if all of the body has arrived."""
+        return self._response.complete
+
+    async def read(self, limit: int) -> bytes:
+        """Return the whole body."""
+        return self._seen(await self._response.read(limit))
+
+    async def chunk(self) -> bytes:
+        """Return the next bytes; b"" at the end."""
+        return self._seen(await self._response.chunk())
+
+    async def pour(self, take: Callable[[bytes], bool]) -> None:
+        """Call `take` with all bytes as they arrive."""
+
+        def seen(data: bytes) -> bool:
+            return take(self._seen(data))
+
+        await self._response.pour(seen)
+
+    def _seen(self, data: bytes) -> bytes:
+        if data and self._notify is not None:
+            self._notify(self._attempt, data, time.monotonic())
+        return data

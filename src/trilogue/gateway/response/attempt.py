@@ -1,0 +1,74 @@
+"""One attempt: what is sent to one account of one upstream, and the response that comes back."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trilogue.gateway.observe.observer import ByteObservers
+from trilogue.gateway.observe.upstream_bytes import ObservedResponse
+from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.outbound import Outbound, Place, outbound, stripped
+from trilogue.gateway.response.timing import ProgressLimit, TimeLimits
+from trilogue.gateway.setup.services import Services
+from trilogue.model import Failure, Loss, Usage
+from trilogue.pool import Attempt
+from trilogue.upstream import UpstreamResponse
+
+
+class RelayResult(Struct, frozen=True, kw_only=True, gc=False):
+    """What came of a response that the client has got. `failure`: why it is not complete.
+
+    `response_id`: the id by which a client can continue it at the same upstream.
+    """
+
+    usage: Usage | None = None
+    response_id: str = ""
+    failure: Failure | None = None
+
+
+class UpstreamAttempt:
+    """Everything that belongs to one attempt. `planned`: the pool's record of it, which says where it goes and why."""
+
+    __slots__ = ("_place", "outbound", "planned", "progress", "redactor", "response")
+
+    response: UpstreamResponse
+    """set by `send`"""
+    progress: ProgressLimit
+    """the limit on events; set by `send` if the response is a stream"""
+
+    def __init__(self, planned: Attempt, place: Place, request: Outbound) -> None:
+        self.planned = planned
+        self.outbound = request
+        self.redactor = place.account.redactor
+        """removes the secrets of the account from errors"""
+        self._place = place
+
+    async def send(self, limits: TimeLimits, stream: bool, observers: ByteObservers | None) -> None:
+        """Send the request and wait for the headers of the response. Raises UpstreamError."""
+        account, clocks, request = self._place.account, self._place.provider.clocks, self.outbound.request
+        limits.limit(clocks.total)
+        if observers is not None and observers.provider_request is not None:
+            observers.provider_request(self.planned, request)
+        response = self.response = await account.ways[self.planned.proxy or 0].send(request)
+        if observers is not None:
+            self.response = ObservedResponse(response, self.planned, observers)
+        if stream and response.status < 300:
+            self.progress = limits.streaming(clocks.first_event, clocks.between_events)
+
+
+def prepare(call: Call, place: Place, services: Services, strip: bool) -> Outbound:
+    """Return what is sent. Raises ClientError if the target cannot express it.
+
+    `strip`: without the reasoning of earlier turns.
+    """
+    losses: list[Loss] = []
+    if strip:
+        call, losses = stripped(call)
+    elif services.refused_reasoning.known and not call.strict:
+        rejected = services.refused_reasoning.within(place.provider.name, place.account.name, call.body)
+        call, losses = stripped(call, rejected) if rejected else (call, losses)
+    request = outbound(call, place, services)
+    if not losses and not call.losses:
+        return request
+    return replace(request, losses=[*call.losses, *losses, *request.losses])

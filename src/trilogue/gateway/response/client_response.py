@@ -1,0 +1,208 @@
+"""The response to one client, over all attempts: what the client has got so far, and what may still follow.
+
+As long as the client has no content, an upstream that fails gives it an HTTP error or another account's response. From
+the first content on, or once a silent upstream made a keep-alive necessary, errors go into the stream. `LIFECYCLE` says
+which step is possible when. What the upstream sends is read in `whole` and `streamed`.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import IntEnum, auto
+
+from msgspec import Struct
+
+from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
+from trilogue.gateway.observe.observer import Observers
+from trilogue.gateway.observe.record import RequestRecord, loss_codes
+from trilogue.gateway.request.call import Call
+from trilogue.gateway.request.failures import for_client
+from trilogue.gateway.response.attempt import UpstreamAttempt
+from trilogue.gateway.response.headers import JSON_HEADERS, SSE_HEADERS, kept_headers, loss_header
+from trilogue.gateway.response.pass_through import StreamPath
+from trilogue.jsontext.text import parse_request
+from trilogue.model import Failed, Loss
+from trilogue.protocols.failure.convert import failure_of
+from trilogue.protocols.registry import codec
+from trilogue.protocols.stream.reply import Reply
+from trilogue.serving import Headers, Responder
+from trilogue.sse import COMMENT
+from trilogue.translate.responses import Stamp
+
+
+class ResponseState(IntEnum):
+    """What the client has got."""
+
+    HOLDING = auto()
+    """Nothing: what the upstream sends is held until there is content."""
+    KEPT_ALIVE = auto()
+    """Headers and keep-alives, but nothing of a response: another account may still respond."""
+    STREAMING = auto()
+    """The start of a stream, which only this attempt can continue."""
+    ENDED = auto()
+    """Everything."""
+
+
+class ResponseStep(IntEnum):
+    """What happens to a response."""
+
+    ATTEMPT = auto()
+    """An attempt begins."""
+    KEEP_ALIVE = auto()
+    """The upstream is silent, and the client gets a keep-alive."""
+    COMMIT = auto()
+    """The stream of this attempt has content, or is over: the client gets it."""
+    REPLY = auto()
+    """The client gets a whole response."""
+    END = auto()
+    """The client gets the end of the stream."""
+    FAIL = auto()
+    """The client gets an error inside the stream."""
+
+
+_State, _Step = ResponseState, ResponseStep
+LIFECYCLE: dict[ResponseState, dict[ResponseStep, ResponseState]] = {
+    _State.HOLDING: {
+        _Step.ATTEMPT: _State.HOLDING,
+        _Step.KEEP_ALIVE: _State.KEPT_ALIVE,
+        _Step.COMMIT: _State.STREAMING,
+        _Step.REPLY: _State.ENDED,
+        _Step.FAIL: _State.ENDED,
+    },
+    _State.KEPT_ALIVE: {
+        _Step.ATTEMPT: _State.KEPT_ALIVE,
+        _Step.KEEP_ALIVE: _State.KEPT_ALIVE,
+        _Step.COMMIT: _State.STREAMING,
+        _Step.FAIL: _State.ENDED,
+    },
+    _State.STREAMING: {
+        _Step.KEEP_ALIVE: _State.STREAMING,
+        _Step.END: _State.ENDED,
+        _Step.FAIL: _State.ENDED,
+    },
+    _State.ENDED: {},
+}
+
+
+class ClientResponse(Struct, eq=False):
+    """The response to one request."""
+
+    call: Call
+    responder: Responder
+    record: RequestRecord
+    _observers: Observers
+    state: ResponseState = ResponseState.HOLDING
+    _attempt: UpstreamAttempt | None = None
+    """the latest attempt"""
+    _path: StreamPath | None = None
+    """what the client's stream comes from, as soon as there is one"""
+    _held_back: bytes = b""
+    """the last piece of the stream, which is sent together with its end"""
+    _stamp: Stamp | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the client has a part of a response, so that no other account can respond any more."""
+        return self.state >= ResponseState.STREAMING
+
+    def begin_attempt(self, attempt: UpstreamAttempt) -> None:
+        """Make this attempt the one whose response the client will get, unless it fails early enough."""
+        self._advance(ResponseStep.ATTEMPT)
+        self._attempt = attempt
+
+    def reply(self, attempt: UpstreamAttempt, losses: list[Loss], body: bytes) -> None:
+        """Send a whole response."""
+        self._advance(ResponseStep.REPLY)
+        headers = [*JSON_HEADERS, *kept_headers(attempt.response)]
+        if losses:
+            self.record.declare(losses)
+            headers += loss_header(self.record.loss_codes)
+        if self._observers.response_began is not None:
+            self._observers.response_began(self.record)
+        self.responder.reply(200, headers, body)
+
+    def commit(self, attempt: UpstreamAttempt, path: StreamPath, held: bytes) -> None:
+        """Start to stream the response of this attempt. `held`: its bytes so far."""
+        self._advance(ResponseStep.COMMIT)
+        self._path = path
+        if path.started:
+            self.record.content_at = time.monotonic()
+            if self._observers.response_began is not None:
+                self._observers.response_began(self.record)
+        self._start(kept_headers(attempt.response))
+        self.send(held)
+        if not path.done:
+            self.responder.follow(attempt.response.hold)
+
+    def send(self, out: bytes = b"") -> None:
+        """Send the piece that was held back, and then this one."""
+        out, self._held_back = self._held_back + out, b""
+        if out:
+            self.responder.send(out)
+
+    def hold_back(self, out: bytes) -> None:
+        """Keep the last piece of a stream until its end: one write instead of two."""
+        self._held_back = out
+
+    def end(self) -> None:
+        """End a stream."""
+        self._advance(ResponseStep.END)
+        self.responder.end(self._held_back)
+
+    def keepalive(self) -> None:
+        """Send a keep-alive, unless the client is slow itself. The first one sends the headers, if nothing else has."""
+        if self.responder.busy or self.responder.ended:
+            return
+        self._advance(ResponseStep.KEEP_ALIVE)
+        self._start([])
+        self.responder.send(COMMENT if self._path is None else self._path.keepalive())
+
+    def must_fail_in_band(self, error: UpstreamError) -> bool:
+        """Return whether clients understand this error only inside a stream, even as its first event."""
+        client = self.call.client
+        return self.call.stream and failure_of(error, client).kind in codec(client).streamed_failures
+
+    def fail_in_band(self, error: UpstreamError) -> None:
+        """End the stream with an error."""
+        self._advance(ResponseStep.FAIL)
+        failure = for_client(failure_of(error, self.call.client))
+        self.record.mark_failed(failure)
+        self._start([])
+        path = self._path
+        if path is None:
+            # The client knows nothing of a response that was held: the error is the whole stream.
+            out = codec(self.call.client).encoder(self._own_reply()).encode([Failed(failure)])
+        else:
+            out = b"" if path.done else path.fail(UpstreamFailure(failure))
+        self.responder.end(self._held_back + out)
+
+    def stamp(self) -> Stamp:
+        """Return the time and id of the response, which are the same in all of its parts."""
+        if self._stamp is None:
+            name = self.call.request_id
+            self._stamp = Stamp(now=int(time.time()), clock=time.time, seed=name, request_id=name)
+        return self._stamp
+
+    def _advance(self, step: ResponseStep) -> None:
+        allowed = LIFECYCLE[self.state]
+        if step not in allowed:
+            raise InternalError(f"{step.name} is not possible for a response in state {self.state.name}")
+        self.state = allowed[step]
+
+    def _start(self, kept: Headers) -> None:
+        """Send status and headers, unless a keep-alive already has. `kept`: headers of the upstream."""
+        if not self.responder.started:
+            losses = self._attempt.outbound.losses if self._attempt is not None else []
+            self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(loss_codes(losses))])
+
+    def _own_reply(self) -> Reply:
+        """Return what the encoder needs for a response that comes from the gateway alone."""
+        stamp = self.stamp()
+        return Reply(
+            body=parse_request(self.call.body),
+            model=self.call.model,
+            created=stamp.now,
+            clock=stamp.clock,
+            seed=stamp.seed,
+            request_id=stamp.request_id,
+        )

@@ -1,0 +1,34 @@
+"""Headers of the responses to clients: what kind of body it is, the upstream's rate limits, and the losses."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from trilogue.serving import Headers
+from trilogue.upstream import UpstreamResponse
+
+SSE_HEADERS: Headers = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"connection", b"keep-alive"),
+    # nginx would collect events and send them together.
+    (b"x-accel-buffering", b"no"),
+]
+JSON_HEADERS: Headers = [(b"content-type", b"application/json")]
+_KEPT = ("x-ratelimit-", "anthropic-ratelimit-", "openai-processing-ms", "openai-version")
+
+
+def kept_headers(response: UpstreamResponse) -> Headers:
+    """Return the headers of an upstream that the client gets: those about limits. The others are for the gateway."""
+    return [(kept, value.encode("latin-1", "replace")) for name, value in response.headers if (kept := _kept(name))]
+
+
+@lru_cache(1024)
+def _kept(name: str) -> bytes:
+    """Return the name of a header that is passed on, else b"". Cached: upstreams send the same few every time."""
+    return name.encode("latin-1") if name.startswith(_KEPT) else b""
+
+
+def loss_header(codes: tuple[str, ...]) -> Headers:
+    """Return the header that declares losses to the client; nothing if there are none."""
+    return [(b"trilogue-loss", ", ".join(codes).encode("latin-1"))] if codes else []

@@ -1,0 +1,62 @@
+"""Whole responses: read the upstream's body, convert it, and send it to the client in one piece."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+
+from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
+from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt
+from trilogue.gateway.response.client_response import ClientResponse
+from trilogue.gateway.response.first_bytes import is_stream
+from trilogue.gateway.response.kept_items import keep_items
+from trilogue.gateway.response.pass_through import renamed
+from trilogue.gateway.setup.services import Services
+from trilogue.jsontext.text import dump
+from trilogue.protocols.codec import ResponseSummary
+from trilogue.translate.responses import (
+    ResponseTranslation,
+    collect_stream,
+    is_empty,
+    summarize_response,
+    translate_response,
+)
+
+Converted = tuple[ResponseSummary, bytes, ResponseTranslation | None]
+"""what the record needs to know, the client's body, and the translation if there was one"""
+
+
+async def relay_whole(client: ClientResponse, attempt: UpstreamAttempt, services: Services) -> RelayResult:
+    """Send the client the upstream's whole response. Raises UpstreamError, before anything is sent, if it is not one.
+
+    What the upstream says about a failure must be `redacted` before it is logged or sent.
+    """
+    body = await attempt.response.read(services.limits.max_body_bytes)
+    if body.startswith(BOM_UTF8):
+        # Not every client's JSON parser accepts it.
+        body = body.removeprefix(BOM_UTF8)
+    if len(body) > LARGE_BYTES:
+        summary, body, translation = await in_thread(_converted, client, attempt, body)
+    else:
+        summary, body, translation = _converted(client, attempt, body)
+    losses = attempt.outbound.losses
+    if translation is not None:
+        losses = [*losses, *translation.losses]
+        keep_items(client.call, attempt.outbound, translation.body, services.items)
+    client.record.usage, client.record.empty = summary.usage, summary.empty
+    client.reply(attempt, losses, body)
+    return RelayResult(usage=summary.usage, response_id=summary.id)
+
+
+def _converted(client: ClientResponse, attempt: UpstreamAttempt, body: bytes) -> Converted:
+    """Convert a body for the client."""
+    outbound, call = attempt.outbound, client.call
+    upstream = outbound.protocol
+    if body[:1] != b"{" and is_stream(attempt.response, body):
+        body = dump(collect_stream(body, protocol=upstream))
+    if outbound.exchange is None:
+        summary = summarize_response(body, source=upstream)
+        return summary, renamed(body, call.model) if outbound.renamed else body, None
+    down = translate_response(
+        body, source=upstream, target=call.client, exchange=outbound.exchange, stamp=client.stamp()
+    )
+    return ResponseSummary("", down.response.usage, is_empty(down.response)), dump(down.body), down

@@ -1,0 +1,130 @@
+"""What clients of the Responses API count on: stored responses, conversations, background jobs and kept reasoning.
+
+`ResponseStore` has the operations, on SQLite, PostgreSQL or memory; `StoreService` is how an event loop uses it.
+
+    store = ResponseStore(database_of(setting), keys, Limits())     # connects on first use; `check()` does it now
+    service = StoreService(store)                                   # in the worker, after the fork, inside the loop
+    await service.close()                                           # finishes what waits
+
+A request names the client key that sent it as `owner`; everything is found by owner and id, and another owner's id is
+`NotFound`, like an unknown one. `service.read` and `service.write` take a method of the store and its arguments:
+
+    # previous_response_id: NotFound is a 400 `previous_response_not_found`
+    turns = await service.read(store.responses.chain, owner, previous)
+    history = [item for turn in turns for item in (*turn.input, *output_items(turn.body))]
+    origin = await service.read(store.responses.origin, owner, previous)    # the account that a follow-up must go to
+
+    # the end of a response, before its terminal event leaves; StoreError is an error of the request
+    response = StoredResponse(owner=owner, id=..., status="completed", body=..., input=..., previous=previous)
+    await service.write(store.responses.put, response)
+
+    # conversation: one request at a time, others wait; ConversationLocked is a 409
+    lease = await service.lock(owner, conversation)
+    items = await service.read(store.conversations.all_items, owner, conversation)
+    await service.write(store.responses.put, response, Append(lease, new_items))     # both or neither; ends the lease
+    await service.write(store.conversations.unlock, lease)                           # if the request failed
+
+    # background: true
+    await service.write(store.jobs.start, queued, worker)
+    await service.write(store.jobs.add_events, (owner, id), worker, events)          # every 50 ms or so
+    stop = await service.write(store.jobs.report, worker, running)                   # every second; cancel these
+    await service.write(store.jobs.save, completed, worker, last_events)             # the response with its last event
+    found = await service.read(store.jobs.events, owner, id, starting_after)         # to stream again; repeat
+    dead = await service.write(store.jobs.fail_dead)                                 # every second, in every worker
+
+    # reasoning that the client cannot return
+    await service.write(store.reasoning.keep, [KeptReasoning(owner, call_id, data)])
+    kept = await service.read(store.reasoning.find, owner, call_ids)
+
+`store.owners` has statistics, export, deletion by owner and pruning, for commands. The service prunes by itself.
+
+Content is encrypted and bound to its owner and id. Limits are bytes per owner and in all; the oldest are deleted first.
+
+    interface       the types and errors
+    service         the front for event loops
+    store           the parts over one database
+    responses, conversations, jobs, reasoning, owners      the parts
+    usage           limits and expiry
+    storage         transactions
+    contents        encryption
+    schema, migrate the tables
+    sqlite, postgresql, memory      the engines, each a `connection.Database`
+"""
+
+from trilogue.state.responses.interface import (
+    ENDED,
+    WORKER_DIED,
+    Append,
+    ChainBroken,
+    CommitUnsure,
+    ContentUnreadable,
+    ConversationItem,
+    ConversationLocked,
+    Item,
+    ItemPage,
+    Job,
+    JobEnded,
+    JobEvent,
+    JobEvents,
+    KeptReasoning,
+    Lease,
+    Limits,
+    NotFound,
+    NotStorable,
+    Origin,
+    OwnerStatistics,
+    Page,
+    StoreAway,
+    StoreBusy,
+    StoreDamaged,
+    StoredConversation,
+    StoredResponse,
+    StoreError,
+    StoreUnavailable,
+)
+from trilogue.state.responses.items import output_items, to_item
+from trilogue.state.responses.memory import MemoryDatabase
+from trilogue.state.responses.postgresql import PostgresqlDatabase
+from trilogue.state.responses.service import StoreService
+from trilogue.state.responses.sqlite import SqliteDatabase
+from trilogue.state.responses.store import ResponseStore, database_of
+
+__all__ = [
+    "ENDED",
+    "WORKER_DIED",
+    "Append",
+    "ChainBroken",
+    "CommitUnsure",
+    "ContentUnreadable",
+    "ConversationItem",
+    "ConversationLocked",
+    "Item",
+    "ItemPage",
+    "Job",
+    "JobEnded",
+    "JobEvent",
+    "JobEvents",
+    "KeptReasoning",
+    "Lease",
+    "Limits",
+    "MemoryDatabase",
+    "NotFound",
+    "NotStorable",
+    "Origin",
+    "OwnerStatistics",
+    "Page",
+    "PostgresqlDatabase",
+    "ResponseStore",
+    "SqliteDatabase",
+    "StoreAway",
+    "StoreBusy",
+    "StoreDamaged",
+    "StoreError",
+    "StoreService",
+    "StoreUnavailable",
+    "StoredConversation",
+    "StoredResponse",
+    "database_of",
+    "output_items",
+    "to_item",
+]

@@ -1,0 +1,95 @@
+"""The store of responses: its parts over one database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from trilogue.state.responses.connection import Database
+from trilogue.state.responses.contents import Contents
+from trilogue.state.responses.conversations import Conversations
+from trilogue.state.responses.interface import (
+    CommitUnsure,
+    Limits,
+    StoreAway,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreUnavailable,
+)
+from trilogue.state.responses.jobs import Jobs
+from trilogue.state.responses.memory import MemoryDatabase
+from trilogue.state.responses.owners import Owners
+from trilogue.state.responses.postgresql import PostgresqlDatabase
+from trilogue.state.responses.reasoning import Reasoning
+from trilogue.state.responses.responses import Responses
+from trilogue.state.responses.sqlite import SqliteDatabase
+from trilogue.state.responses.storage import Storage, Transaction
+from trilogue.state.responses.usage import settle
+
+Outcome = object | StoreError
+
+
+class ResponseStore:
+    """Responses, conversations, jobs and reasoning in one database. Every method may block; use it from threads.
+
+    `keys`: 32 bytes each; the first encrypts, and all of them decrypt.
+    """
+
+    def __init__(self, database: Database, keys: Sequence[bytes], limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._storage = Storage(database, Contents(keys), self.limits)
+        self._storage.settle = partial(settle, limits=self.limits)
+        self.conversations = Conversations(self._storage)
+        self.responses = Responses(self._storage, self.conversations)
+        self.jobs = Jobs(self._storage, self.responses)
+        self.reasoning = Reasoning(self._storage)
+        self.owners = Owners(self._storage, (self.responses, self.conversations, self.reasoning))
+
+    @property
+    def name(self) -> str:
+        """Where the store is, for messages; no password."""
+        return self._storage.database.name
+
+    def together(self, writes: Sequence[Callable[[], object]]) -> list[Outcome]:
+        """Run writes in one transaction and return what each returned or raised.
+
+        A write that is refused does not affect the others. If the transaction fails, each write gets one of its own:
+        a disk may have room for a small response when it has none for a large one.
+        """
+        try:
+            return self._storage.write(lambda transaction: [_outcome(write) for write in writes])
+        except (CommitUnsure, StoreAway, StoreBusy, StoreDamaged) as error:
+            return [error] * len(writes)
+        except StoreUnavailable as error:
+            return [error] if len(writes) == 1 else [self.together([write])[0] for write in writes]
+
+    def check(self) -> None:
+        """Connect, create or migrate the tables. Raise StoreError."""
+        self._storage.read(_select)
+
+    def close(self) -> None:
+        """Close all connections. Later calls raise StoreUnavailable."""
+        self._storage.close()
+
+
+def database_of(url: str) -> Database:
+    """Return the database of a setting: `postgresql://…`, `memory`, or the path of a file."""
+    if url.startswith(("postgresql://", "postgres://")):
+        return PostgresqlDatabase(url)
+    return MemoryDatabase() if url == "memory" else SqliteDatabase(Path(url))
+
+
+def _outcome(write: Callable[[], object]) -> Outcome:
+    """Run one write of several. What it refuses, it refuses before it has written anything, so the others go on."""
+    try:
+        return write()
+    except (StoreUnavailable, StoreDamaged):
+        raise
+    except StoreError as error:
+        return error
+
+
+def _select(transaction: Transaction) -> None:
+    transaction.rows("SELECT 1")

