@@ -91,6 +91,20 @@ def test_a_command_changes_an_account(home: Path, command: str, state: str) -> N
     assert {line["account"]: line["state"] for line in pools.overview(time.time())}["b"] == state
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("disable", "p/a", "--config"), ("disable", "--config", "", "p/a"), ("--config", "", "disable", "p/a")],
+)
+def test_the_configuration_can_be_named_anywhere(home: Path, arguments: tuple[str, ...]) -> None:
+    """Before the command, after it, and after its arguments."""
+    other = home / "other.yaml"
+    (home / "trilogue.yaml").rename(other)
+    given = [str(other) if one == "" else one for one in arguments]
+    done = run(*given, *([str(other)] if given[-1] == "--config" else []))
+    assert done.exit_code == 0, done.output
+    assert "p/a is disabled" in done.output
+
+
 def test_a_balance_is_set(home: Path) -> None:
     """The balance can be set after a payment."""
     assert run("balance", "q/a", "12.5").exit_code == 0

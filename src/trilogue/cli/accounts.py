@@ -28,13 +28,24 @@ NOT_PERSISTED = "with pool.persist: false, account state is not stored; use the 
 _COLUMNS = ("account", "state", "until", "in flight", "requests", "success", "balance", "last error")
 
 
-@click.group(invoke_without_command=True)
-@click.option(
+def _or_that_of_the_group(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    """Return the file that was given here, or before the name of the command."""
+    given: str | None = value or context.obj
+    return given
+
+
+_CONFIG = click.option(
     "--config",
     "path",
     metavar="FILE",
+    callback=_or_that_of_the_group,
     help="Configuration file; default: ./trilogue.yaml, then the one in the user's config folder.",
 )
+"""the same option before and after the name of a command: both orders are natural"""
+
+
+@click.group(invoke_without_command=True)
+@_CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per account.")
 @click.pass_context
 def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
@@ -55,7 +66,7 @@ def accounts(context: click.Context, path: str | None, as_json: bool) -> None:
 
 @accounts.command()
 @click.argument("name")
-@click.pass_obj
+@_CONFIG
 def enable(path: str | None, name: str) -> None:
     """Put an account (NAME or PROVIDER/NAME) back into use."""
     _change(path, name, lambda pools, one, _: pools.enable(one), "is enabled")
@@ -63,7 +74,7 @@ def enable(path: str | None, name: str) -> None:
 
 @accounts.command()
 @click.argument("name")
-@click.pass_obj
+@_CONFIG
 def disable(path: str | None, name: str) -> None:
     """Take an account out of use until it is enabled again."""
     _change(path, name, lambda pools, one, now: pools.disable(one, now), "is disabled")
@@ -71,7 +82,7 @@ def disable(path: str | None, name: str) -> None:
 
 @accounts.command()
 @click.argument("name")
-@click.pass_obj
+@_CONFIG
 def reset(path: str | None, name: str) -> None:
     """End every cooldown of an account, clear its failures and enable it."""
     _change(path, name, lambda pools, one, _: pools.reset(one), "is reset")
@@ -80,7 +91,7 @@ def reset(path: str | None, name: str) -> None:
 @accounts.command()
 @click.argument("name")
 @click.argument("amount", type=float)
-@click.pass_obj
+@_CONFIG
 def balance(path: str | None, name: str, amount: float) -> None:
     """Set what an account may still spend."""
     if not math.isfinite(amount):

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import TypedDict, Unpack
 
 import click
 
-from trilogue import (
-    LOSSES,
-    Exchange,
-    Loss,
-    Protocol,
-    StreamTranslator,
-    collect_stream,
-    dump,
-    translate_request,
-    translate_response,
-)
-from trilogue.cli.files import PROTOCOL, looks_like_stream, naming, read, refuse_other_stream
-from trilogue.model import Severity, refuse_losses
+from trilogue import LOSSES, Protocol, collect_stream, dump
+from trilogue.cli.conversion import FAILED_STREAM, KINDS, Conversion, refuse_other_stream, run_conversion
+from trilogue.cli.files import PROTOCOL, misuse, read
+from trilogue.model import Severity
 
 
 class Options(TypedDict):
@@ -31,10 +21,6 @@ class Options(TypedDict):
     strict_from: Severity
     repair: bool
     request_file: str | None
-
-
-KINDS = ("auto", "request", "response", "stream")
-FAILED_STREAM = 1
 
 
 @click.command()
@@ -77,23 +63,25 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
 
     Exit codes: 0 translated; 1 the stream ended in an error; 2 invalid input, or something would be lost with --strict.
     """
-    data, kind = read(file), options["kind"]
-    strict = options["strict_from"] if options["strict"] else None
-    if kind == "auto":
-        kind = "stream" if looks_like_stream(file, data) else "request"
-    _refuse_misplaced(kind, options)
-    if kind == "request":
-        translation = translate_request(data, source=source, target=target, strict=strict, repair=options["repair"])
-        _finish(dump(translation.body) + b"\n", translation.losses)
-        return
-    exchange = _exchange(options["request_file"], client=target, upstream=source)
-    if kind == "response":
-        response = translate_response(data, source=source, target=target, exchange=exchange)
-        refuse_losses(response.losses, strict)
-        _finish(dump(response.body) + b"\n", response.losses)
-    else:
-        refuse_other_stream(data, source, "--from")
-        _convert_stream(data, StreamTranslator(source=source, target=target, exchange=exchange), strict)
+    asked = Conversion(
+        path=file,
+        data=read(file),
+        source=source,
+        target=target,
+        kind=options["kind"],
+        strict=options["strict_from"] if options["strict"] else None,
+        repair=options["repair"],
+        request=options["request_file"],
+        read=read,
+    )
+    with misuse():
+        converted = run_conversion(asked)
+    click.echo(converted.out, nl=False)
+    for loss in converted.losses:
+        click.echo(f"lost: {loss}", err=True)
+    if converted.failure is not None:
+        click.echo(f"trilogue: the stream ended in an error: {converted.failure}", err=True)
+        sys.exit(FAILED_STREAM)
 
 
 @click.command()
@@ -102,42 +90,9 @@ def convert(file: str, source: Protocol, target: Protocol, **options: Unpack[Opt
 def collect(file: str, protocol: Protocol) -> None:
     """Assemble a recorded stream into the complete response."""
     data = read(file)
-    refuse_other_stream(data, protocol, "--protocol")
+    with misuse():
+        refuse_other_stream(data, protocol, "--protocol")
     click.echo(dump(collect_stream(data, protocol=protocol)))
-
-
-def _refuse_misplaced(kind: str, options: Options) -> None:
-    """Raise UsageError for an option that has no effect on this kind of file."""
-    if kind == "request" and options["request_file"] is not None:
-        raise click.UsageError("--request is for responses and streams, but this is a request (see --kind)")
-    if kind != "request" and options["repair"]:
-        raise click.UsageError(f"--repair is for requests, but this is a {kind} (see --kind)")
-
-
-def _exchange(path: str | None, *, client: Protocol, upstream: Protocol) -> Exchange | None:
-    """Return the exchange that the client's request began, or None if there is no file with it."""
-    if path is None:
-        return None
-    data = read(path)
-    with naming(path):
-        return translate_request(data, source=client, target=upstream).exchange
-
-
-def _convert_stream(data: bytes, translator: StreamTranslator, strict: Severity | None) -> None:
-    """Print the translated stream and its losses. Exits with 1 if the stream ended in an error."""
-    out = translator.feed(data) + translator.close()
-    refuse_losses(translator.losses, strict)
-    _finish(out, translator.losses)
-    if translator.failed is not None:
-        click.echo(f"trilogue: the stream ended in an error: {translator.failed.failure}", err=True)
-        sys.exit(FAILED_STREAM)
-
-
-def _finish(out: bytes, losses: Iterable[Loss]) -> None:
-    """Print the result, and the losses on stderr."""
-    click.echo(out, nl=False)
-    for loss in losses:
-        click.echo(f"lost: {loss}", err=True)
 
 
 @click.command()

@@ -8,7 +8,8 @@ from typing import TypedDict, Unpack
 import click
 
 from trilogue import BadRequest, Protocol
-from trilogue.cli.files import PROTOCOL, counted, looks_like_stream, naming, read
+from trilogue.cli.conversion import looks_like_stream
+from trilogue.cli.files import PROTOCOL, counted, naming, read
 from trilogue.cli.lint_url import lint_url
 from trilogue.jsontext.text import parse
 from trilogue.lint import Finding, lint_error, lint_request, lint_response, lint_stream

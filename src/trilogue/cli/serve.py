@@ -6,6 +6,7 @@ The sockets are bound before there are workers, so that all workers share them. 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import secrets
@@ -13,14 +14,14 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import structlog
-import uvloop
 from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
@@ -206,8 +207,17 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
 
         worker = Worker(settings.config, settings.load, build, state, parent)
         worker.admin_socket, worker.shared_folder = admin, shared
-        uvloop.run(worker.serve(sock))
+        _event_loop()(worker.serve(sock))
 
+    return run
+
+
+def _event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Return what runs a worker: uvloop, or asyncio's own loop on platforms and interpreters that have no uvloop."""
+    try:
+        run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
+    except ModuleNotFoundError:
+        return asyncio.run
     return run
 
 

@@ -18,6 +18,7 @@ from trilogue.gateway.request.large_bodies import LARGE_BYTES
 from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
+from trilogue.model import Severity
 from trilogue.serving import ClientGone
 
 
@@ -77,7 +78,7 @@ async def handle(context: RequestContext) -> None:
             keepalive.stop()
 
 
-def _call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
+def _call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> Call:
     request, entry, record = context.request, context.entry, context.record
     record.model, record.stream = sane(asked.model), asked.stream
     return Call(
