@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from msgspec import Struct
 
-from trilogue.model import Failure, Loss, Protocol, Usage
+from trilogue.model import Failure, Loss, Protocol, Strictness, Usage
 from trilogue.translate.reasoning.seal import Sealer
 
 if TYPE_CHECKING:
@@ -63,17 +63,18 @@ class HttpSettings(TypedDict, total=False):
 
     `api_key`: the upstream's key; by default the variable of the provider. `base_url`: the upstream's address; required
     for a provider that is not a preset. `protocol`: what the upstream speaks, chat, messages or responses; by default
-    what the provider does. `headers`: added to every request. `strict`: refuse a request instead of losing something.
-    `repair`: repair a history whose tool calls have no results. `sealer`: seals reasoning of another protocol; by
-    default with a key of this process. `observe`: called with a `Report` of each request. `timeout`: in seconds, if the
-    SDK sets none. `library`: `httpx2` or `httpx`; by default the first that is installed.
+    what the provider does. `headers`: added to every request. `strict`: refuse a request instead of losing something;
+    a severity refuses losses from that one on. `repair`: repair a history whose tool calls have no results. `sealer`:
+    seals reasoning of another protocol; by default with a key of this process. `observe`: called with a `Report` of
+    each request. `timeout`: in seconds, if the SDK sets none. `library`: `httpx2` or `httpx`; by default the first that
+    is installed.
     """
 
     api_key: str
     base_url: str
     protocol: Protocol | str
     headers: Mapping[str, str]
-    strict: bool
+    strict: Strictness
     repair: bool
     sealer: Sealer
     observe: Callable[[Report], None]

@@ -20,7 +20,7 @@ SETTINGS: Reasons = {
     "encryption_key": "keys are not copied",
     "governance": "virtual keys and budgets have to be set up again; see keys and accounts.balance",
     "mcp": "Trilogue is not an MCP gateway",
-    "plugins": "they are written for Bifrost; policies may do the same",
+    "plugins": "they are written for Bifrost",
     "$schema": "it describes Bifrost's files",
 }
 NETWORK: Reasons = dict.fromkeys(

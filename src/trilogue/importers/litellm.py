@@ -49,7 +49,7 @@ SETTINGS: Reasons = {
     "default_fallbacks": "add them as targets of the routes that need them",
     "routing_strategy": "targets of a route are tried in order; accounts of a provider by pool.strategy",
     "environment_variables": "set them in the environment of the gateway",
-    "guardrails": "they have to be set up again as policies",
+    "guardrails": "the configuration has no equivalent",
     "mcp_servers": "Trilogue is not an MCP gateway",
 }
 

@@ -17,7 +17,7 @@ from trilogue.headers import OF_CONNECTION
 from trilogue.http import HttpSettings, Report
 from trilogue.inprocess.upstream import Upstream
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
-from trilogue.model import Failure, FailureKind, Json, Ledger, Loss, Protocol, Usage
+from trilogue.model import Failure, FailureKind, Json, Ledger, Loss, Protocol, Usage, loss_header_value
 from trilogue.protocols.codec import Codec
 from trilogue.protocols.failure.convert import failure_of
 from trilogue.protocols.registry import CODECS, protocol_of_client
@@ -168,8 +168,7 @@ class Bridge:
         target = self._upstream.target(client, str(wire.get("model") or ""))
         plain_text = CODECS[client].text_reasoning or target.profile.raw_reasoning
         cleaned = without_sealed(wire, client, ledger, self._sealer, plain_text=plain_text)
-        if self._strict:
-            ledger.refuse_if_any()
+        ledger.refuse_if_any(self._strict)
         forwarded = {name: value for name, value in asked.headers.items() if name not in _NOT_FORWARDED}
         url = self._upstream.url(client)
         if asked.query:
@@ -282,5 +281,4 @@ def _returned(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _loss_header(losses: tuple[Loss, ...]) -> dict[str, str]:
-    codes = dict.fromkeys(loss.code for loss in losses)
-    return {"trilogue-loss": ", ".join(codes)} if codes else {}
+    return {"trilogue-loss": loss_header_value(losses)} if losses else {}
