@@ -6,7 +6,7 @@
     up = trilogue.translate_request(body, source=Protocol.MESSAGES, target=Protocol.RESPONSES)
     # … send up.body …
     down = trilogue.translate_response(
-        answer, source=Protocol.RESPONSES, target=Protocol.MESSAGES, exchange=up.exchange
+        response, source=Protocol.RESPONSES, target=Protocol.MESSAGES, exchange=up.exchange
     )
 
 Everything here is pure: no sockets, no async, no global state. Each name is loaded when it is first used, so that

@@ -97,7 +97,7 @@ def test_litellm_reaches_each_protocol_of_the_upstream() -> None:
     assert params[Protocol.RESPONSES]["model"] == "openai/responses/bench-1-0"
 
 
-def test_portkey_is_told_the_upstream_with_every_request() -> None:
+def test_portkey_gets_the_upstream_with_every_request() -> None:
     for route in portkey.ROUTES.values():
         assert route.headers_for(UPSTREAM)["x-portkey-custom-host"] == f"{UPSTREAM}/v1"
     assert json.loads(json.dumps(portkey.package()))["overrides"] == {"@hono/node-server": "1.13.8"}

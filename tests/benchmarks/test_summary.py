@@ -37,14 +37,14 @@ def test_costs_per_request_stream_and_event() -> None:
     assert made.plain_tools_busy == pytest.approx(0.11)
 
 
-def test_slices_without_answers_say_nothing() -> None:
+def test_slices_without_responses_have_no_figures() -> None:
     """Slices without responses do not cause a division by zero, but their failures are counted."""
     empty = replace(cut(), good=0, failed=7, events=0, first_count=0, first_p50=None, first_p99=None)
     made = row("trilogue", "chat>chat", {"plain": [empty], "stream": [empty], "first": [empty]}, MARKERS, 100)
     assert (made.plain_us, made.stream_us, made.first_p50_us, made.failed) == (None, None, None, 21)
 
 
-def test_added_time_is_beside_the_direct_way_to_the_same_upstream() -> None:
+def test_added_time_is_compared_with_a_direct_call_to_the_same_upstream() -> None:
     """chat>messages is compared to the upstream that speaks Messages."""
     rows = sample_results().rows
     by_pair = {(one.gateway, one.pair): one for one in rows}

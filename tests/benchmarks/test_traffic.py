@@ -24,7 +24,7 @@ def test_streams_are_valid(protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
-def test_plain_answers_are_valid(protocol: Protocol) -> None:
+def test_plain_responses_are_valid(protocol: Protocol) -> None:
     """The linter finds nothing, and the load generator finds its end marker."""
     assert lint_response(protocol, PLAIN[protocol]) == []
     assert PLAIN_END[protocol] in json.dumps(PLAIN[protocol])

@@ -94,7 +94,7 @@ def test_response_with_its_request_restores_names(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["content"][0]["name"] == name
 
 
-def test_collect_gives_the_whole_answer() -> None:
+def test_collect_gives_the_whole_response() -> None:
     """A recorded stream becomes one body."""
     done = run("collect", "--protocol", "chat", str(STREAM))
     assert done.returncode == 0, done.stderr
@@ -206,7 +206,7 @@ def test_lint_knows_an_error_when_it_sees_one(protocol: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"0 broken rules, 0 notes\n")
 
 
-def test_lint_takes_a_failed_answer_for_an_answer() -> None:
+def test_lint_takes_a_failed_response_for_a_response() -> None:
     """A failed response has an error too, but the rules for responses apply."""
     body = {"object": "response", "status": "failed", "error": {"code": "server_error", "message": "no"}, "output": []}
     done = run("lint", "--protocol", "responses", stdin=json.dumps(body).encode())

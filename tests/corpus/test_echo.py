@@ -62,7 +62,7 @@ CASES = [
 
 
 @each(("name", "client"), CASES)
-def test_an_echoed_answer_comes_home(name: str, client: Protocol) -> None:
+def test_an_echoed_response_comes_back(name: str, client: Protocol) -> None:
     """Words, calls and results return in order, and every opaque value to who made it; the SDK's types agree."""
     recording = load.load(name)
     assert recording.body is not None

@@ -18,7 +18,7 @@ JUSTIFIED = (
     r"(messages|input).*: .*(sound|video)",
     r"(messages|input).*: .*(file id|file is kept|file that another|must be a link or data|as data, not as a link|PDF)",
     r"(messages|input|turns).*: .*(continue an assistant|begun for the model)",
-    r"(messages|input).*: .*(history would be lost|earlier response left|what it stands for would be lost)",
+    r"(messages|input).*: .*(history would be lost|earlier response left|its content would be lost)",
     r"to \w+: (modalities|n|background|conversation|previous_response_id|prompt|truncation|container): ",
     r"to messages: (logprobs|moderation): ",
     r"to \w+: logprobs: the model gives no token probabilities",

@@ -28,7 +28,7 @@ def test_a_glance_is_enough(name: str) -> None:
 
 
 @pytest.mark.usefixtures("corpus")
-def test_most_answers_need_no_more() -> None:
+def test_most_responses_need_no_more() -> None:
     """Otherwise it would be of no use."""
     recordings = [load.load(name) for name in load.bodies()]
     enough = [codec(one.protocol).summarize(json.dumps(one.body).encode()) for one in recordings]

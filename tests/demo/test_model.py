@@ -208,7 +208,7 @@ def test_arguments_fit_the_schema() -> None:
     assert json.loads(call.arguments) == {"city": "Paris"}
 
 
-def test_answers_with_the_result() -> None:
+def test_responds_with_the_result() -> None:
     """The loop of an agent ends: one call, one result, one response."""
     request = after(ask("use the tool get_weather", tools=(WEATHER,)), "21 degrees")
     response = answered(request)
@@ -307,7 +307,7 @@ def test_max_tokens(limit: int, text: str) -> None:
     assert response.usage.output <= limit
 
 
-def test_answer_of_exactly_the_limit_is_complete() -> None:
+def test_response_of_exactly_the_limit_is_complete() -> None:
     """The limit counts as reached only if there was more to say."""
     usage = answered(ask("Hi")).usage
     assert usage is not None

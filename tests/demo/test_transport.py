@@ -45,7 +45,7 @@ def body(model: str, *, stream: bool, text: str = "Hi") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("model", GOOD)
-def test_answers_keep_the_rules(model: str) -> None:
+def test_responses_keep_the_rules(model: str) -> None:
     """Streamed and complete responses have no finding."""
     asked = body(model, stream=True)
     status, data = send("/responses", asked)
@@ -60,7 +60,7 @@ def test_answers_keep_the_rules(model: str) -> None:
 
 @pytest.mark.parametrize("model", GOOD)
 @pytest.mark.parametrize("target", [Protocol.CHAT, Protocol.MESSAGES])
-def test_answers_translate(model: str, target: Protocol) -> None:
+def test_responses_translate(model: str, target: Protocol) -> None:
     """Every client can show every feature: translated streams follow the rules of their protocol."""
     _, data = send("/responses", body(model, stream=True))
     translator = StreamTranslator(source=Protocol.RESPONSES, target=target)

@@ -24,7 +24,7 @@ def decode_failure(fault: Json, status: int = 0, seconds: float | None = None) -
     """Return the failure that a `fault` object reports."""
     said = fault if isinstance(fault, dict) else {}
     kind = STATUSES.get(status, FailureKind.INVALID_REQUEST if 400 <= status < 500 else FailureKind.SERVER)
-    text = str(said.get("text") or f"the upstream answered with status {status}")
+    text = str(said.get("text") or f"the upstream responded with status {status}")
     return Failure(
         kind=kind, message=text, status=status, code=said.get("code"), retry_after=seconds, protocol=PROTOCOL
     )

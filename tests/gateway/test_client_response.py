@@ -43,7 +43,7 @@ class Link:
     def put(self, data: bytes) -> None:
         self.data += data
 
-    def answered(self) -> None:
+    def response_ended(self) -> None:
         self.keep_alive = False
 
     async def drained(self) -> None:

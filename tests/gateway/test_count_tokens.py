@@ -55,7 +55,7 @@ def test_asked_of_the_upstream(gateway: Gateway, up: ScriptedUpstream, client: P
 
 
 @pytest.mark.parametrize("model", ["claude-opus-5", "claude-sonnet-4-5", "text"])
-def test_asked_for_the_same_version_as_answers(gateway: Gateway, up: ScriptedUpstream, model: str) -> None:
+def test_counts_name_the_same_version_as_completions(gateway: Gateway, up: ScriptedUpstream, model: str) -> None:
     """What one version of the API takes another may refuse."""
     up.say(json_answer(200, [], {"input_tokens": 42}))
     assert count(gateway, Protocol.RESPONSES, f"messages/{model}") == 42
@@ -67,7 +67,7 @@ def test_asked_for_the_same_version_as_answers(gateway: Gateway, up: ScriptedUps
 
 
 @EVERY_COUNTER
-def test_estimated_where_nobody_counts(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+def test_estimated_where_no_upstream_counts(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """Chat has no counting: an estimate that says so, and in strict mode none."""
     assert 5 < count(gateway, client, "chat/text") < 60
     assert gateway.recorder.last.losses == ["count.estimated"]

@@ -65,7 +65,7 @@ def test_plain_upstream_behind_an_https_proxy(tmp_path: Path, authority: Authori
     assert proxy.tunnels == set()
 
 
-def test_a_proxy_that_nobody_vouches_for(tmp_path: Path, up: ScriptedUpstream, authority: Authority) -> None:
+def test_a_proxy_with_an_untrusted_certificate(tmp_path: Path, up: ScriptedUpstream, authority: Authority) -> None:
     """It gets neither the request nor the key; the proxy is to blame, and the account goes through another one."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -61,5 +61,5 @@ def test_a_status_says_more_than_a_general_type(client: Protocol, status: int, t
     assert reply.status == (503 if told == 529 and client is not Protocol.MESSAGES else told)
 
 
-def test_what_only_who_runs_the_gateway_can_mend_is_final() -> None:
+def test_what_only_the_operator_can_fix_is_final() -> None:
     assert {CREDENTIAL, QUOTA} <= FINAL_CODES

@@ -77,7 +77,7 @@ def check(found: Outcome, client: Protocol, expected: Class, how: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", FAULTS)
-def test_a_failing_upstream_is_told_to_every_client(quick: Started, scenario: str) -> None:
+def test_every_client_gets_the_error_of_a_failing_upstream(quick: Started, scenario: str) -> None:
     """Rows 5-14, 25-27: 3 clients, 3 upstreams, streamed or not."""
     in_stream, how, in_whole = FAULTS[scenario]
     found = asyncio.run(outcomes(quick.url, scenario))
@@ -91,7 +91,7 @@ def test_a_failing_upstream_is_told_to_every_client(quick: Started, scenario: st
 
 
 @pytest.mark.parametrize("protocol", Protocol, ids=lambda protocol: protocol.short)
-def test_a_full_context_is_told_to_responses_clients_inside_the_stream(quick: Started, protocol: Protocol) -> None:
+def test_responses_clients_get_a_full_context_inside_the_stream(quick: Started, protocol: Protocol) -> None:
     """Codex makes its history shorter when it reads it there; at an HTTP error it is stuck."""
     data = request(Protocol.RESPONSES, f"{protocol.short}/error-400-context", stream=True)
     answer = asyncio.run(exchange(quick.url, data))

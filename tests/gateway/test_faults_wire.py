@@ -133,7 +133,7 @@ socket.getaddrinfo = stuck
 """
 
 
-def test_a_name_server_that_does_not_answer(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+def test_a_name_server_that_does_not_respond(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     """Row 3: the clock runs out for who needs the name, others do not notice, and a shutdown does not wait for it."""
     dead = "  dead: {protocol: openai_chat_completions, base_url: 'http://name.example'}\n"
     config = QUICK.replace("providers:\n", f"providers:\n{dead}")
@@ -330,7 +330,7 @@ def test_events_out_of_order(quick: Started, upstream: ScriptedUpstream, protoco
 
 
 @EVERY_UPSTREAM
-def test_a_whole_answer_that_calls_itself_a_stream(
+def test_a_whole_response_that_calls_itself_a_stream(
     quick: Started, upstream: ScriptedUpstream, protocol: Protocol
 ) -> None:
     """What it is counts, not its name."""

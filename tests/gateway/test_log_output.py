@@ -56,7 +56,7 @@ def test_what_finds_no_room_comes_later(ends: Ends) -> None:
     assert found == b"".join(said)
 
 
-def test_too_much_is_lost_and_told(ends: Ends) -> None:
+def test_too_many_lines_are_dropped_and_counted(ends: Ends) -> None:
     """Whole lines, the newest ones; as soon as there is room the log says how many."""
     out, file = ends
     sink, said = LogOutput(file), lines(0, 3 * MOST_BYTES // 1000)

@@ -127,7 +127,7 @@ def test_retry_after_a_date(gateway: Gateway, up: ScriptedUpstream, client: Prot
 
 @EVERY_PAIR
 @pytest.mark.parametrize("model", ["empty", "text", "tools", "reasoning"])
-def test_an_empty_answer_shows_in_the_log(gateway: Gateway, pair: Pair, model: str) -> None:
+def test_an_empty_response_shows_in_the_log(gateway: Gateway, pair: Pair, model: str) -> None:
     """It is no error, but someone will ask why the agent stopped."""
     answer = ask(gateway, pair, model)
     assert answer.status_code == 200
@@ -159,7 +159,7 @@ def test_our_bill_is_not_the_clients(
 
 
 @EVERY_PAIR
-def test_answer_of_the_other_kind(gateway: Gateway, up: ScriptedUpstream, pair: Pair) -> None:
+def test_response_of_the_other_kind(gateway: Gateway, up: ScriptedUpstream, pair: Pair) -> None:
     """A whole answer to a stream request, or a stream to one that wanted none: the client gets what it asked for."""
     other = gateway.http.post(
         PATHS[pair.upstream],

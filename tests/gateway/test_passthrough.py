@@ -214,7 +214,7 @@ def test_headers(gateway: Gateway, up: ScriptedUpstream, client: Protocol, strea
 
 @EVERY_CLIENT
 @STREAMED
-def test_answer_headers(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:
+def test_response_headers(gateway: Gateway, up: ScriptedUpstream, client: Protocol, stream: bool) -> None:
     """Limits are passed on; ids are ours; nothing tells which account it was."""
     headers = _ask(gateway, client, stream=stream).headers
     limit = "anthropic-ratelimit-requests-limit" if client is Protocol.MESSAGES else "x-ratelimit-limit-requests"
@@ -229,7 +229,7 @@ def test_answer_headers(gateway: Gateway, up: ScriptedUpstream, client: Protocol
 
 
 @EVERY_CLIENT
-def test_whole_answer_to_a_stream_request(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+def test_whole_response_to_a_stream_request(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """Some upstreams do not stream. The client that asked for a stream gets one."""
     up.say(whole(200, [], _whole(gateway, up, client)))
     answer = _ask(gateway, client)
@@ -252,7 +252,7 @@ def test_stream_with_the_wrong_name(gateway: Gateway, up: ScriptedUpstream, clie
 
 
 @EVERY_CLIENT
-def test_whole_answer_that_calls_itself_a_stream(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
+def test_whole_response_that_calls_itself_a_stream(gateway: Gateway, up: ScriptedUpstream, client: Protocol) -> None:
     """However it is cut and whatever white space is around it, the client gets events, not the bare answer."""
     sent = _whole(gateway, up, client)
     up.say(whole(200, [], sent))

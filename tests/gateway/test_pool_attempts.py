@@ -295,7 +295,7 @@ def test_many_failures_are_not_multiplied(tmp_path: Path, up: ScriptedUpstream) 
         assert count <= len(up.requests) <= 1.2 * count
 
 
-def test_a_sign_of_life_is_no_answer(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_a_keepalive_is_not_a_response(tmp_path: Path, up: ScriptedUpstream) -> None:
     """After one, somebody else may still answer; if nobody does, the error is told inside the stream."""
     text = config(ranked("a", "b"), provider="pool: {sticky: false}", more=MANY)
     with pooled(tmp_path, text.replace("server:\n", "server:\n  keepalive_seconds: 0.1\n"), up) as pool:

@@ -158,7 +158,7 @@ def _others_know(folder: Path, kind: str) -> None:
     time.sleep(3 * TICK_SECONDS)  # a look before a request finds nothing while the file is being written
 
 
-def test_two_workers_agree_on_who_rests(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_two_workers_agree_on_cooldowns(tmp_path: Path, up: ScriptedUpstream) -> None:
     """Whoever of them answers: the account that one of them saw refuse is not asked again."""
     up.by_key[secret("a")] = "error-429"
     with pooled(tmp_path, config(ranked("a", "b"), workers=2), up) as pool:
@@ -239,7 +239,7 @@ def _command(directory: Path, *arguments: str) -> str:
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=20).stdout
 
 
-def test_commands_beside_a_running_gateway(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_commands_while_a_gateway_is_running(tmp_path: Path, up: ScriptedUpstream) -> None:
     """`trilogue accounts` shows the live pool, and what it changes holds at once."""
     up.by_key[secret("a")] = "error-429"
     with pooled(tmp_path, config(ranked("a", "b"), provider=FREE), up) as pool:

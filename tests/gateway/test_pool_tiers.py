@@ -58,7 +58,7 @@ def _state(pool: Pooled, upstream: Protocol, account: str) -> str:
 
 
 @pytest.mark.parametrize("scenario", NEXT)
-def test_the_next_account_answers(pool: Pooled, scenario: str) -> None:
+def test_the_next_account_responds(pool: Pooled, scenario: str) -> None:
     """The client notices nothing; the account rests, is disabled, goes behind the others, or is as before."""
     row = NEXT[scenario]
     for client, upstream, stream in CASES:
@@ -76,7 +76,7 @@ def test_the_next_account_answers(pool: Pooled, scenario: str) -> None:
         assert (second["account"], second["action"], decision["outcome"]) == ("b", "answered", "answered")
 
 
-def test_who_rests_is_not_asked(pool: Pooled) -> None:
+def test_an_account_that_cools_down_is_not_used(pool: Pooled) -> None:
     """The second request goes to the other account at once, and the record says why."""
     for scenario, why in (("error-429", "cooling"), ("error-401", "disabled")):
         pool.renew(a=scenario)
@@ -132,7 +132,7 @@ def _error(answer: Answer, client: Protocol, status: int, again: str = "true") -
 
 
 @pytest.mark.parametrize(("scenario", "status"), [("error-429", 429), ("error-401", 503), ("error-402", 503)], ids=str)
-def test_nobody_is_left(pool: Pooled, scenario: str, status: int) -> None:
+def test_no_account_is_left(pool: Pooled, scenario: str, status: int) -> None:
     """429 if all are limited, else 503, never our 401, and when the first one is back; until then none is asked.
     Clients are not told to try again where only a person can help: keys that were refused, money that is gone.
     """

@@ -91,7 +91,7 @@ def asked(client: Protocol, model: str, *, stream: bool, key: str = SECRETS["cli
 PROMPT = SECRETS["prompt"].encode()
 
 
-def test_no_secret_in_answers_or_log(gateway: Started, up: ScriptedUpstream) -> None:
+def test_no_secret_in_responses_or_log(gateway: Started, up: ScriptedUpstream) -> None:
     """Every scenario, good and bad, for every pair; wrong keys; counting, listing; hostile input; a reload."""
 
     async def main() -> list[Answer]:

@@ -136,6 +136,6 @@ def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:
         assert asyncio.run(exchange(gateway.url, b"GET /ready HTTP/1.1\r\nhost: a\r\n\r\n")).status == 200
 
 
-def test_parse_reads_the_last_answer() -> None:
+def test_parse_reads_the_last_response() -> None:
     """The reader of these tests skips what only announces an answer."""
     assert parse(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 X\r\ncontent-length: 0\r\n\r\n").status == 204

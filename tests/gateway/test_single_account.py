@@ -56,7 +56,7 @@ def test_a_short_rest_is_waited_out(pool: Pooled) -> None:
     assert 0.9 <= decision["waited"] <= 1.2
 
 
-def test_a_long_rest_is_told_at_once(pool: Pooled) -> None:
+def test_a_long_cooldown_is_reported_at_once(pool: Pooled) -> None:
     """With the time to come back."""
     limit_once(pool, "30")
     for _ in range(2):

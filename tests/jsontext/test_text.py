@@ -43,7 +43,7 @@ def test_hostile_text_is_the_senders_fault(data: bytes) -> None:
         (r'{"a":"\ude00 b"}', "a text holds half of a character, an escaped surrogate without the other one"),
     ],
 )
-def test_what_editors_and_shells_do_to_a_file_is_told(data: bytes | str, told: str) -> None:
+def test_what_editors_and_shells_do_to_a_file_is_reported(data: bytes | str, told: str) -> None:
     """Damage by editors and shells is reported in words that say what to fix."""
     with pytest.raises(BadRequest, match=f"^not valid JSON: {told}$"):
         parse_request(data)
@@ -92,7 +92,7 @@ def test_a_half_that_nothing_follows_is_shown_as_such() -> None:
         parse_upstream(rb'{"a":"x\ud83d"', whole=True)
 
 
-def test_an_answer_with_half_of_a_character_is_translated() -> None:
+def test_a_response_with_half_of_a_character_is_translated() -> None:
     """Half a character in a complete response is handled as in a stream."""
     text = rb'{"id":"1","choices":[{"index":0,"finish_reason":"length","message":{"content":"cut \ud83d"}}]}'
     for target in (trilogue.Protocol.MESSAGES, trilogue.Protocol.RESPONSES):

@@ -78,7 +78,7 @@ def _chat(**message: Any) -> dict[str, Any]:
     }
 
 
-def test_sdk_finds_a_wrong_answer() -> None:
+def test_sdk_finds_a_wrong_response() -> None:
     """The SDK validates models instead of constructing them blindly."""
     assert sdk.body_problems(CHAT, _chat()) == []
     assert sdk.body_problems(CHAT, _chat(role="nobody")) != []
@@ -124,7 +124,7 @@ def _judge(after: Answer, *losses: str, before: Answer = ANSWER) -> list[str]:
     return compare.answers(compare.Pair(RESPONSES, MESSAGES, before, after, frozenset(losses)))
 
 
-def test_the_same_answer_is_right() -> None:
+def test_the_same_response_is_right() -> None:
     """A response compared with itself has no differences."""
     assert _judge(ANSWER) == []
 
@@ -148,7 +148,7 @@ def test_the_same_answer_is_right() -> None:
         {"error": ("server", "broken")},
     ],
 )
-def test_a_changed_answer_is_noticed(change: dict[str, Any]) -> None:
+def test_a_changed_response_is_noticed(change: dict[str, Any]) -> None:
     """A change in any field is noticed."""
     assert _judge(dataclasses.replace(ANSWER, **change)) != []
 

@@ -69,7 +69,7 @@ def expected(name: str) -> set[str]:
 
 @pytest.mark.usefixtures("corpus")
 @pytest.mark.parametrize("kind", list(OFFICIAL))
-def test_official_answers_are_clean(kind: str) -> None:
+def test_official_responses_are_clean(kind: str) -> None:
     """A rule that real traffic of the official API breaks would be wrong."""
     loaded = {path.stem: found for path in recordings(f"{kind}-*.json") if (found := load(path))}
     assert len(loaded) > 50

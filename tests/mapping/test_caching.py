@@ -333,7 +333,7 @@ ANSWERS = (
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """The client sees its own names and what it sent."""
     check_answer(case)
 

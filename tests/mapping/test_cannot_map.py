@@ -59,10 +59,10 @@ EMPTY: tuple[tuple[str, Body, str], ...] = (
 
 
 @pytest.mark.parametrize(("direction", "fields", "path"), EMPTY, ids=[f"{d} {f}" for d, f, _ in EMPTY])
-def test_nothing_to_answer(direction: str, fields: Body, path: str) -> None:
+def test_nothing_to_respond_to(direction: str, fields: Body, path: str) -> None:
     """The error speaks of the client's own field, and nothing is sent."""
     source, target = pair(direction)
-    with pytest.raises(trilogue.BadRequest, match="nothing to answer") as caught:
+    with pytest.raises(trilogue.BadRequest, match="nothing to respond to") as caught:
         trilogue.translate_request(request(source, **fields), source=source, target=target)
     assert (caught.value.path, caught.value.status) == (path, 400)
 
@@ -292,6 +292,6 @@ META = (
 
 
 @rows(META)
-def test_fields_of_the_answer(case: Answer) -> None:
+def test_fields_of_the_response(case: Answer) -> None:
     """Every field of a response has a fate (docs/mapping.md: Fields of a response)."""
     check_answer(case)

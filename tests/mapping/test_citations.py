@@ -122,7 +122,7 @@ ANSWERS = (
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """A link keeps its place in the text; what a client cannot use is not sent."""
     check_answer(case)
     assert "INDEX==" not in str(case.run().body)
@@ -197,7 +197,7 @@ DIRECTIONS = [f"{source}>{target}" for source in SAID for target in SAID if sour
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
-def test_what_nobody_knows_of_a_link_is_declared(direction: str, streamed: bool) -> None:
+def test_unknown_fields_of_a_link_are_declared(direction: str, streamed: bool) -> None:
     """With its place, as other fields are; a null says nothing."""
     source, target = pair(direction)
     body = answer(source, **SAID[direction[0]])

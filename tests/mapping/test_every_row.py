@@ -126,7 +126,7 @@ def test_the_client_s_document_is_left_as_it_was(case: Ask) -> None:
 
 
 @answers
-def test_the_answer_is_valid(case: Answer) -> None:
+def test_the_response_is_valid(case: Answer) -> None:
     """The official SDK's types and the linter have nothing against what the client gets."""
     target = pair(case.pair)[1]
     result = case.run()
@@ -138,7 +138,7 @@ def test_the_answer_is_valid(case: Answer) -> None:
 
 
 @answers
-def test_losses_point_into_the_answer(case: Answer) -> None:
+def test_losses_point_into_the_response(case: Answer) -> None:
     """The path is one of the upstream's own document."""
     for loss in case.run().losses:
         absent_on_purpose = loss.code == "usage.estimated"

@@ -104,7 +104,7 @@ def test_row(case: Ask) -> None:
 
 
 @pytest.mark.parametrize("target", ["C", "R"])
-def test_a_search_in_the_history_is_told_in_words_or_as_an_item(target: str) -> None:
+def test_a_search_in_the_history_becomes_text_or_an_item(target: str) -> None:
     """An upstream without that tool gets a short note; its results are never sent as the model's own prose."""
     turns = [USER, {"role": "assistant", "content": [USED, FOUND, TEXT]}, USER]
     translated = Ask("history", f"M>{target}", {"messages": turns}).run()

@@ -226,7 +226,7 @@ ANSWERS = (
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """What a hosted tool did is shown in the client's own items, and no token of one provider leaves as it is."""
     check_answer(case)
     assert "SECRET==" not in json.dumps(case.run().body)

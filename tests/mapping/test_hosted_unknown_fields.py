@@ -68,7 +68,7 @@ def streamed(source: str, pieces: list[Body]) -> list[Loss]:
 
 
 @pytest.mark.parametrize(("source", "pieces", "where"), EXTENDED)
-def test_a_field_of_a_hosted_tool_that_nobody_knows_is_declared(source: str, pieces: list[Body], where: str) -> None:
+def test_an_unknown_field_of_a_hosted_tool_is_declared(source: str, pieces: list[Body], where: str) -> None:
     """Whole and streamed, in a call as in what came of it."""
     name, direction = ("output", "R>M") if source == "R" else ("content", "M>R")
     whole = Answer("hosted", direction, {name: pieces}).run().losses

@@ -320,7 +320,7 @@ def test_wrong_types_at_every_position_of_a_request(source: Protocol) -> None:
 
 
 @pytest.mark.parametrize("source", ALL, ids=lambda p: p.short)
-def test_wrong_types_at_every_position_of_an_answer(source: Protocol) -> None:
+def test_wrong_types_at_every_position_of_a_response(source: Protocol) -> None:
     """An upstream of the wrong shape is read as far as it goes, or is an upstream error."""
     escapes = Escapes()
     for path in places(ANSWERS[source]):

@@ -292,7 +292,7 @@ UPSTREAM: dict[Protocol, Any] = {
     ("text", "left", "sequence"),
     [("one END two", "one ", "END"), ("none", "none", None), ("STOP", "", "STOP"), ("EN STO", "EN STO", None)],
 )
-def test_stop_sequences_cut_the_answer(
+def test_stop_sequences_cut_the_response(
     client: Protocol, over: Protocol, text: str, left: str, sequence: str | None
 ) -> None:
     """Responses and newer models on Chat have no stop sequences, so the text is cut on its way to the client."""
@@ -309,7 +309,7 @@ def test_stop_sequences_cut_the_answer(
         assert down["stop_reason"] == ("stop_sequence" if sequence else "end_turn")
 
 
-def test_a_fifth_stop_sequence_cuts_the_answer() -> None:
+def test_a_fifth_stop_sequence_ends_the_response() -> None:
     """The server knows the first four, and stops there by itself."""
     stops = ["a1", "b2", "c3", "d4", "e5"]
     up = trilogue.translate_request(request(M, stop_sequences=stops), source=M, target=Target.of(C, "gpt-4o"))

@@ -314,9 +314,7 @@ def extensions(protocol: Protocol) -> list[tuple[Body, Path]]:
 
 
 @pytest.mark.parametrize(("source", "target", "model"), DIRECTIONS)
-def test_a_field_that_nobody_knows_is_declared_wherever_it_stands(
-    source: Protocol, target: Protocol, model: str
-) -> None:
+def test_an_unknown_field_is_declared_at_every_place(source: Protocol, target: Protocol, model: str) -> None:
     """What a provider invents tomorrow is not dropped in silence either."""
     there = Target.of(target, model)
     dropped = []

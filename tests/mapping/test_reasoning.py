@@ -148,7 +148,7 @@ ANSWERS = (
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """Summaries stay summaries, raw thoughts stay raw, and no client sees a blob that is not its own."""
     check_answer(case)
     assert not any(secret in json.dumps(case.run().body) for secret in ("SIGNATURE==", "REDACTED==", "ENCRYPTED=="))

@@ -85,7 +85,7 @@ ANSWERS = (
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """A refusal of the model and one of a classifier are two things."""
     check_answer(case)
 

@@ -80,7 +80,7 @@ def test_requests_come_home_with_declared_differences(source: Protocol, over: Pr
 
 
 @pairs
-def test_answers_arrive_valid_and_declared(source: Protocol, over: Protocol) -> None:
+def test_responses_arrive_valid_and_declared(source: Protocol, over: Protocol) -> None:
     """Every difference in the meaning of an answer is in the ledger."""
     for seed in range(SEEDS):
         body = answered(source, seed)
@@ -93,7 +93,7 @@ def test_answers_arrive_valid_and_declared(source: Protocol, over: Protocol) -> 
 
 
 @pairs
-def test_answers_come_home_with_declared_differences(source: Protocol, over: Protocol) -> None:
+def test_responses_come_back_with_declared_differences(source: Protocol, over: Protocol) -> None:
     """A→B→A for answers."""
     for seed in range(SEEDS):
         body = answered(source, seed)

@@ -175,7 +175,7 @@ ANSWERS = (*FROM_MESSAGES, *FROM_CHAT, *FROM_RESPONSES)
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """The reason is carried; what has a finer name elsewhere is declared."""
     check_answer(case)
 
@@ -196,7 +196,7 @@ BROKEN: tuple[tuple[str, Protocol, Body], ...] = (
         if client is not upstream
     ],
 )
-def test_an_answer_without_a_good_end_is_an_error(upstream: Protocol, body: Body, client: Protocol) -> None:
+def test_a_response_without_a_valid_end_is_an_error(upstream: Protocol, body: Body, client: Protocol) -> None:
     """Never a made-up success."""
     with pytest.raises(trilogue.UpstreamError):
         trilogue.translate_response(body, source=upstream, target=client)
@@ -220,7 +220,7 @@ def test_there_and_back_is_the_same_reason(reason: str, over: Protocol) -> None:
 
 
 @pytest.mark.parametrize("over", [C, R], ids=["C", "R"])
-def test_nothing_at_all_is_an_answer(over: Protocol) -> None:
+def test_nothing_at_all_is_a_response(over: Protocol) -> None:
     """An empty completion is legal; strict clients get one empty text block (docs/mapping.md: Fields of a response)."""
     empty = answer(C, choices=choice(content="")) if over is C else answer(R, output=[])
     body = trilogue.translate_response(empty, source=over, target=M).body

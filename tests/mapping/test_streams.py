@@ -350,7 +350,7 @@ def test_rotating_item_ids(target: Protocol) -> None:
 
 @every_source
 @every_target
-def test_an_empty_answer(source: Protocol, target: Protocol) -> None:
+def test_an_empty_response(source: Protocol, target: Protocol) -> None:
     """Zero blocks are legal in every protocol."""
     events = run(stream(source), source, target)
     if target is C:
@@ -408,7 +408,7 @@ def test_done_inside_a_call_is_an_error(target: Protocol) -> None:
 
 
 @every_target
-def test_losses_and_finish_are_told(target: Protocol) -> None:
+def test_losses_and_finish_are_reported(target: Protocol) -> None:
     """A caller can see how it went."""
     translator = StreamTranslator(source=C, target=target, exchange=asked(target, C, tools=TOOLS[_LETTER[target]]))
     translator.feed(stream(C, TEXT))
@@ -524,9 +524,7 @@ READ = {
         for inner in places
     ],
 )
-def test_fields_that_nobody_knows_in_any_event(
-    source: Protocol, target: Protocol, kind: str, inner: str, named: bool
-) -> None:
+def test_unknown_fields_in_any_event(source: Protocol, target: Protocol, kind: str, inner: str, named: bool) -> None:
     """They change nothing for clients of other protocols and are declared, once however many events have them."""
     events = [json.loads(event.data) for event in sse.read(stream(source, THOUGHT, TEXT, CALL))]
     quiet, noisy = (StreamTranslator(source=source, target=target) for _ in range(2))
@@ -545,7 +543,7 @@ def test_fields_that_nobody_knows_in_any_event(
 
 
 @pytest.mark.parametrize("target", [C, M], ids=["chat", "messages"])
-def test_events_that_nobody_knows(target: Protocol) -> None:
+def test_unknown_events(target: Protocol) -> None:
     """One that is not about an item may say anything; one about an item is repeated by it, and a ping says nothing."""
     events = [json.loads(event.data) for event in sse.read(stream(R, TEXT))]
     events[3:3] = [
@@ -597,7 +595,7 @@ def test_what_only_the_finished_item_says(target: Protocol, kind: str) -> None:
     ids=["logprobs", "citation", "novel", "sound", "free text", "no object"],
 )
 @pytest.mark.parametrize("target", [M, R], ids=["messages", "responses"])
-def test_losses_of_a_chat_stream_have_the_paths_of_a_whole_answer(
+def test_losses_of_a_chat_stream_have_the_paths_of_a_whole_response(
     target: Protocol, message: Body, beside: Body
 ) -> None:
     """A stream is the same answer in pieces."""

@@ -166,7 +166,7 @@ def test_streamed_equals_collected(source: Protocol, target: Protocol) -> None:
 
 
 @cross_pairs
-def test_losses_of_a_stream_are_those_of_the_answer(source: Protocol, target: Protocol) -> None:
+def test_losses_of_a_stream_are_those_of_the_response(source: Protocol, target: Protocol) -> None:
     """What cannot be carried is declared either way; what nobody knows of an event is no part of a whole answer."""
     for sample in samples(source):
         _, translator = translate(sample.data, source, target)
@@ -179,7 +179,7 @@ def test_losses_of_a_stream_are_those_of_the_answer(source: Protocol, target: Pr
 
 
 @every_pair
-def test_a_cut_is_a_whole_answer_or_an_error(source: Protocol, target: Protocol) -> None:
+def test_a_cut_is_a_whole_response_or_an_error(source: Protocol, target: Protocol) -> None:
     """A15: an upstream that ends early gives the client's own form of an error, never a made-up end."""
     for sample in samples(source, 30):
         cuts = {sample.rng.randrange(len(sample.data)) for _ in range(6)}

@@ -499,7 +499,7 @@ ANSWERS = (
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """A call reaches the client under its own id and with the model's own arguments."""
     check_answer(case)
 

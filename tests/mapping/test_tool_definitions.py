@@ -520,7 +520,7 @@ RESTORED = (
 
 
 @rows(RESTORED)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """The client sees the names and kinds of tools that it declared."""
     check_answer(case)
 

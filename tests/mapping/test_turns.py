@@ -394,6 +394,6 @@ ANSWERS = (
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """Answers keep their blocks where the client's protocol has blocks."""
     check_answer(case)

@@ -302,7 +302,7 @@ ANSWERS = (
 
 
 @rows(ANSWERS)
-def test_answer_row(case: Answer) -> None:
+def test_response_row(case: Answer) -> None:
     """Nothing is counted twice and nothing is lost from the sum."""
     check_answer(case)
 

@@ -71,7 +71,7 @@ def test_event_of_no_open_block_is_the_upstreams_fault(event: Event) -> None:
         Sequencer().feed([event])
 
 
-def test_any_interleaving_gives_the_same_answer() -> None:
+def test_any_interleaving_gives_the_same_response() -> None:
     """Random interleavings of up to five calls give the same blocks as the sequential stream."""
     rng = random.Random(7)
     for _ in range(500):

@@ -26,7 +26,7 @@ def test_weights() -> None:
     assert all("b" in used[start : start + 5] for start in range(395))
 
 
-def test_who_was_away_does_not_catch_up() -> None:
+def test_an_account_that_was_unavailable_does_not_catch_up() -> None:
     """An account that comes back gets its share, not everything that it has missed."""
     pool = pool_of("a", "b", strategy="weighted")
     fail(pool, "a", START, cool(10.0))
@@ -149,7 +149,7 @@ def test_tokens_per_minute() -> None:
     assert use(pool, START, tokens=700) == "a"
 
 
-def test_who_has_too_few_tokens_left_is_in_the_record() -> None:
+def test_an_account_with_too_few_tokens_is_in_the_record() -> None:
     """The record of the request that is too large names the account; other records do not."""
     pool = pool_of(
         AccountSpec(name="a", limits=AccountLimits(tokens_per_minute=600)), AccountSpec(name="b", priority=2)
@@ -199,7 +199,7 @@ def test_one_that_has_the_model_is_found_among_many() -> None:
     assert len({use(pool, START + 601, model="rare") for _ in range(50)}) == 50
 
 
-def test_nobody_is_there() -> None:
+def test_no_account_is_available() -> None:
     """If no account is available, the survey says why and when to come back."""
     pool = pool_of("a", "b", "c")
     fail(pool, "a", START, cool(30.0))

@@ -242,7 +242,7 @@ def test_nothing_to_go_by_is_no_error(protocol: Protocol, body: bytes) -> None:
     assert isinstance(sticky_key(body, protocol, {}), str)
 
 
-def test_keys_do_not_tell_who() -> None:
+def test_keys_do_not_reveal_names() -> None:
     """Keys are written to disk, so they must not reveal names."""
     assert "alice" not in key({"metadata": {"user_id": "alice@example.org"}, "messages": [FIRST]})
     assert len(key({"user": "x" * 10_000}, CHAT)) == 32

@@ -23,7 +23,7 @@ def test_all_accounts_have_too_little() -> None:
 
 
 @pytest.mark.parametrize("failure", [INSUFFICIENT, BAD_KEY])
-def test_without_a_budget_somebody_else_may_still_answer_later(failure: Failure) -> None:
+def test_without_a_budget_another_account_may_still_respond_later(failure: Failure) -> None:
     """There is a healthy account, so the client is asked to retry."""
     book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
     journey = begin(book)
@@ -34,7 +34,7 @@ def test_without_a_budget_somebody_else_may_still_answer_later(failure: Failure)
     assert (ending.status, ending.code) == (503, "no_account")
 
 
-def test_nobody_belongs_to_an_account_that_was_never_asked() -> None:
+def test_no_conversation_sticks_to_an_account_that_was_never_used() -> None:
     """The retry budget is checked before a conversation is assigned to an account."""
     book = pools(provider("a", "b"), retry_budget=RetryBudget(ratio=0, floor=0))
     journey = begin(book, sticky="k")
@@ -60,7 +60,7 @@ def test_what_was_never_sent_uses_nothing_up() -> None:
         journey.finished(START)
 
 
-def test_enough_attempts_are_told_from_nobody_left() -> None:
+def test_the_limit_of_attempts_differs_from_no_account_left() -> None:
     """The client gets the last failure, whatever it was."""
     journey = begin(pools(provider(*"abc", max_attempts=2)))
     assert walk(journey, RATE_LIMITED, RATE_LIMITED, RATE_LIMITED) == ["a", "b"]

@@ -124,7 +124,7 @@ def test_a_bad_key_is_out_until_a_probe_succeeds() -> None:
     assert [use(pool, START + 304) for _ in range(2)] == ["a", "a"]
 
 
-def test_with_nobody_else_a_bad_key_is_probed_soon() -> None:
+def test_without_another_account_a_bad_key_is_probed_soon() -> None:
     """A single 401 must not cost ten minutes: probes after 2 s, 4 s and so on up to the usual time."""
     pool = pool_of("a", probe_seconds=30)
     now = START
@@ -216,7 +216,7 @@ def test_too_little_money_is_no_outage() -> None:
     assert pool.health.failing_until == 0.0
 
 
-def test_a_disabled_account_that_answers_is_back() -> None:
+def test_a_disabled_account_that_responds_is_available_again() -> None:
     """The balance is too low for this request, but the key was accepted."""
     pool = pool_of("a", "b")
     fail(pool, "a", START, DISABLE)
@@ -259,7 +259,7 @@ def test_a_rule_can_cool_the_provider() -> None:
     assert use(pool, START + 20) == "b"
 
 
-def test_a_refusal_of_the_request_is_a_sign_of_life() -> None:
+def test_a_refusal_of_the_request_shows_that_the_account_works() -> None:
     """A 400 shows that the account works."""
     pool = pool_of("a")
     fail(pool, "a", START, FAULT)

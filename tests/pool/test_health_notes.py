@@ -16,7 +16,7 @@ def outage(pool: Pool, faults: int = 5, now: float = START) -> None:
         fail(pool, "a", now, FAULT)
 
 
-def test_an_outage_is_told_and_its_end_too() -> None:
+def test_an_outage_and_its_end_are_logged() -> None:
     """The first outage is short; each further fault makes it longer."""
     pool = pool_of("a")
     outage(pool)
@@ -127,7 +127,7 @@ def test_now_means_in_a_second() -> None:
     assert fail(pool, "a", START, cool(0.0)) == START + 1.0
 
 
-def test_a_reset_is_told_for_every_model() -> None:
+def test_a_reset_is_reported_for_every_model() -> None:
     """Other processes must end these cooldowns too."""
     pool = pool_of("a")
     fail(pool, "a", START, cool(30.0, Scope.ACCOUNT_MODEL), model="m")

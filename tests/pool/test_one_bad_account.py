@@ -52,7 +52,7 @@ def failed_requests(book: Pools, trouble: Trouble, every: float, bad: frozenset[
 
 @pytest.mark.parametrize("every", [0.001, 0.4, 2.0, 30.0])
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_no_request_fails_beside_a_healthy_account(trouble: str, every: float) -> None:
+def test_no_request_fails_while_an_account_is_healthy(trouble: str, every: float) -> None:
     """An earlier version failed 120 of 150 requests with the upstream's "upgrade your plan"."""
     book = pools(provider("a", "b"), rules=RULES)
     assert failed_requests(book, TROUBLES[trouble], every) == 0

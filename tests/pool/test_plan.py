@@ -42,7 +42,7 @@ def walk(journey: AttemptPlan, *failures: Failure | UpstreamConnect, now: float 
     return tried
 
 
-def test_the_first_account_answers() -> None:
+def test_the_first_account_responds() -> None:
     """In the common case there is one attempt and one record."""
     book = pools(provider("a", "b"))
     journey = begin(book)
@@ -65,7 +65,7 @@ def test_another_account_is_tried(failure: Failure | UpstreamConnect) -> None:
     assert all(account.in_flight == 0 for account in book.pools["p"].accounts)
 
 
-def test_the_clients_mistake_is_told_at_once() -> None:
+def test_the_clients_mistake_is_reported_at_once() -> None:
     """No other account would respond differently."""
     journey = begin(pools(provider("a", "b")))
     assert walk(journey, BAD_REQUEST, SERVER) == ["a"]
@@ -95,7 +95,7 @@ def test_the_budget_stops_retries() -> None:
     assert 1_000 < sent <= 1_200
 
 
-def test_the_last_failure_is_the_answer_when_servers_fail() -> None:
+def test_the_last_failure_is_the_response_when_servers_fail() -> None:
     """The last failure is more useful than "no account is available"."""
     journey = begin(pools(provider("a", "b")))
     walk(journey, SERVER, SERVER, SERVER)
@@ -149,7 +149,7 @@ def test_all_disabled_is_a_503() -> None:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.QUOTA, FailureKind.BILLING])
-def test_money_gone_is_told_as_such(kind: FailureKind) -> None:
+def test_an_empty_balance_is_reported_as_such(kind: FailureKind) -> None:
     """The next request, which is not sent at all, gets the same error. Neither a new key nor waiting would help."""
     book = pools(provider("a", "b"), retry_budget=PLENTY)
     journey = begin(book)
@@ -162,7 +162,7 @@ def test_money_gone_is_told_as_such(kind: FailureKind) -> None:
         assert "credit or quota" in ending.message
 
 
-def test_a_balance_that_is_used_up_is_told_as_such() -> None:
+def test_a_balance_that_is_used_up_is_reported_as_such() -> None:
     """Here the balance is the one that Trilogue counts."""
     journey = begin(pools(ProviderSpec(name="p", accounts=(AccountSpec(name="a", balance=0.0),))))
     assert journey.next(START) is None
@@ -335,7 +335,7 @@ def test_the_users_rules_are_followed() -> None:
     assert walk(begin(pools(provider("a", "b"), rules=(rule,))), SERVER, SERVER) == ["a"]
 
 
-def test_the_record_tells_the_whole_story_and_no_secret() -> None:
+def test_the_record_is_complete_and_has_no_secret() -> None:
     """The record says which accounts were tried, with which result, and which were unavailable and why; as JSON."""
     book = pools(provider("a", "b", "c"))
     walk(begin(book, number=0), RATE_LIMITED)

@@ -16,7 +16,7 @@ from trilogue.pool import Pools, PoolsSettings, RetryBudget
 SOON = msgspec.structs.replace(RATE_LIMITED, retry_after=3.0)
 
 
-def test_with_nobody_else_a_short_rest_is_waited_out() -> None:
+def test_without_another_account_a_short_cooldown_is_waited_out() -> None:
     """The same account is tried once more, with no more retries than the budget allows."""
     book = pools(provider("a"))
     journey = begin(book)
@@ -82,7 +82,7 @@ def test_what_is_not_waited_for(settings: dict[str, Any], failure: Failure, budg
     assert journey.decision.outcome == "exhausted"
 
 
-def test_who_comes_back_first_is_waited_for() -> None:
+def test_the_account_that_returns_first_is_waited_for() -> None:
     """It may be an account of any target, each with its own setting."""
     book = pools(provider("a"), provider("x", name="q", max_wait_seconds=0), retry_budget=PLENTY)
     journey = begin(book, ("p", "m"), ("q", "n"))

@@ -23,7 +23,7 @@ def test_wrong_type_names_its_path(reader: str) -> None:
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_wrong_type_in_an_answer_stays_in_the_rest(reader: str) -> None:
+def test_wrong_type_in_a_response_stays_in_the_rest(reader: str) -> None:
     """An upstream's quirk is kept for who can read it."""
     wrong = {"odd": "x" if reader != "text" else 5}
     fields = LooseFields(wrong)

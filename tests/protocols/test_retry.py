@@ -36,7 +36,7 @@ def test_date(date: str, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("now", ["", "now", "Sun, 15 Nov 2026"])
-def test_date_needs_the_date_of_the_answer(now: str) -> None:
+def test_date_needs_the_date_of_the_response(now: str) -> None:
     assert retry_after({"retry-after": NOW, "date": now}) is None
 
 

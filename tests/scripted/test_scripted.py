@@ -63,7 +63,7 @@ def test_streams_keep_the_rules(protocol: Protocol, model: str) -> None:
 
 @PROTOCOLS
 @pytest.mark.parametrize("model", ANSWERS)
-def test_whole_answers_keep_the_rules(protocol: Protocol, model: str) -> None:
+def test_whole_responses_keep_the_rules(protocol: Protocol, model: str) -> None:
     """Complete responses break no rules but those that a scenario breaks on purpose."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:
@@ -159,7 +159,7 @@ def test_streams_that_end_badly(protocol: Protocol, model: str) -> None:
     run(test)
 
 
-def test_html_instead_of_an_answer() -> None:
+def test_html_instead_of_a_response() -> None:
     """HTML with status 200, as a proxy in between may send it, arrives unchanged."""
 
     async def test(up: ScriptedUpstream, http: HttpTransport) -> None:

@@ -26,7 +26,7 @@ async def received(sock: socket.socket) -> bytes:
 
 @LOOPS
 @pytest.mark.parametrize("late", [False, True], ids=["asked", "asks later"])
-def test_who_waits_to_be_accepted_is_answered(loop: Loop, late: bool) -> None:
+def test_a_client_in_the_accept_queue_gets_a_response(loop: Loop, late: bool) -> None:
     """These connections exist in the kernel, but the event loop has not accepted them when it is stopped."""
 
     async def main() -> None:
@@ -59,7 +59,7 @@ def test_who_waits_to_be_accepted_is_answered(loop: Loop, late: bool) -> None:
 
 
 @with_tries
-def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that has just connected gets a moment; one that has had its response does not."""
     monkeypatch.setattr(connection, "LAST_CALL_SECONDS", 0.2)
 

@@ -103,7 +103,7 @@ def test_head_again() -> None:
     assert b"hello" not in data
 
 
-def test_old_clients_are_answered_once() -> None:
+def test_old_clients_get_one_response() -> None:
     """HTTP/1.0 clients get one response, and the connection is closed, because they may read until it ends."""
     asked = b"POST / HTTP/1.0\r\nconnection: keep-alive\r\ncontent-length: 5\r\n\r\nhello"
     data = talk(echo, asked, asked)
@@ -112,7 +112,7 @@ def test_old_clients_are_answered_once() -> None:
     assert data.endswith(b"\r\n\r\nhello")
 
 
-def test_old_clients_are_not_told_to_continue() -> None:
+def test_old_clients_do_not_get_100_continue() -> None:
     """HTTP/1.0 does not know 100 Continue."""
     head = b"POST / HTTP/1.0\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
     assert talk(echo, head, b"hello").startswith(b"HTTP/1.1 200 OK\r\n")
@@ -172,7 +172,7 @@ def test_framing_is_bounded() -> None:
     assert talk(echo, chunked, small, small, b"0\r\nx: y\r\n\r\n").endswith(b"little" * 1000)
 
 
-def test_one_answer_to_a_request_that_breaks_off_later() -> None:
+def test_one_response_to_a_request_that_breaks_off_later() -> None:
     """The request was answered before all of it had arrived. What arrives then is not another request."""
     head = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
     for rest in (b"nonsense\r\n", b"0\r\nx: " + b"y" * 70_000):

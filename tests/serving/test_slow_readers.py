@@ -43,7 +43,7 @@ def connected(answer: bytes, client: Callable[[socket.socket, Listener], Awaitab
 
 
 @LOOPS
-def test_who_reads_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch, loop: Loop) -> None:
+def test_a_client_that_reads_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch, loop: Loop) -> None:
     """A large response may take many times as long as a client may pause reading."""
     monkeypatch.setattr(connection, "WRITE_SECONDS", 0.3)
     answer = b"x" * 500_000
@@ -60,7 +60,7 @@ def test_who_reads_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch, loop: L
 
 @LOOPS
 @pytest.mark.parametrize("size", [50_000, 500_000], ids=["little", "much"])
-def test_who_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, loop: Loop, size: int) -> None:
+def test_a_client_that_reads_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch, loop: Loop, size: int) -> None:
     """This also holds if so little is left that no write has to wait."""
     monkeypatch.setattr(connection, "WRITE_SECONDS", 0.1)
 
@@ -75,7 +75,7 @@ def test_who_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, loop: Lo
 
 
 @LOOPS
-def test_who_leaves_while_it_is_slow_wakes_nobody(loop: Loop) -> None:
+def test_a_slow_client_that_leaves_wakes_no_request(loop: Loop) -> None:
     """A producer that was held back is not resumed because its client has disconnected."""
     flows: list[bool] = []
 

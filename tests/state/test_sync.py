@@ -107,7 +107,7 @@ def test_an_account_that_was_alone_keeps_its_responses_over_a_reload(tmp_path: P
     other.close(START + 1)
 
 
-def test_an_answer_that_comes_after_the_reload_is_known_too(tmp_path: Path) -> None:
+def test_a_response_that_comes_after_the_reload_is_known_too(tmp_path: Path) -> None:
     """It does not matter whether there is a second account by then or only later."""
     for names in ("ba", "a"):
         keeper = StateSync(pools(provider("a")), FileStore(tmp_path / f"{names}.db"), START)

@@ -88,7 +88,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("running", [True, False])
-def test_notes_that_nobody_has_written(kind: str, running: bool, tmp_path: Path) -> None:
+def test_stored_values_of_the_wrong_type(kind: str, running: bool, tmp_path: Path) -> None:
     """A sound database with values of the wrong type, found at the start or later, is renamed too."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)
@@ -156,7 +156,7 @@ def test_a_file_that_is_deleted_while_it_is_used(tmp_path: Path) -> None:
     assert "cooling" in [line["state"] for line in fresh.overview(START + 2)]
 
 
-def test_a_locked_file_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_locked_file_blocks_no_request(tmp_path: Path) -> None:
     """Another program writes for a long time: requests go on, and the file is written afterwards."""
     path = tmp_path / "pool.db"
     keeper = StateSync(book(), FileStore(path), START)

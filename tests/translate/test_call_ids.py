@@ -39,7 +39,7 @@ def sent(*messages: dict[str, Any]) -> trilogue.RequestTranslation:
     return trilogue.translate_request(chat(*messages), source=C, target=Target.of(M, "claude-opus-5"))
 
 
-def test_calls_of_several_turns_are_told_apart() -> None:
+def test_calls_of_several_turns_are_distinguished() -> None:
     """Servers count their calls anew in every answer; Anthropic wants every id once."""
     turns = [said(call(1)), result("one"), said(call(2)), result("two"), said(call(3)), result("three")]
     ids = ["call_0", "call_0_2", "call_0_3"]
@@ -107,7 +107,7 @@ def history(client: Protocol) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("client", [M, R])
-def test_an_answer_has_ids_that_the_history_has_not(client: Protocol) -> None:
+def test_a_response_has_ids_that_the_history_has_not(client: Protocol) -> None:
     """Agents find results by the ids of calls alone: a known id gives them the old result, for ever."""
     exchange = trilogue.translate_request(history(client), source=client, target=C).exchange
     body = trilogue.translate_response(ANSWER, source=C, target=client, exchange=exchange).body
@@ -119,7 +119,7 @@ def test_an_answer_has_ids_that_the_history_has_not(client: Protocol) -> None:
 
 
 @pytest.mark.parametrize("client", [M, C])
-def test_calls_of_one_answer_have_ids_of_their_own(client: Protocol) -> None:
+def test_calls_of_one_response_have_ids_of_their_own(client: Protocol) -> None:
     """Whatever the upstream does."""
     call = {"type": "function_call", "id": "fc_1", "call_id": "call_0", "name": "look", "arguments": "{}"}
     answer = {

@@ -53,7 +53,7 @@ def test_a_name_is_as_good_as_the_protocol(use: str, name: str) -> None:
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("name", ["openai", "", None, ["chat"]], ids=repr)
-def test_another_name_is_told_which_there_are(use: str, name: Any) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(use: str, name: Any) -> None:
     """An error of the library, not a KeyError."""
     with pytest.raises(
         trilogue.ClientError, match=r"there is no protocol .*chat \(openai_chat_completions\), messages"

@@ -98,14 +98,14 @@ def test_search_hits_and_citations_are_sealed() -> None:
     assert SEALER.open(sealed_token.value).opaque.value == "idx"
 
 
-def test_extras_of_an_answer_are_declared_unless_silent() -> None:
+def test_extras_of_a_response_are_declared_unless_silent() -> None:
     """Fields that only the source knows are said to be lost."""
     ledger = Ledger()
     seal_stage(ledger=ledger)([BlockStart(0, Text(text="", path="content[0]", extras={"caller": 1, "echo": 2}))])
     assert [(loss.code, loss.path) for loss in ledger.losses] == [("resp.meta", "content[0].caller")]
 
 
-def test_a_plain_answer_declares_what_its_events_would() -> None:
+def test_a_plain_response_declares_what_its_events_would() -> None:
     """Whole answers of text skip the steps: what only the source knows is declared all the same, in the same order."""
     answer = Response(
         protocol=Protocol.CHAT,

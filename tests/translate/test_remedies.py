@@ -206,7 +206,7 @@ def test_rename(remedy: Remedy, body: Wire, expected: Wire) -> None:
     assert remedied(body, [remedy]) == (expected, [(remedy.path, f"as {remedy.name}")])
 
 
-def test_a_change_is_told_once_and_the_rest_is_shared() -> None:
+def test_a_change_is_reported_once_and_the_rest_is_shared() -> None:
     body = {"messages": [{"name": "a", "role": "user"}, {"name": "b", "role": "user"}], "tools": [{}]}
     changed, changes = remedied(body, [drop("messages[].name"), drop("seed"), drop("user")])
     assert changes == [("messages[].name", "left out")]

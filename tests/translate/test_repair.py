@@ -31,7 +31,7 @@ ORPHAN = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "to
 
 
 @pytest.mark.parametrize("target", list(Protocol))
-def test_call_without_result_is_answered(target: Protocol) -> None:
+def test_call_without_result_gets_one(target: Protocol) -> None:
     """Every protocol refuses an unanswered call, so each target gets the made-up error result."""
     up = translate_request(messages(USER, CALLS, ONE_RESULT), source=Protocol.MESSAGES, target=target, repair=True)
     text = str(up.body)
@@ -67,7 +67,7 @@ def test_a_result_that_names_no_call(target: Protocol) -> None:
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     given = {"type": "function_call_output", "name": "f", "output": "x"}
     body = {"model": "gpt-5.6", "input": [USER, call, given]}
-    with pytest.raises(BadRequest, match="does not say which tool call it answers") as refused:
+    with pytest.raises(BadRequest, match="does not say which tool call it belongs to") as refused:
         translate_request(body, source=Protocol.RESPONSES, target=target)
     assert refused.value.path == "input[2]"
     assert translate_request(body, source=Protocol.RESPONSES, target=Protocol.RESPONSES).body == body

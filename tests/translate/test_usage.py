@@ -112,7 +112,7 @@ def test_an_upstream_without_usage(source: Protocol, target: Protocol, pieces: i
 
 
 @pytest.mark.parametrize("target", [M, R])
-def test_a_whole_answer_without_usage(target: Protocol) -> None:
+def test_a_whole_response_without_usage(target: Protocol) -> None:
     """The same as for its stream."""
     message = {"role": "assistant", "content": "".join(WORDS)}
     body = {"id": "c1", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
@@ -123,7 +123,7 @@ def test_a_whole_answer_without_usage(target: Protocol) -> None:
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 50])
-def test_an_answer_that_is_cut_at_a_stop_sequence(pieces: int) -> None:
+def test_a_response_that_is_cut_at_a_stop_sequence(pieces: int) -> None:
     """The upstream's usage comes when it has written the rest, for which nobody waits."""
     usage = {"input_tokens": 50, "output_tokens": 100, "total_tokens": 150}
     final, losses = streamed(R, M, responses(usage=usage), pieces=pieces, stop_sequences=["jumps"])

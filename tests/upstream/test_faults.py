@@ -382,7 +382,7 @@ def test_fresh_connection_is_not_retried(loop: str) -> None:
     run(loop, test)
 
 
-def test_half_an_answer_is_not_retried(loop: str) -> None:
+def test_half_a_response_is_not_retried(loop: str) -> None:
     """Once a byte of the response has arrived, the upstream has worked on it."""
     seen: list[int] = []
 

@@ -45,7 +45,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
         resolver.go.set()
 
 
-def test_dead_names_hold_up_nobody(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_names_delay_no_other_lookup(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other lookups are not delayed, however many hang and however often each is asked for."""
 
     async def test() -> None:
@@ -62,7 +62,7 @@ def test_dead_names_hold_up_nobody(loop: str, monkeypatch: pytest.MonkeyPatch) -
     run(loop, test)
 
 
-def test_who_gives_up_leaves_the_others_to_it(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_lookup_leaves_it_to_the_others(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tasks wait for one name and one is cancelled; the next lookup starts anew."""
 
     async def test() -> None:
@@ -81,7 +81,7 @@ def test_who_gives_up_leaves_the_others_to_it(loop: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_an_address_is_its_own_answer(loop: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_needs_no_lookup(loop: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An address needs neither a thread nor a name server."""
 
     async def test() -> None:

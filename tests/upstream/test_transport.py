@@ -269,7 +269,7 @@ def test_old_connections_are_closed_a_few_at_a_time(loop: str, monkeypatch: pyte
         b"junk\r\n\r\n",
     ],
 )
-def test_answer_nobody_asked_for_is_never_taken_for_the_next(loop: str, extra: bytes) -> None:
+def test_unrequested_response_is_never_taken_for_the_next(loop: str, extra: bytes) -> None:
     """An upstream that sends more than was requested must not respond to another request with it."""
 
     async def handler(peer: Peer) -> None:
@@ -294,7 +294,7 @@ def test_repr_has_no_secrets(loop: str) -> None:
     assert repr(request) == "UpstreamRequest(POST https://h.example/v1, 6 bytes)"
 
 
-def test_whoever_takes_the_bytes_may_fail_at_it(loop: str) -> None:
+def test_the_callback_that_takes_the_bytes_may_fail(loop: str) -> None:
     """An error of the callback reaches the task that waits for the end of the stream, and the connection is closed."""
 
     async def handler(peer: Peer) -> None:
@@ -314,7 +314,7 @@ def test_whoever_takes_the_bytes_may_fail_at_it(loop: str) -> None:
     run(loop, test)
 
 
-def test_a_released_answer_leaves_its_connection(loop: str) -> None:
+def test_a_released_response_leaves_its_connection(loop: str) -> None:
     """The rest of a released response is read and dropped, and the connection is used again."""
     connections: list[int] = []
 
@@ -347,7 +347,7 @@ def test_a_released_answer_leaves_its_connection(loop: str) -> None:
         CHUNKED + chunk(b"ok") + b"0\r\ncontent-encoding: gzip\r\n\r\n",
     ],
 )
-def test_only_the_answers_own_head_says_how_it_is_packed(loop: str, answer: bytes) -> None:
+def test_only_the_head_of_the_response_says_how_it_is_compressed(loop: str, answer: bytes) -> None:
     """An interim head or a trailer does not count, and `identity` means no compression."""
 
     async def handler(peer: Peer) -> None:
@@ -361,7 +361,7 @@ def test_only_the_answers_own_head_says_how_it_is_packed(loop: str, answer: byte
     run(loop, test)
 
 
-def test_the_rest_of_a_released_answer_may_be_late_only_for_so_long(loop: str) -> None:
+def test_the_rest_of_a_released_response_may_be_late_only_for_so_long(loop: str) -> None:
     """After that the connection is closed, without a task that waits for it."""
     gone: list[float] = []
 

@@ -232,7 +232,7 @@ def test_names_of_single_settings_differ(protocol: Protocol) -> None:
     assert len(set(names)) == len(names) > 100
 
 
-def test_every_chat_result_answers_a_call() -> None:
+def test_every_chat_result_belongs_to_a_call() -> None:
     for body in bodies("chat", 2000):
         open_calls: set[str] = set()
         for message in body["messages"]:
@@ -245,7 +245,7 @@ def test_every_chat_result_answers_a_call() -> None:
         assert not open_calls
 
 
-def test_every_responses_output_answers_a_call() -> None:
+def test_every_responses_output_belongs_to_a_call() -> None:
     for body in bodies("responses", 2000):
         calls: list[str] = []
         outputs: list[str] = []
@@ -265,7 +265,7 @@ def _ids(turn: JSON, kind: str, key: str) -> list[str]:
     return sorted(block[key] for block in content if block["type"] == kind)
 
 
-def test_every_messages_result_answers_the_turn_before() -> None:
+def test_every_messages_result_belongs_to_the_turn_before() -> None:
     for body in bodies("messages", 2000):
         asked: list[str] = []
         for turn in body["messages"]:

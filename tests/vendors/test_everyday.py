@@ -48,7 +48,7 @@ def test_fields_and_headers_are_those_of_the_protocol(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERYDAY)
-def test_results_answer_calls(name: str) -> None:
+def test_results_belong_to_calls(name: str) -> None:
     day = EVERYDAY[name]
     history = list(objects(day.body.get("messages", day.body.get("input"))))
     calls = {item.get("call_id") or item.get("id") for item in history if item.get("type") in CALLS}

@@ -126,7 +126,7 @@ def reason_not_to_start(config: Config) -> str | None:
 
 
 def exposure_problem(config: Config) -> str | None:
-    """Return what to tell an operator whose gateway is open to other machines without client keys, or None."""
+    """Return a warning for an operator whose gateway is open to other machines without client keys, or None."""
     host = config.server.host
     if config.keys or is_loopback(host):
         return None
@@ -137,7 +137,7 @@ def exposure_problem(config: Config) -> str | None:
 
 
 def _loop_problem(config: Config) -> str | None:
-    """Return what to tell an operator if a provider is this gateway, or None: its requests would loop forever."""
+    """Return a warning if a provider is this gateway itself, or None: its requests would loop forever."""
     for name, provider in config.providers.items():
         if _is_address_of(provider.base_url, config.server):
             return (

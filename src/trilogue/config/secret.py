@@ -32,7 +32,7 @@ class Secret:
         """The key is in the configuration file itself, not referred to."""
 
     def reveal(self) -> str:
-        """Return the text itself."""
+        """Return the secret as text. Never log or format it."""
         return self._value
 
     def derive(self) -> bytes:

@@ -210,7 +210,7 @@ class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole configuration file."""
+    """The content of a configuration file, checked and with defaults."""
 
     server: Server = Server()
     """how the gateway listens and behaves"""

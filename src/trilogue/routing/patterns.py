@@ -161,7 +161,7 @@ def _compile_glob(match: str) -> re.Pattern[str]:
     """
     pieces = [""]
     for part in _GLOB_PART.findall(match):
-        if part[0] == "*":  # inside a set it stands for itself
+        if part[0] == "*":  # inside a set it means itself
             pieces.append("")
         else:
             pieces[-1] += _glob_part(part)

@@ -80,7 +80,7 @@ class RouteTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @classmethod
     def parse(cls, text: str) -> RouteTarget:
-        """Return the target that `provider/model`, or `provider` alone, stands for."""
+        """Return the target that `provider/model`, or `provider` alone, means."""
         provider, slash, model = text.partition("/")
         return cls(provider=provider, model=model if slash else "$0")
 

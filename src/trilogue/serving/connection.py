@@ -215,7 +215,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
-        """End the request."""
+        """Note that the whole request has arrived."""
         if self._inbound is Inbound.HEAD:
             # An upgrade, which will be declined.
             return
@@ -241,7 +241,7 @@ class ClientConnection(asyncio.Protocol):
             self._drain_waiter = self._loop.create_future()
             await self._drain_waiter
 
-    def answered(self) -> None:
+    def response_ended(self) -> None:
         """Go on after a complete response: to the next request, or to the end of the connection."""
         self._responder = None
         self.on_flow = _ignore
@@ -294,7 +294,7 @@ class ClientConnection(asyncio.Protocol):
             self._idle_timer = self._loop.call_later(IDLE_SECONDS, self._look_idle)
 
     def _look_idle(self) -> None:
-        """Close an idle connection."""
+        """Close the connection if it was idle for too long."""
         # One timer serves many requests: setting one per request would cost 6 µs.
         self._idle_timer = None
         if self._responder is not None:

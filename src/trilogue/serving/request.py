@@ -111,7 +111,7 @@ class HeadReader:
         self.clear()
 
     def clear(self) -> None:
-        """Start the next request."""
+        """Forget the last request, so that the next one can be read."""
         self.url = b""
         self.headers: dict[str, str] = {}
         self._count = 0
@@ -139,7 +139,7 @@ class HeadReader:
             self.stop(BAD_HOST)
 
     def stop(self, problem: Problem) -> NoReturn:
-        """Stop the parser."""
+        """Stop the parser because of this problem. Always raises StopParsing."""
         self.problem = problem
         raise StopParsing
 

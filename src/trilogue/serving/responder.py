@@ -69,7 +69,7 @@ class ClientLink(Protocol):
     """called with the new value whenever `paused` changes"""
 
     def put(self, data: bytes) -> None: ...
-    def answered(self) -> None: ...
+    def response_ended(self) -> None: ...
     async def drained(self) -> None: ...
 
 
@@ -168,17 +168,17 @@ class Responder:
             return
         self._line.put(self._framed(data) + _LAST if self.chunked else self._framed(data))
         self.ended = True
-        self._line.answered()
+        self._line.response_ended()
 
     def reply(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a complete response."""
+        """Send a whole response: status, headers and body."""
         self.chunked = False
         self._begin(status, [*headers, (b"content-length", b"%d" % len(body))])
         self.ended = True
         if self.on_body is not None and body and not self._bodiless:
             self.on_body(body, time.monotonic())
         self._line.put(self._head if self._bodiless else self._head + body)
-        self._line.answered()
+        self._line.response_ended()
 
     def _begin(self, status: int, headers: Headers) -> None:
         self.started = True

@@ -67,7 +67,7 @@ class Foreign(Struct, frozen=True):
         # The earlier turns are stored at the provider, so translating the rest would silently lose the conversation.
         if request.previous_response is not None:
             raise Unsupported(
-                request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier answers"
+                request.where("previous_response"), f"{self.target.protocol.value} keeps no earlier responses"
             )
         if request.extras is not None:
             self._extras(request.extras, "", DROP)

@@ -151,7 +151,7 @@ def _refuse_empty(request: Request) -> None:
         if turn.blocks or turn.plain:  # an empty string counts as content
             return
     path = request.where("turns")
-    raise BadRequest(f"{path} is missing or empty: there is nothing to answer", path=path)
+    raise BadRequest(f"{path} is missing or empty: there is nothing to respond to", path=path)
 
 
 def _adapt(

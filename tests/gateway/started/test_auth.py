@@ -108,7 +108,7 @@ UNKNOWN = "it is not known here"
 @pytest.mark.parametrize(
     ("header", "told"), [("Basic x", MISSING), ("Bearer ", MISSING), ("Bearer wrong", UNKNOWN)], ids=repr
 )
-def test_no_key_is_told_from_a_wrong_one(locked: Started, header: str, told: str) -> None:
+def test_no_key_and_a_wrong_one_give_different_errors(locked: Started, header: str, told: str) -> None:
     """The first words are OpenAI's in both cases, for clients that know them."""
     for path, answer in ask_everywhere(locked, ("authorization", header)):
         assert shape(answer, path)["message"] == f"Incorrect API key provided: {told}"

@@ -43,7 +43,7 @@ def test_preflight_without_keys(local: Started, path: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_answers_can_be_read_by_the_page(locked: Started, stream: bool) -> None:
+def test_responses_can_be_read_by_the_page(locked: Started, stream: bool) -> None:
     """With the headers that are ours, also on errors: a page must see why."""
     data = payload(Protocol.CHAT, "messages/text", stream=stream)
     good = ask(locked, "POST", PATHS[0], PAGE, KEY, data=data)

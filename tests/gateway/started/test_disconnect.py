@@ -125,7 +125,7 @@ def test_the_connection_is_reset(patient: Started, up: ScriptedUpstream) -> None
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @EVERY_CLIENT
-def test_half_closed_clients_get_their_answer(patient: Started, client: Protocol, stream: bool) -> None:
+def test_half_closed_clients_get_their_response(patient: Started, client: Protocol, stream: bool) -> None:
     """Row 33: who only stops sending is still there to read, and asks to be told of the end by a close."""
 
     async def main() -> bytes:

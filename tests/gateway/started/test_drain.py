@@ -35,7 +35,7 @@ async def asked_by_all(url: str, up: ScriptedUpstream, scenario: str) -> list[tu
 @pytest.mark.parametrize(
     ("scenario", "drain_seconds", "how"), [("slow-8-50", 60, "complete"), ("slow-200-50", 2, "stream")]
 )
-def test_running_streams_finish_or_are_told(
+def test_running_streams_finish_or_get_an_error(
     tmp_path: Path, up: ScriptedUpstream, scenario: str, drain_seconds: int, how: str
 ) -> None:
     """On SIGTERM, streams that can finish in time do, the rest ends with an error, none is cut off; exit code 0."""
@@ -57,7 +57,7 @@ def test_running_streams_finish_or_are_told(
         assert "Traceback" not in gateway.log
 
 
-def test_whole_answers_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_whole_responses_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) -> None:
     """An answer that is not streamed and does not come in time: 503 instead of a cut connection."""
     with started(tmp_path, SLOW, up.url) as gateway:
 
@@ -74,7 +74,7 @@ def test_whole_answers_get_an_error_too(tmp_path: Path, up: ScriptedUpstream) ->
         assert gateway.process.wait(30) == 0
 
 
-def test_a_request_that_is_still_being_sent_is_answered(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_a_request_that_is_still_being_sent_gets_a_response(tmp_path: Path, up: ScriptedUpstream) -> None:
     """SIGTERM while a body arrives: it is let in, as the drain allows."""
     with started(tmp_path, SLOW, up.url) as gateway:
 
@@ -137,7 +137,7 @@ def test_it_is_not_ready_while_it_drains(tmp_path: Path, up: ScriptedUpstream) -
         asyncio.run(main())
 
 
-def test_no_worker_leaves_connections_that_nobody_takes(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_no_worker_leaves_connections_that_none_accepts(tmp_path: Path, up: ScriptedUpstream) -> None:
     """While workers drain, whoever connects is refused at once, and not by a reset when the last of them has gone."""
     with started(tmp_path, SLOW, up.url, options=("--workers", "2")) as gateway:
 

@@ -111,7 +111,7 @@ def test_a_beginning_that_never_ends(quick: Started, up: ScriptedUpstream, proto
 
 @EVERY_UPSTREAM
 @pytest.mark.parametrize("after", ["cut", "reset", "silent", "noise"])
-def test_an_error_is_told_once(quick: Started, up: ScriptedUpstream, protocol: Protocol, after: str) -> None:
+def test_an_error_is_reported_once(quick: Started, up: ScriptedUpstream, protocol: Protocol, after: str) -> None:
     """An upstream that says in its stream what went wrong has said it, however it hangs up: nothing is added."""
     noise: list[Step] = [chunk(b": still here\n\n"), 0.1] * 20
     rests: dict[str, list[Step]] = {

@@ -98,7 +98,7 @@ def test_silence_in_the_stream(lively: Started, up: ScriptedUpstream, upstream: 
 
 
 @EVERY_UPSTREAM
-def test_an_error_after_a_sign_of_life(lively: Started, up: ScriptedUpstream, upstream: Protocol) -> None:
+def test_an_error_after_a_keepalive(lively: Started, up: ScriptedUpstream, upstream: Protocol) -> None:
     """The status is gone by then, the error is not."""
     for _ in Protocol:
         up.say(0.5, json_answer(500, [], {"error": {"message": "It broke.", "type": "server_error"}}))

@@ -65,7 +65,7 @@ def long_answer() -> bytes:
 
 @pytest.mark.parametrize("step", STEPS)
 @with_tries
-def test_others_are_answered_meanwhile(tmp_path: Path, up: ScriptedUpstream, step: str) -> None:
+def test_others_get_a_response_meanwhile(tmp_path: Path, up: ScriptedUpstream, step: str) -> None:
     """Every step that takes as long as the body is large is done beside the event loop."""
     data = request(Protocol.MESSAGES, "chat/text", stream=False, system=LONG)
     if step == "pass on":

@@ -34,7 +34,7 @@ def alive(pids: list[int]) -> list[int]:
     return found
 
 
-def test_both_answer(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_both_respond(tmp_path: Path, up: ScriptedUpstream) -> None:
     """With one of them stopped, half of many connections would never be answered by it, and all by the other."""
     with started(tmp_path, QUICK, up.url, options=TWO) as gateway:
         until(lambda: len(gateway.children()) == 2)
@@ -168,7 +168,7 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_log_that_nobody_reads_stops_nobody(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_a_log_without_a_reader_blocks_no_request(tmp_path: Path, up: ScriptedUpstream) -> None:
     """A pipe is full after some dozens of requests: they go on, the gateway can be stopped, and no line is half."""
     process = subprocess.Popen(
         [sys.executable, "-c", _start(tmp_path, up)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -195,7 +195,7 @@ def test_a_log_that_nobody_reads_stops_nobody(tmp_path: Path, up: ScriptedUpstre
     assert {json.loads(line)["event"] for line in lines} == {"request"}
 
 
-def test_a_log_that_cannot_be_written_stops_nobody(tmp_path: Path, up: ScriptedUpstream) -> None:
+def test_a_log_that_cannot_be_written_blocks_no_request(tmp_path: Path, up: ScriptedUpstream) -> None:
     """Row 36: the disk is full."""
     with Path("/dev/full").open("w") as full:
         process = subprocess.Popen(

@@ -66,7 +66,7 @@ def test_a_key_that_is_taken_away_does_not_work_any_more(tmp_path: Path, up: Scr
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_what_waits_for_a_restart_is_told(tmp_path: Path, up: ScriptedUpstream, workers: str) -> None:
+def test_what_waits_for_a_restart_is_reported(tmp_path: Path, up: ScriptedUpstream, workers: str) -> None:
     """The rest of the new configuration is taken; what the command line says is no change."""
     with started(tmp_path, QUICK, up.url, options=("--workers", workers)) as gateway:
         assert ask(gateway, "fast") == 404

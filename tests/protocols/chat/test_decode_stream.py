@@ -319,7 +319,7 @@ def test_audio_is_one_block() -> None:
     assert (audio.id, audio.transcript, audio.source.value, audio.extras) == ("a", "Hey", "QUI=", {"expires_at": 9})
 
 
-def test_two_sounds_do_not_share_what_is_beside_them() -> None:
+def test_two_audio_parts_do_not_share_their_fields() -> None:
     """The second has its own fields only."""
     response = answer(
         chunk({"audio": {"id": "a", "data": "QQ==", "expires_at": 9}}),
@@ -361,7 +361,7 @@ def test_annotations_and_logprobs_belong_to_the_text() -> None:
         ((chunk({"content": "a"}), DONE), StopReason.END),
     ],
 )
-def test_how_an_answer_ends(parts: tuple[bytes, ...], reason: StopReason) -> None:
+def test_how_a_response_ends(parts: tuple[bytes, ...], reason: StopReason) -> None:
     """Without [DONE], with several or odd finish reasons, with none but [DONE]."""
     last = events(*parts)[-1]
     assert isinstance(last, Finish)
@@ -410,7 +410,7 @@ def test_errors_inside_a_stream(part: bytes, kind: str) -> None:
     assert failed.failure.kind is FailureKind(kind)
 
 
-def test_whole_answer_where_a_stream_was_asked_for() -> None:
+def test_whole_response_where_a_stream_was_asked_for() -> None:
     """Some servers ignore `stream`."""
     message = {"role": "assistant", "content": "a", "tool_calls": [fn(None, "c", "f", "{}")]}
     body = {"id": "r", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
@@ -418,7 +418,7 @@ def test_whole_answer_where_a_stream_was_asked_for() -> None:
     assert [type(block) for block in response.blocks] == [Text, ToolCall]
 
 
-def test_message_beside_delta_is_not_counted_twice() -> None:
+def test_message_next_to_delta_is_not_counted_twice() -> None:
     """Perplexity repeats everything so far in every chunk."""
     choices = [{"index": 0, "delta": {"content": "b"}, "message": {"content": "ab"}, "finish_reason": "stop"}]
     assert answer(chunk({"content": "a"}), chunk(choices=choices)).blocks == (prose("ab"),)

@@ -310,7 +310,7 @@ def test_effort(thinking: Thinking, efforts: tuple[Effort, ...], effort: str | N
         (Thinking(mode=ThinkingMode.DISABLED), []),
     ],
 )
-def test_models_that_do_not_reason_are_not_told_to(thinking: Thinking, losses: list[str]) -> None:
+def test_models_that_do_not_reason_get_no_reasoning_fields(thinking: Thinking, losses: list[str]) -> None:
     """Not to reason is what they do anyway."""
     body, found = write(request(thinking=thinking), "gpt-4o")
     assert (body.get("reasoning_effort"), found) == (None, losses)

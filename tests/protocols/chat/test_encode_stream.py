@@ -68,7 +68,7 @@ def stream(*blocks: Block, stop: StopReason = StopReason.END) -> list[Event]:
     return list(events_of(response))
 
 
-def test_the_tier_is_told_as_soon_as_it_is_known() -> None:
+def test_the_tier_is_sent_as_soon_as_it_is_known() -> None:
     """The SDK's accumulator keeps what the first chunk says of it."""
     started = replace(START, tier=Tier.DEFAULT)
     chunks = write(started, BlockStart(0, Text(text="")), Delta(0, "a"), BlockStop(0), replace(END, tier=Tier.DEFAULT))

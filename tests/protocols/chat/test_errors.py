@@ -98,8 +98,8 @@ def read(status: int, body: Any, headers: dict[str, str] | None = None) -> Failu
             "no such field",
         ),
         (400, {"error_code": 336003, "error_msg": "no messages"}, "invalid_request", "no messages"),
-        (502, b"<html><body>Bad gateway</body></html>", "server", "the upstream answered with status 502"),
-        (503, b"", "overloaded", "the upstream answered with status 503"),
+        (502, b"<html><body>Bad gateway</body></html>", "server", "the upstream responded with status 502"),
+        (503, b"", "overloaded", "the upstream responded with status 503"),
         (429, b"slow down", "rate_limit", "slow down"),
         (418, b"\xff\xfe", "invalid_request", "\ufffd\ufffd"),
     ],
@@ -157,7 +157,7 @@ def test_when_to_come_back_to_google() -> None:
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
-def test_every_kind_has_an_answer(kind: FailureKind) -> None:
+def test_every_kind_has_a_response(kind: FailureKind) -> None:
     """The official SDK needs all four keys, and code is never a number."""
     answer = CODEC.encode_error(Failure(kind=kind, message="m", retry_after=500.0), "req_1")
     error = answer.body["error"]
@@ -209,7 +209,7 @@ def test_errors_with_a_good_status(body: dict[str, Any], kind: str) -> None:
     assert (failure.kind, failure.message) == (FailureKind(kind), "m")
 
 
-def test_a_good_answer_is_no_failure() -> None:
+def test_a_complete_response_is_not_a_failure() -> None:
     """MiniMax says of good ones that they are, and usage comes without choices."""
     verdict = {"status_code": 0, "status_msg": ""}
     assert find_failure({"choices": [{"index": 0}], "base_resp": verdict, "error": None}) is None

@@ -113,7 +113,7 @@ def test_further_choices_come_back_in_chat() -> None:
     assert CODEC.encode_response(response, Reply(source=Protocol.CHAT))["choices"][1] == other
 
 
-def test_a_stray_message_beside_the_choices_comes_back() -> None:
+def test_a_stray_message_next_to_the_choices_comes_back() -> None:
     """A server that adds a remark of its own to the answer."""
     wire = {**body({"content": "a"}), "message": "success"}
     written = CODEC.encode_response(CODEC.decode_response(wire), Reply(source=Protocol.CHAT))
@@ -121,7 +121,7 @@ def test_a_stray_message_beside_the_choices_comes_back() -> None:
     assert written["choices"][0]["message"]["content"] == "a"
 
 
-def test_written_answer() -> None:
+def test_written_response() -> None:
     """All that the official type demands."""
     written, losses = write(foreign(Text(text="a"), usage=Usage(fresh=2, output=1), tier=Tier.PRIORITY), model="mine")
     choice = written["choices"][0]
@@ -134,7 +134,7 @@ def test_written_answer() -> None:
     assert losses == []
 
 
-def test_empty_answer_has_empty_content() -> None:
+def test_empty_response_has_empty_content() -> None:
     """Null is only for answers that say something else."""
     assert message_of()[0]["content"] == ""
     assert message_of(ToolCall(id="c", name="f"))[0]["content"] is None

@@ -82,7 +82,7 @@ def test_encode_usage_declares() -> None:
 
 
 @pytest.mark.parametrize("reason", sorted(BROKEN))
-def test_broken_answers_are_failures(reason: str) -> None:
+def test_broken_responses_are_failures(reason: str) -> None:
     """They look like an end and are none."""
     with pytest.raises(UpstreamFailure):
         decode_stop(reason, calls=False)
@@ -122,7 +122,7 @@ def test_category_of_a_refusal_is_declared() -> None:
     assert [loss.code for loss in reply.ledger.losses] == ["refusal.category"]
 
 
-def test_a_reason_that_nobody_knows_is_declared() -> None:
+def test_an_unknown_reason_is_declared() -> None:
     """Of whatever protocol it was."""
     for source in (Protocol.MESSAGES, Protocol.RESPONSES):
         reply = Reply(source=source)

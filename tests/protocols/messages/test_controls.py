@@ -185,7 +185,7 @@ def test_settings_of_other_protocols(fields: dict[str, Any], losses: list[str]) 
     assert encode(foreign(**fields))[1] == losses
 
 
-def test_an_earlier_answer_cannot_be_named() -> None:
+def test_an_earlier_response_cannot_be_named() -> None:
     """Whoever keeps answers must have put it into the turns before."""
     with pytest.raises(Unsupported):
         encode(foreign(previous_response="resp_1"))

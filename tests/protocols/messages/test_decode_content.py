@@ -168,6 +168,6 @@ def test_what_only_this_protocol_knows_is_native(kind: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, "text", [], {}, {"type": 5}, {"type": "image"}, {"type": "tool_result"}])
-def test_nonsense_in_an_answer_is_a_quirk(value: Any) -> None:
+def test_nonsense_in_a_response_is_a_quirk(value: Any) -> None:
     """An answer is read as far as it goes."""
     assert isinstance(decode_block(value, "p", LooseFields), Native)

@@ -308,7 +308,7 @@ def test_blocks_that_only_this_protocol_has() -> None:
     assert redacted.opaque.kind is OpaqueKind.REDACTED
 
 
-def test_text_inside_a_block_of_a_new_kind_is_not_the_answers() -> None:
+def test_text_inside_a_block_of_a_new_kind_is_not_response_text() -> None:
     """It stays in its block, whatever kinds of deltas that takes; the official client does not show it either."""
     citation = {"type": "char_location", "cited_text": "x", "document_index": 0}
     response = collect(

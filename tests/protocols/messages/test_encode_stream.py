@@ -210,7 +210,7 @@ NO_OBJECTS = [(['{"a": 1, "b', '": "x'], True), (["{'a'", ": 1}"], False), (['{"
 
 
 @pytest.mark.parametrize("pieces", [pieces for pieces, _ in NO_OBJECTS])
-def test_an_answer_with_arguments_that_are_none_does_not_end_well(pieces: list[str]) -> None:
+def test_a_response_with_invalid_arguments_is_an_error(pieces: list[str]) -> None:
     """The SDK would call the tool with the part that it can read. What went out before stays, and the error follows."""
     call = ToolCall(id="c1", name="f", path="call")
     encoder = CODEC.encoder(Reply(source=Protocol.CHAT))
@@ -248,7 +248,7 @@ def test_arguments_that_began_as_an_object_and_were_cut_short(pieces: list[str],
     assert losses == [loss.code for loss in whole.ledger.losses] == expected
 
 
-def test_an_empty_answer_has_one_empty_text() -> None:
+def test_an_empty_response_has_one_empty_text() -> None:
     """Many clients read the first block without looking."""
     events, _ = encode(START, FINISH)
     assert blocks(events) == [
@@ -358,7 +358,7 @@ ANSWERS: dict[str, tuple[Block, ...]] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_streamed_and_whole_answers_are_the_same(name: str) -> None:
+def test_streamed_and_whole_responses_are_the_same(name: str) -> None:
     """The official SDK collects a stream to the object that the whole answer is."""
     response = answer(*ANSWERS[name])
     whole = CODEC.encode_response(response, Reply(source=Protocol.CHAT))

@@ -81,7 +81,7 @@ def test_wrapped_errors(body: Any) -> None:
     [
         (b"<html><head><style>x{}</style></head><body><h1>502</h1> Bad\nGateway</body></html>", "502 Bad Gateway"),
         (b"upstream connect error", "upstream connect error"),
-        (b"", "the upstream answered with status 502"),
+        (b"", "the upstream responded with status 502"),
         (b"\xff\xfe", "\ufffd\ufffd"),
         (b'{"message":"no access"}', "no access"),
         (b'{"detail":"nope"}', "nope"),
@@ -117,13 +117,13 @@ def test_when_to_come_back(headers: dict[str, str], expected: float | None) -> N
     assert decode(429, error("rate_limit_error"), **headers).retry_after == expected
 
 
-def test_a_good_answer_is_no_failure() -> None:
+def test_a_complete_response_is_not_a_failure() -> None:
     """A null error field is no error."""
     assert find_failure({"type": "message", "content": [], "error": None}) is None
 
 
 @pytest.mark.parametrize("kind", FailureKind)
-def test_every_kind_has_an_answer(kind: FailureKind) -> None:
+def test_every_kind_has_a_response(kind: FailureKind) -> None:
     """Each has a status and a type that clients know, and the ids that they need."""
     reply = CODEC.encode_error(Failure(kind=kind, message="m", request_id="secret"), "req_1")
     assert 400 <= reply.status < 600
@@ -145,7 +145,7 @@ def test_every_kind_has_an_answer(kind: FailureKind) -> None:
         ),
     ],
 )
-def test_a_full_context_is_told_in_the_official_words(given: str, told: str) -> None:
+def test_a_full_context_is_reported_in_the_official_words(given: str, told: str) -> None:
     """Claude Code compacts the conversation when it reads them; there is no type or code that says it."""
     reply = CODEC.encode_error(Failure(kind=FailureKind.CONTEXT_LENGTH, message=given), "req_1")
     assert reply.body["error"] == {"type": "invalid_request_error", "message": told}

@@ -51,7 +51,7 @@ def message(**fields: Any) -> dict[str, Any]:
     }
 
 
-def test_an_answer_comes_back_as_it_was() -> None:
+def test_a_response_comes_back_as_it_was() -> None:
     """Ids, natives, extras and unknown fields are kept on the way to the same protocol."""
     given = message(
         content=[
@@ -80,7 +80,7 @@ def test_an_answer_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"content": None}, {"content": "text"}, {"choices": []}])
-def test_what_is_no_answer(body: dict[str, Any]) -> None:
+def test_what_is_not_a_response(body: dict[str, Any]) -> None:
     """A body of another shape is the upstream's fault."""
     with pytest.raises(UpstreamProtocolError):
         CODEC.decode_response(body)
@@ -93,7 +93,7 @@ def test_an_error_with_a_good_status() -> None:
     assert getattr(caught.value.failure, "kind", None) is FailureKind.OVERLOADED
 
 
-def test_the_frame_of_an_answer() -> None:
+def test_the_frame_of_a_response() -> None:
     """Every field that the API always sends, with the client's own model name and a minted id."""
     wire, losses = write(Text(text="hi"), tier=Tier.DEFAULT)
     assert wire["id"].startswith("msg_")
@@ -117,7 +117,7 @@ def test_the_frame_of_an_answer() -> None:
     assert not losses
 
 
-def test_an_empty_answer_has_one_empty_text() -> None:
+def test_an_empty_response_has_one_empty_text() -> None:
     """Many clients read the first block without looking."""
     assert write()[0]["content"] == [{"type": "text", "text": ""}]
     assert write(reason=StopReason.LENGTH)[0]["content"] == []
@@ -163,7 +163,7 @@ def test_reasoning_without_a_value_is_left_out() -> None:
     ("thinking", "shown"),
     [(None, True), ({"type": "disabled"}, False), ({"type": "adaptive"}, True), ({"type": "enabled"}, True)],
 )
-def test_thinking_is_shown_to_those_who_asked(thinking: Any, shown: bool) -> None:
+def test_thinking_is_shown_to_clients_that_ask_for_it(thinking: Any, shown: bool) -> None:
     """A client that switched thinking off gets none; one that says nothing gets what there is to read."""
     wire, losses = write(Reasoning(raw=("c",), opaque=opaque()), body={"model": "m", "thinking": thinking})
     assert (wire["content"][0]["type"] == "thinking") == shown
@@ -171,7 +171,7 @@ def test_thinking_is_shown_to_those_who_asked(thinking: Any, shown: bool) -> Non
 
 
 @pytest.mark.parametrize(("thinking", "shown"), [(None, False), ({"type": "adaptive"}, True)])
-def test_thinking_without_text_is_shown_to_those_who_asked(thinking: Any, shown: bool) -> None:
+def test_thinking_without_text_is_shown_to_clients_that_ask_for_it(thinking: Any, shown: bool) -> None:
     """A block with nothing to read is in the way of clients that look at the first one."""
     wire, losses = write(Reasoning(opaque=opaque(OpaqueKind.ENCRYPTED)), body={"model": "m", "thinking": thinking})
     assert any(block["type"] == "redacted_thinking" for block in wire["content"]) == shown

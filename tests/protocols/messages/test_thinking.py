@@ -94,7 +94,7 @@ def test_models_that_do_not_think() -> None:
         (1_500, Effort.LOW, 1_024),
     ],
 )
-def test_thinking_leaves_room_for_the_answer(limit: int, effort: Effort, budget: int) -> None:
+def test_thinking_leaves_room_for_the_response(limit: int, effort: Effort, budget: int) -> None:
     """Where the client gave no limit: with ours used up by thinking there would be one token left."""
     target = Target(
         protocol=Protocol.MESSAGES,

@@ -73,7 +73,7 @@ def test_no_usage(value: Any) -> None:
     assert decode_usage(value) == (None, None)
 
 
-def test_answers_of_other_protocols_have_cache_figures() -> None:
+def test_responses_of_other_protocols_have_cache_figures() -> None:
     """The sum of the three input figures is what the upstream counted."""
     ledger = Ledger()
     wire = encode_usage(Usage(fresh=5, cache_read=2, output=3, reasoning=9), Tier.DEFAULT, False, ledger)

@@ -177,7 +177,7 @@ _ANSWERS = [
 
 
 @each("path", _ANSWERS)
-def test_a_whole_answer_is_what_its_stream_ends_with(path: Path) -> None:
+def test_a_whole_response_is_what_its_stream_ends_with(path: Path) -> None:
     """Of all protocols, as an answer of its own protocol and as a foreign one, with what each of them lost."""
     recording = Recording(path.stem, load(path))
     try:

@@ -133,7 +133,7 @@ def test_call_ids_are_made_legal_alike() -> None:
     assert body["input"][1]["arguments"] == "{}"
 
 
-def test_failed_tool_is_told_and_marked() -> None:
+def test_failed_tool_is_described_and_marked() -> None:
     """There is no error flag here."""
     failed = ToolResult(call_id="c", content=(Text(text="boom"),), is_error=True, path="p")
     silent = ToolResult(call_id="d", is_error=True, path="q")
@@ -291,13 +291,13 @@ def test_a_limit_above_what_the_model_gives() -> None:
     assert (body["max_output_tokens"], losses) == (32_768, ["max_tokens.lowered"])
 
 
-def test_several_answers_are_refused() -> None:
+def test_several_responses_are_refused() -> None:
     """The protocol gives one."""
     with pytest.raises(Unsupported):
         ask(HELLO, source=Protocol.CHAT, sampling=Sampling(choices=2))
 
 
-def test_begun_answer_is_refused() -> None:
+def test_begun_response_is_refused() -> None:
     """It would not be continued."""
     with pytest.raises(Unsupported) as caught:
         ask(HELLO, assistant(Text(text="{")))
@@ -335,7 +335,7 @@ def test_thinking(thinking: Thinking, reasoning: dict[str, str] | None, losses: 
     assert found == losses
 
 
-def test_a_model_that_cannot_be_told_not_to_reason() -> None:
+def test_a_model_that_always_reasons() -> None:
     """The least effort comes nearest."""
     body, losses = ask(HELLO, thinking=Thinking(mode=ThinkingMode.DISABLED))
     assert (body["reasoning"], losses) == ({"effort": "low"}, ["effort.none"])

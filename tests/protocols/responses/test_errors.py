@@ -27,8 +27,8 @@ def decode(status: int, body: Any, headers: dict[str, str] | None = None) -> Fai
         (429, {"error": {"message": "m", "type": "insufficient_quota"}}, FailureKind.QUOTA, "m"),
         (429, {"error": {"message": "m", "code": 429}}, FailureKind.RATE_LIMIT, "m"),
         (500, {"object": "error", "message": "m", "code": 500}, FailureKind.SERVER, "m"),
-        (502, b"<html>bad gateway</html>", FailureKind.SERVER, "the upstream answered with status 502"),
-        (503, b"", FailureKind.OVERLOADED, "the upstream answered with status 503"),
+        (502, b"<html>bad gateway</html>", FailureKind.SERVER, "the upstream responded with status 502"),
+        (503, b"", FailureKind.OVERLOADED, "the upstream responded with status 503"),
         (529, b"busy", FailureKind.OVERLOADED, "busy"),
         (
             400,
@@ -37,7 +37,7 @@ def decode(status: int, body: Any, headers: dict[str, str] | None = None) -> Fai
             "m",
         ),
         (400, {"error": '{"error": {"message": "m"}}'}, FailureKind.INVALID_REQUEST, "m"),
-        (400, [1, 2], FailureKind.INVALID_REQUEST, "the upstream answered with status 400"),
+        (400, [1, 2], FailureKind.INVALID_REQUEST, "the upstream responded with status 400"),
     ],
 )
 def test_shapes(status: int, body: Any, kind: FailureKind, message: str | None) -> None:

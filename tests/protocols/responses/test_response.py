@@ -46,7 +46,7 @@ def test_calls_decide_the_stop_reason() -> None:
     assert block.arguments == '{"a":1}'
 
 
-def test_cut_answer_with_a_call_stays_cut() -> None:
+def test_cut_response_with_a_call_stays_cut() -> None:
     """A call does not make half an answer whole."""
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "f", "arguments": "{"}
     response = CODEC.decode_response(
@@ -56,13 +56,13 @@ def test_cut_answer_with_a_call_stays_cut() -> None:
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_failed_answer_raises(status: str) -> None:
+def test_failed_response_raises(status: str) -> None:
     """There is no answer in it."""
     with pytest.raises(UpstreamFailure):
         CODEC.decode_response(body(status=status, error={"code": "server_error", "message": "m"}))
 
 
-def test_answer_without_output_raises() -> None:
+def test_response_without_output_raises() -> None:
     """An error body with status 200, or something that is no response at all."""
     with pytest.raises(UpstreamFailure):
         CODEC.decode_response({"error": {"message": "m"}})
@@ -70,7 +70,7 @@ def test_answer_without_output_raises() -> None:
         CODEC.decode_response({"hello": "world"})
 
 
-def test_background_answer_is_a_pause() -> None:
+def test_background_response_is_a_pause() -> None:
     """It has not failed and is not complete; the status goes back as it came."""
     response = CODEC.decode_response(body(status="queued"))
     assert (response.stop.reason, response.stop.detail) == (StopReason.PAUSE, "queued")
@@ -87,7 +87,7 @@ def test_message_without_parts_is_kept() -> None:
 
 
 @pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
-def test_results_in_an_answer_are_kept(kind: str) -> None:
+def test_results_in_a_response_are_kept(kind: str) -> None:
     """They are the client's words, which answers may list: whole and streamed they go back as they came."""
     item = {"type": kind, "id": "o_1", "call_id": "call_1", "output": [{"type": "input_text", "text": "x"}]}
     response = CODEC.decode_response(body(item))
@@ -96,7 +96,7 @@ def test_results_in_an_answer_are_kept(kind: str) -> None:
     assert found.blocks == response.blocks
 
 
-def test_foreign_answer_is_valid() -> None:
+def test_foreign_response_is_valid() -> None:
     """The linter finds nothing."""
     response = Response(
         protocol=Protocol.CHAT,

@@ -171,7 +171,7 @@ def test_bytes(data: bytes) -> None:
     assert isinstance(found[-1], Failed)
 
 
-def test_memory_of_a_long_answer() -> None:
+def test_memory_of_a_long_response() -> None:
     """Many parts and items must not slow down: every event is looked up, none is searched for."""
     decoder = CODEC.decoder()
     decoder.feed(created())

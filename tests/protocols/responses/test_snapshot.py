@@ -71,7 +71,7 @@ def snapshots(stream: bytes) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("upstream", "answer"), [(Protocol.CHAT, CHAT), (Protocol.MESSAGES, MESSAGE)])
-def test_whole_answers_are_complete(upstream: Protocol, answer: dict[str, Any]) -> None:
+def test_whole_responses_are_complete(upstream: Protocol, answer: dict[str, Any]) -> None:
     """From another protocol's upstream, with the time of completion."""
     up = trilogue.translate_request(ASKED, source=Protocol.RESPONSES, target=upstream)
     stamp = Stamp(now=7, clock=lambda: 9.5)
@@ -94,7 +94,7 @@ def test_every_snapshot_of_a_stream_is_complete() -> None:
     assert [response["completed_at"] for response in told] == [None, None, 9]
 
 
-def test_an_answer_that_was_cut_is_not_completed() -> None:
+def test_a_response_that_was_cut_is_not_completed() -> None:
     """It has no time of completion."""
     cut = {**MESSAGE, "stop_reason": "max_tokens"}
     down = trilogue.translate_response(cut, source=Protocol.MESSAGES, target=Protocol.RESPONSES)

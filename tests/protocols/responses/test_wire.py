@@ -36,7 +36,7 @@ def test_every_loss_code_exists() -> None:
     assert codes <= LOSSES.keys()
 
 
-def test_every_answer_field_is_neutral_an_echo_or_declared() -> None:
+def test_every_response_field_is_neutral_an_echo_or_declared() -> None:
     """New fields of answers must be sorted too: echoes are no loss, news are."""
     assert response.Response.model_fields.keys() <= _NEUTRAL_IN_ANSWERS | RESPONSE_POLICIES.keys() | _DECLARED
 

@@ -1,12 +1,11 @@
-"""The admin interface: the accounts as they are, what a hand can do to them, and why requests went where they went.
+"""The admin interface: shows the accounts and the recent decisions, and changes accounts.
 
-An application on a listener of its own, with a key of its own: client keys do not work here, and the admin key
-does not work there. Names, counts and times; never a key or a prompt.
+It has its own listener and its own key: client keys are not accepted here, and the admin key is not accepted for
+completions. Responses contain names, counts and times, but never a key or a prompt.
 
-The other workers of this gateway, asked over Unix sockets: each knows the decisions on its own requests only.
-
-The sockets are in a folder that the supervisor makes, which nobody else can enter. One line goes there, one comes back.
-A worker that does not answer has nothing to say.
+Each worker knows only the decisions on its own requests, so it asks the others over Unix sockets. The sockets are in a
+folder that only this user can enter. The request and the response are one line each. A worker that does not respond in
+time is left out.
 """
 
 from __future__ import annotations
@@ -32,12 +31,13 @@ from trilogue.pool import Account, Pool, Pools
 from trilogue.serving import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, HttpRequest, Responder
 from trilogue.state import steady_time
 
-ANSWER_SECONDS = 1.0
+WORKER_SECONDS = 1.0
+"""How long to wait for another worker: one that is busy or was killed must not block the interface."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
 
 Decisions = list[dict[str, Any]]
-Tell = Callable[[str], Decisions]
-"""the decisions of this worker: that on a request, or with an empty id the latest"""
+OwnDecisions = Callable[[str], Decisions]
+"""returns this worker's decision on a request, or its latest decisions if the id is empty"""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Decisions).decode
@@ -46,43 +46,43 @@ log = structlog.get_logger("trilogue.admin")
 
 
 class OtherWorkers:
-    """`folder`: where the sockets are; None if there is only this worker."""
+    """The other workers of this gateway. `folder`: where the sockets are; None if there is only this worker."""
 
-    def __init__(self, folder: Path | None, tell: Tell) -> None:
+    def __init__(self, folder: Path | None, own_decisions: OwnDecisions) -> None:
         self._folder = folder
-        self._tell = tell
-        self._own = "" if folder is None else str(folder / f"{os.getpid()}.sock")
+        self._own_decisions = own_decisions
+        self._socket = "" if folder is None else str(folder / f"{os.getpid()}.sock")
 
     async def listen(self) -> asyncio.Server | None:
-        """Answer the others."""
+        """Start to respond to the other workers. Return the server, or None without workers or a socket."""
         if self._folder is None:
             return None
         try:
-            return await asyncio.start_unix_server(self._answer, self._own)
+            return await asyncio.start_unix_server(self._respond, self._socket)
         except OSError as error:
             log.warning("other workers cannot ask this one for its decisions", error=error.strerror)
             return None
 
     async def ask(self, request_id: str) -> Decisions:
-        """What all others tell."""
+        """Return the decisions of all other workers on a request, or their latest if the id is empty."""
         others = [] if self._folder is None else [str(path) for path in self._folder.glob("*.sock")]
-        found = await asyncio.gather(*(_ask(path, request_id) for path in others if path != self._own))
+        found = await asyncio.gather(*(_ask(path, request_id) for path in others if path != self._socket))
         return [decision for decisions in found for decision in decisions]
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             wanted = (await reader.readline()).decode("utf-8", "replace").strip()
-            writer.write(_encode(self._tell(wanted)) + b"\n")
+            writer.write(_encode(self._own_decisions(wanted)) + b"\n")
             await writer.drain()
         except (OSError, ValueError):
-            pass  # it has gone, or it is none of ours
+            pass  # the other worker has disconnected, or the line is too long
         finally:
             writer.close()
 
 
 async def _ask(path: str, request_id: str) -> Decisions:
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with asyncio.timeout(WORKER_SECONDS):
             reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
             try:
                 writer.write(request_id.encode() + b"\n")
@@ -110,16 +110,16 @@ CHANGES: dict[str, Change] = {
 
 
 class AdminApi:
-    """The application. `services`: those of now, which a reload replaces. `folder`: where to find the other workers."""
+    """The application. `services`: returns those in use; a reload replaces them. `folder`: the workers' sockets."""
 
     def __init__(self, services: Callable[[], Services], folder: Path | None = None) -> None:
         self._services = services
-        self.siblings = OtherWorkers(folder, self._own)
+        self.other_workers = OtherWorkers(folder, self._own_decisions)
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
-        """One request."""
+        """Respond to one request, with JSON in every case."""
         try:
-            status, body = await self._answer(request)
+            status, body = await self._reply(request)
         except ClientGone:
             return
         except ClientError as error:
@@ -129,9 +129,10 @@ class AdminApi:
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
         responder.reply(status, headers, dump(body))
 
-    async def _answer(self, request: HttpRequest) -> Reply:
+    async def _reply(self, request: HttpRequest) -> Reply:
         services = self._services()
         presented = presented_keys(request.headers)
+        # A key that is configured as both must not let clients change accounts.
         if services.admin.find(presented) is None or services.keys.find(presented) is not None:
             return _error(401, "this is not the admin key", "invalid_admin_key")
         services.sync()
@@ -149,19 +150,19 @@ class AdminApi:
         )
 
     async def _decisions(self, query: bytes) -> Reply:
-        """One by its request, or the latest, of all workers."""
+        """Return the decision on one request, or the latest decisions, of all workers."""
         asked = parse_qs(query.decode("latin-1")).get("request_id")
         wanted = asked[0] if asked and _REQUEST.fullmatch(asked[0]) else ""
         if not asked:
-            found = self._own("") + await self.siblings.ask("")
+            found = self._own_decisions("") + await self.other_workers.ask("")
             return 200, {"decisions": sorted(found, key=itemgetter("at"), reverse=True)[:LATEST]}
-        found = (self._own(wanted) or await self.siblings.ask(wanted)) if wanted else []
+        found = (self._own_decisions(wanted) or await self.other_workers.ask(wanted)) if wanted else []
         if not found:
-            return _error(404, "no worker knows of such a request; the log may", "no_such_request")
+            return _error(404, "no worker remembers this request; look for it in the log", "no_such_request")
         return 200, found[0]
 
-    def _own(self, request_id: str) -> Decisions:
-        """What this worker knows."""
+    def _own_decisions(self, request_id: str) -> Decisions:
+        """Return the decision of this worker on a request, or its latest decisions if the id is empty."""
         recent = self._services().decisions
         if not request_id:
             return [decision.as_dict() for decision in recent.latest(LATEST)]

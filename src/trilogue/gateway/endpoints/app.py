@@ -18,7 +18,7 @@ from trilogue.gateway.endpoints import count_tokens, generate, models
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.observe.observer import Observers
 from trilogue.gateway.observe.record import RequestRecord
-from trilogue.gateway.request.admission import Admission, Handler, Route, admit
+from trilogue.gateway.request.admission import Admission, Handler, HttpRoute, admit
 from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.context import RequestContext
 from trilogue.gateway.request.failures import SHUTTING_DOWN, client_failure, error_reply, raw_headers
@@ -72,24 +72,24 @@ _REFUSED: dict[type[Exception], tuple[int, str, str]] = {
 _MODELS = "/models"
 
 
-def fixed_routes() -> dict[str, Route]:
+def fixed_routes() -> dict[str, HttpRoute]:
     """Return the routes of all POST requests whose path does not depend on the request, by versionless path."""
-    routes: dict[str, Route] = {}
+    routes: dict[str, HttpRoute] = {}
     for one in CODECS.values():
         endpoint = one.endpoint
         if endpoint.path:
-            routes[endpoint.path] = Route(generate.handle, one.protocol, endpoint.path)
+            routes[endpoint.path] = HttpRoute(generate.handle, one.protocol, endpoint.path)
         if endpoint.counting is not None and endpoint.counting.path:
-            routes[endpoint.counting.path] = Route(count_tokens.handle, one.protocol, endpoint.counting.path)
+            routes[endpoint.counting.path] = HttpRoute(count_tokens.handle, one.protocol, endpoint.counting.path)
     return routes
 
 
-def url_route(path: str) -> Route | None:
+def url_route(path: str) -> HttpRoute | None:
     """Return the route of a POST request to a protocol that has the model in the URL, or None."""
     for one in CODECS.values():
         head = one.endpoint.in_url.read(path) if one.endpoint.in_url is not None else None
         if head is not None:
-            return Route(count_tokens.handle if head.counts else generate.handle, one.protocol, path, head)
+            return HttpRoute(count_tokens.handle if head.counts else generate.handle, one.protocol, path, head)
     return None
 
 
@@ -109,7 +109,7 @@ class Gateway:
         """the usual requests, by method and path as clients send them"""
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
-        """Respond to one request."""
+        """Respond to one HTTP request. Errors are part of the response; only a foreign cancellation is raised."""
         entry = request.head.note
         if not isinstance(entry, Admission) or entry.services is not self.services:
             known = self._look(request, responder)
@@ -126,7 +126,7 @@ class Gateway:
             path=entry.shown,
             key=entry.key.name if entry.key else "",
         )
-        visit = RequestContext(
+        context = RequestContext(
             request=request,
             responder=responder,
             entry=entry,
@@ -136,20 +136,20 @@ class Gateway:
         )
         observers = entry.services.observers
         if observers.request_began is not None or observers.observe_bytes is not None:
-            _begin(visit, observers)
+            _begin(context, observers)
         running = self.running.requests
-        running[visit] = None
+        running[context] = None
         try:
             refusal = SHUTTING_DOWN if self.running.draining else entry.refusal
             if refusal is None:
-                await entry.handler(visit)
+                await entry.handler(context)
             else:
-                visit.refuse(refusal)
+                context.refuse(refusal)
         except BaseException as error:  # the request boundary: whatever it is, the client gets a response
-            if not _told(visit, error):
+            if not _report(context, error):
                 raise
         finally:
-            del running[visit]
+            del running[context]
             record.status = responder.status or CLIENT_CLOSED
             record.ended_at = time.monotonic()
             if observers.request_ended is not None:
@@ -184,7 +184,7 @@ class Gateway:
             return False
         return True
 
-    def _route(self, request: HttpRequest, path: str) -> Route:
+    def _route(self, request: HttpRequest, path: str) -> HttpRoute:
         if request.method == "POST":
             found = self._routes.get(path) or url_route(path)
             if found is not None:
@@ -194,46 +194,46 @@ class Gateway:
             handler = models.handle_list
         elif request.method in ("GET", "HEAD") and path.startswith(f"{_MODELS}/"):
             handler = models.handle_one
-        return Route(handler, owner(path) or protocol_of_client(request.headers), path)
+        return HttpRoute(handler, owner(path) or protocol_of_client(request.headers), path)
 
-    async def _unknown(self, visit: RequestContext) -> None:
+    async def _unknown(self, context: RequestContext) -> None:
         """Respond that there is no such path, or no such method on it."""
-        request, path = visit.request, visit.entry.path
+        request, path = context.request, context.entry.path
         allowed = "POST" if path in self._routes else "GET" if path == _MODELS else ""
         if allowed:
-            visit.responder.common += header_lines([(b"allow", allowed.encode())])
-            visit.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))
+            context.responder.common += header_lines([(b"allow", allowed.encode())])
+            context.refuse(own_failure(405, f"use {allowed}", "method_not_allowed"))
             return
-        visit.refuse(own_failure(404, f"there is no {request.method} {path[:200]} here", "not_found"))
+        context.refuse(own_failure(404, f"there is no {request.method} {path[:200]} here", "not_found"))
 
 
-def _begin(visit: RequestContext, observers: Observers) -> None:
+def _begin(context: RequestContext, observers: Observers) -> None:
     """Notify observers of a request, and show its bytes to those that want them."""
     if observers.request_began is not None:
-        observers.request_began(visit.record)
-    wanted = observers.observe_bytes(visit.record, visit.request.headers) if observers.observe_bytes else None
+        observers.request_began(context.record)
+    wanted = observers.observe_bytes(context.record, context.request.headers) if observers.observe_bytes else None
     if wanted is not None:
-        visit.observe_bytes(wanted)
+        context.observe_bytes(wanted)
 
 
-def _told(visit: RequestContext, error: BaseException) -> bool:
+def _report(context: RequestContext, error: BaseException) -> bool:
     """Respond with the error that ended the handling of a request. Return False if it must be raised again.
 
     A request that a shutdown ends gets an error as well.
     """
     match error:
         case ClientGone():
-            visit.record.error = "client_gone"
+            context.record.error = "client_gone"
         case BodyTooLarge() | BodyTooSlow() | BodyBroken() | BodyEncoded():
-            visit.refuse(own_failure(*_REFUSED[type(error)]))
-        case asyncio.CancelledError() if visit.cancellation.reason is CancelReason.DRAINING:
-            visit.cancellation.clear()
-            visit.refuse(SHUTTING_DOWN)
+            context.refuse(own_failure(*_REFUSED[type(error)]))
+        case asyncio.CancelledError() if context.cancellation.reason is CancelReason.DRAINING:
+            context.cancellation.clear()
+            context.refuse(SHUTTING_DOWN)
         case TrilogueError():
-            visit.refuse(client_failure(error, visit.entry.client))
+            context.refuse(client_failure(error, context.entry.client))
         case Exception():
-            log.error("bug", error=type(error).__name__, request_id=visit.request_id, exc_info=True)
-            visit.refuse(own_failure(500, "internal error", "internal_error"))
+            log.error("bug", error=type(error).__name__, request_id=context.request_id, exc_info=True)
+            context.refuse(own_failure(500, "internal error", "internal_error"))
         case _:
             return False
     return True

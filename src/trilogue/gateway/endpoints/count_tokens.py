@@ -42,30 +42,30 @@ class TokenCount(Struct, frozen=True):
     native: bytes | None = None
 
 
-async def handle(visit: RequestContext) -> None:
-    """Respond to one request."""
-    body = await visit.request.body(visit.entry.services.limits.max_body_bytes)
-    if visit.byte_observers is not None and visit.byte_observers.inbound_request is not None:
-        visit.byte_observers.inbound_request(body)
+async def handle(context: RequestContext) -> None:
+    """Respond with a token count, or with an estimate if no upstream can count. Raises ClientGone and TrilogueError."""
+    body = await context.request.body(context.entry.services.limits.max_body_bytes)
+    if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
+        context.byte_observers.inbound_request(body)
     large = len(body) > LARGE_BYTES
     if large:
-        asked = await read_large(visit, body)
+        asked = await read_large(context, body)
     else:
-        asked = read_asked(body, visit.entry.services.only_model, strict=visit.strict, head=visit.entry.head)
-    body, visit.record.model = asked.body, asked.model
-    target = (await targets_of(visit, asked.model))[0]
-    provider = visit.entry.services.providers[target.provider]
-    record = visit.record
+        asked = read_asked(body, context.entry.services.only_model, strict=context.strict, head=context.entry.head)
+    body, context.record.model = asked.body, asked.model
+    target = (await targets_of(context, asked.model))[0]
+    provider = context.entry.services.providers[target.provider]
+    record = context.record
     record.provider = provider.name
-    protocol = visit.entry.client if visit.entry.client in provider.protocols else provider.protocol
+    protocol = context.entry.client if context.entry.client in provider.protocols else provider.protocol
     record.upstream, record.upstream_model = protocol.short, target.model
     counted = None
-    with watching(visit):
+    with watching(context):
         if CODECS[protocol].endpoint.counting is not None and not provider.is_demo:
-            counted = await _counted(visit, body, provider, _Asked(protocol, target.model))
+            counted = await _counted(context, body, provider, _Asked(protocol, target.model))
         if counted is None:
-            counted = await in_thread(_estimated, visit, body) if large else _estimated(visit, body)
-    await _reply(visit, replace(counted, losses=[*asked.losses, *counted.losses]))
+            counted = await in_thread(_estimated, context, body) if large else _estimated(context, body)
+    await _reply(context, replace(counted, losses=[*asked.losses, *counted.losses]))
 
 
 class _Asked(NamedTuple):
@@ -75,49 +75,51 @@ class _Asked(NamedTuple):
     model: str
 
 
-def _estimated(visit: RequestContext, body: bytes) -> TokenCount:
+def _estimated(context: RequestContext, body: bytes) -> TokenCount:
     ledger = Ledger()
     ledger.add("count.estimated", "")
-    ledger.refuse_if_any(visit.strict)
+    ledger.refuse_if_any(context.strict)
     return TokenCount(estimate(parse_request(body)), ledger.losses)
 
 
-async def _counted(visit: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked) -> TokenCount | None:
+async def _counted(
+    context: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
+) -> TokenCount | None:
     """Return the upstream's count; None if it cannot count. Raises `UpstreamError`."""
     protocol, model = asked
     if len(body) > LARGE_BYTES:
-        wire, losses = await in_thread(_for_upstream, visit, body, provider, asked)
+        wire, losses = await in_thread(_for_upstream, context, body, provider, asked)
     else:
-        wire, losses = _for_upstream(visit, body, provider, asked)
+        wire, losses = _for_upstream(context, body, provider, asked)
     with provider.borrow(model) as (account, transport):
-        visit.record.account = account.name
-        request = _request(visit, provider, account, wire, asked)
-        response, answer = await _answered(transport, request, provider.clocks.total)
+        context.record.account = account.name
+        request = _request(context, provider, account, wire, asked)
+        response, data = await _exchange(transport, request, provider.clocks.total)
     if response.status >= 400:
-        failure = response_failure(response, answer, protocol, account.redactor)
+        failure = response_failure(response, data, protocol, account.redactor)
         if response.status in _NO_SUCH_ENDPOINT and failure.kind is not FailureKind.MODEL_NOT_FOUND:
             return None
         raise UpstreamFailure(failure)
     counting = CODECS[protocol].endpoint.counting
-    count = counting.decode(parse_upstream(answer, whole=True)) if counting is not None else None
+    count = counting.decode(parse_upstream(data, whole=True)) if counting is not None else None
     if not isinstance(count, int):
         return None
-    return TokenCount(count, losses, answer if protocol is visit.entry.client else None)
+    return TokenCount(count, losses, data if protocol is context.entry.client else None)
 
 
 def _for_upstream(
-    visit: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
+    context: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
 ) -> tuple[bytes, list[Loss]]:
     """Return the body that the upstream gets, and its losses."""
     protocol, model = asked
-    if protocol is not visit.entry.client:
-        return _translated(visit, body, provider, asked)
+    if protocol is not context.entry.client:
+        return _translated(context, body, provider, asked)
     plain_text = CODECS[protocol].text_reasoning or provider.profile(model, protocol).raw_reasoning
-    own, losses = own_body(body, protocol, visit.strict, visit.entry.services.sealer, plain_text=plain_text)
-    return own if model == visit.record.model else with_model(own, visit.record.model, model), losses
+    own, losses = own_body(body, protocol, context.strict, context.entry.services.sealer, plain_text=plain_text)
+    return own if model == context.record.model else with_model(own, context.record.model, model), losses
 
 
-async def _answered(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:
+async def _exchange(transport: Transport, request: UpstreamRequest, seconds: float) -> tuple[UpstreamResponse, bytes]:
     """Return the upstream's response and its body. Raises `UpstreamTimeout` if that takes longer than `seconds`."""
     try:
         async with asyncio.timeout(seconds):
@@ -128,20 +130,20 @@ async def _answered(transport: Transport, request: UpstreamRequest, seconds: flo
             finally:
                 await response.aclose()
     except TimeoutError:
-        raise UpstreamTimeout(f"there was no complete answer within {seconds:g} s (timeouts.total)") from None
+        raise UpstreamTimeout(f"there was no complete response within {seconds:g} s (timeouts.total)") from None
 
 
 def _translated(
-    visit: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
+    context: RequestContext, body: bytes, provider: UpstreamProvider, asked: _Asked
 ) -> tuple[bytes, list[Loss]]:
     protocol, model = asked
     wire = parse_request(body)
-    counting = CODECS[visit.entry.client].endpoint.counting
+    counting = CODECS[context.entry.client].endpoint.counting
     if counting is not None:
         wire = {**counting.added, **wire}
     where = Target(protocol=protocol, model=model, profile=provider.profile(model, protocol), provider=provider.name)
     up = translate_request(
-        wire, source=visit.entry.client, target=where, strict=visit.strict, sealer=visit.entry.services.sealer
+        wire, source=context.entry.client, target=where, strict=context.strict, sealer=context.entry.services.sealer
     )
     theirs = CODECS[protocol].endpoint.counting
     omitted: Set[str] = theirs.omitted if theirs is not None else frozenset()
@@ -149,23 +151,23 @@ def _translated(
 
 
 def _request(
-    visit: RequestContext, provider: UpstreamProvider, account: UpstreamAccount, body: bytes, asked: _Asked
+    context: RequestContext, provider: UpstreamProvider, account: UpstreamAccount, body: bytes, asked: _Asked
 ) -> UpstreamRequest:
     protocol, model = asked
     endpoint = CODECS[protocol].endpoint
     url = provider.url(protocol, endpoint.count_path(model))
     if endpoint.in_url is not None:
         body = without_head(body, model, False)
-    headers = visit.entry.hop
-    if protocol is visit.entry.client:
-        headers = visit.entry.forwarded
-        url = with_query(url, visit.entry.query)
+    headers = context.entry.hop
+    if protocol is context.entry.client:
+        headers = context.entry.forwarded
+        url = with_query(url, context.entry.query)
     complete = account.posting(headers, False, provider.version(model, protocol))
     return UpstreamRequest(method="POST", url=url, headers=complete, body=body, timeouts=provider.timeouts)
 
 
-async def _reply(visit: RequestContext, count: TokenCount) -> None:
-    counting = CODECS[visit.entry.client].endpoint.counting
+async def _reply(context: RequestContext, count: TokenCount) -> None:
+    counting = CODECS[context.entry.client].endpoint.counting
     body = counting.encode(count.tokens) if counting is not None else {}
-    visit.record.declare(count.losses)
-    visit.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))
+    context.record.declare(count.losses)
+    context.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))

@@ -19,28 +19,28 @@ from trilogue.protocols.failure.convert import own_failure
 from trilogue.protocols.registry import CODECS
 
 
-async def handle_list(visit: RequestContext) -> None:
-    """Respond with the list."""
-    with watching(visit):
-        models = await all_models(visit.entry.services, _patience(visit))
-    query = {name: values[0] for name, values in parse_qs(visit.request.query.decode("latin-1")).items()}
-    visit.reply(CODECS[visit.entry.client].endpoint.models.encode(models, query))
+async def handle_list(context: RequestContext) -> None:
+    """Respond with the list of all models."""
+    with watching(context):
+        models = await all_models(context.entry.services, _patience(context))
+    query = {name: values[0] for name, values in parse_qs(context.request.query.decode("latin-1")).items()}
+    context.reply(CODECS[context.entry.client].endpoint.models.encode(models, query))
 
 
-async def handle_one(visit: RequestContext) -> None:
+async def handle_one(context: RequestContext) -> None:
     """Respond with one model, by its name or by `provider/name`."""
-    wanted = visit.entry.path.removeprefix("/models/")
-    with watching(visit):
-        model = await _find(visit.entry.services, wanted, _patience(visit))
+    wanted = context.entry.path.removeprefix("/models/")
+    with watching(context):
+        model = await _find(context.entry.services, wanted, _patience(context))
     if model is None:
-        visit.refuse(own_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
+        context.refuse(own_failure(404, f"there is no model {wanted[:200]}", "model_not_found"))
     else:
-        visit.reply(CODECS[visit.entry.client].endpoint.models.encode_one(model))
+        context.reply(CODECS[context.entry.client].endpoint.models.encode_one(model))
 
 
-def _patience(visit: RequestContext) -> float | None:
-    """Return how long to wait for requests that already ask: for a gateway, which they may wait for, not long."""
-    return PATIENCE_SECONDS if hops_of(visit.request.headers) else None
+def _patience(context: RequestContext) -> float | None:
+    """Return how long to wait for another request's list: not long for a gateway, which that request may wait for."""
+    return PATIENCE_SECONDS if hops_of(context.request.headers) else None
 
 
 async def all_models(services: Services, patience: float | None = None) -> list[ListedModel]:

@@ -1,4 +1,4 @@
-"""The lines of the log that come with every request: gathered, and written together a moment later."""
+"""The access log: lines are collected and written together a moment later, because one write per request is slow."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from trilogue.gateway.log.output import LogOutput
 MAX_TEXT = 300
 JOURNAL_SECONDS = 0.05
 JOURNAL_LINES = 32
-"""that wait at most: more would keep the event loop for a noticeable time when they are written"""
+"""Lines that may wait. Writing more than this at once would block the event loop for a noticeable time."""
 PIPE_BYTES = 4096
+"""Writes to a pipe are atomic up to this size (PIPE_BUF on Linux)."""
 MAX_BYTES = 256 * 1024
 FINISH_SECONDS = 0.5
 
 
 class LogLine(Struct, kw_only=True):
-    """One line. What kinds of it add are texts that are made here or were cut with `sane`, numbers and the like."""
+    """One line of the log. Subclasses add fields; texts from outside must be cut with `sane`."""
 
     event: str
     level: str = "info"
@@ -33,7 +34,7 @@ class LogLine(Struct, kw_only=True):
 
 
 class Journal:
-    """`log`: the way of all other lines, which those take too that are not plain ASCII."""
+    """Collects lines and writes them as JSON. `log`: the logger for other lines, and for lines that are not ASCII."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
@@ -41,36 +42,37 @@ class Journal:
         self._most = MAX_BYTES
         self._lines: list[LogLine] = []
         self._due = False
-        """a timer runs that will write what there is"""
+        """whether a timer is running that will write the lines"""
 
     def open(self, file: BinaryIO | None) -> None:
-        """Write to this file from now on; None: leave everything to the other way."""
+        """Write to this file from now on; None: pass every line to the logger."""
         self.flush()
         self._sink, self._due = LogOutput(file) if file is not None else None, False
-        # Workers share the file. Of a pipe only small writes are sure not to be mixed with another's.
+        # Workers share the file. In a pipe, only small writes are never mixed with those of another worker.
         self._most = PIPE_BYTES if self._sink is not None and self._sink.is_pipe else MAX_BYTES
 
     def write(self, line: LogLine) -> None:
-        """It must not change any more."""
+        """Write this line soon. It must not be changed afterwards."""
         if self._sink is None:
-            self._tell(line)
+            self._log_line(line)
             return
         line.timestamp = datetime.now(UTC)
         if not self._due:
             self._due = True
-            asyncio.get_running_loop().call_later(JOURNAL_SECONDS, self._look)
+            asyncio.get_running_loop().call_later(JOURNAL_SECONDS, self._timer_fired)
         self._lines.append(line)
         if len(self._lines) == JOURNAL_LINES:
             self.flush()
 
-    def _look(self) -> None:
+    def _timer_fired(self) -> None:
         self._due = False
         self.flush()
 
     def flush(self) -> None:
-        """Write what has gathered."""
+        """Write the collected lines now."""
         lines, self._lines = self._lines, []
         data = _encode_lines(lines)
+        # msgspec does not escape other characters, such as a line separator in a model name; the logger does.
         if data.isascii() and len(data) <= self._most:
             self._put(data)
             return
@@ -78,11 +80,11 @@ class Journal:
             self._put(piece)
 
     def _pieces(self, lines: Sequence[LogLine], data: bytes) -> Iterator[bytes]:
-        """What is to be written at once, without the lines that take the other way."""
+        """Yield what can be written at once. Lines that are not ASCII go to the logger instead, which escapes them."""
         piece = b""
         for line, written in zip(lines, data.splitlines(keepends=True), strict=True):
             if not written.isascii():
-                self._tell(line)
+                self._log_line(line)
                 continue
             if len(piece) + len(written) > self._most:
                 yield piece
@@ -91,12 +93,12 @@ class Journal:
         yield piece
 
     def catch_up(self) -> None:
-        """Write what found no room."""
+        """Write what had to wait because the file was full."""
         if self._sink is not None:
             self._sink.drain()
 
     def finish(self) -> None:
-        """Write everything: there will be no more."""
+        """Write everything that is left, at the end of the process."""
         self.flush()
         if self._sink is not None:
             self._sink.finish(FINISH_SECONDS)
@@ -105,15 +107,15 @@ class Journal:
         if data and self._sink is not None:
             self._sink.put(data)
 
-    def _tell(self, line: LogLine) -> None:
-        """The other way, which has a clock of its own."""
+    def _log_line(self, line: LogLine) -> None:
+        """Pass a line to the logger, which adds level and time itself."""
         fields = msgspec.to_builtins(line)
         del fields["level"], fields["timestamp"]
         self._log.info(fields.pop("event"), **fields)
 
 
 def sane(text: str) -> str:
-    """A text from outside, cut to a length that a log can bear."""
+    """Return a text from outside, cut to a length that is fit for a log."""
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
 
 

@@ -1,7 +1,7 @@
-"""The file that the log is written to, without waiting for who reads it.
+"""The file that the log is written to. Writing never blocks.
 
-A pipe that nobody reads takes 64 KiB, and then holds up whoever writes to it: the whole gateway. So what finds no room
-is kept for a while, up to a limit, and is lost then; how much was lost is told as soon as there is room again.
+A pipe without a reader accepts 64 KiB; then the next write would block the whole gateway. Lines for which there is no
+room wait, up to a limit; further lines are dropped. A warning says how many as soon as there is room again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import BinaryIO
 import structlog
 
 MOST_BYTES = 1024 * 1024
-"""what may wait for room"""
+"""Bytes that may wait for room."""
 _PIPE_BYTES = 64 * 1024
 _PAGE = 4096
 
@@ -35,14 +35,14 @@ class LogOutput:
         self._file = file
         self._waiting: deque[bytes] = deque()
         self._size = 0
-        self._lost = 0
+        self._dropped = 0
         mode = _mode(file)
         self.is_pipe = S_ISFIFO(mode)
         self._never_waits = S_ISREG(mode) or not mode
 
     def put(self, data: bytes) -> None:
-        """Write this, or keep it until there is room."""
-        if self._waiting or self._lost:
+        """Write these lines, keep them until there is room, or drop them if too many wait already."""
+        if self._waiting or self._dropped:
             self.drain()
         if not self._waiting and (self._never_waits or self._room() >= len(data)):
             self._write(data)
@@ -50,20 +50,20 @@ class LogOutput:
             self._waiting.append(data)
             self._size += len(data)
         else:
-            self._lost += data.count(b"\n")
+            self._dropped += data.count(b"\n")
 
     def drain(self) -> None:
-        """Write what waits, as far as there is room."""
+        """Write the waiting lines for which there is room now."""
         while self._waiting and self._room() >= len(self._waiting[0]):
             data = self._waiting.popleft()
             self._size -= len(data)
             self._write(data)
-        if self._lost and not self._waiting:
-            lost, self._lost = self._lost, 0
-            log.warning("nobody has read the log for a while: lines are lost", lines=lost)
+        if self._dropped and not self._waiting:
+            dropped, self._dropped = self._dropped, 0
+            log.warning("the log was not read fast enough: lines were dropped", lines=dropped)
 
     def finish(self, seconds: float) -> None:
-        """The last chance for what waits: who reads may only be slow."""
+        """Write the waiting lines, and wait up to `seconds` for room: the reader may only be slow."""
         until = time.monotonic() + seconds
         self.drain()
         while self._waiting and time.monotonic() < until:
@@ -76,22 +76,22 @@ class LogOutput:
             self._file.flush()
 
     def _room(self) -> float:
-        """How much can be written at once. Of a pipe a little is left for other workers, who look at the same time."""
+        """Return how many bytes can be written without blocking. In a pipe, some room is left for other workers."""
         try:
             descriptor = self._file.fileno()
             if self.is_pipe:
                 held = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4))[0]
-                # A page that is not full may be followed by the next one: what is held takes twice as much at worst.
+                # Linux may leave pages of a pipe partly empty: its content takes twice its size at worst.
                 return float(_capacity(descriptor) - 2 * held - 2 * _PAGE)
             poll = select.poll()
             poll.register(descriptor, select.POLLOUT)
             return inf if poll.poll(0) else 0
         except (OSError, ValueError):
-            return inf  # it cannot be written to either, which takes no time
+            return inf  # the write will fail too, without blocking
 
 
 def _capacity(descriptor: int) -> int:
-    """What a pipe takes, where the system tells it."""
+    """Return the capacity of a pipe, or the usual one where the system does not say."""
     return fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ) if hasattr(fcntl, "F_GETPIPE_SZ") else _PIPE_BYTES
 
 

@@ -1,7 +1,7 @@
-"""The log: one line per event on standard error, as JSON for machines or as text for people.
+"""The log: one line per event on standard error, as JSON for programs or as text for people.
 
-Names come from clients, so every text is cut to a sane length and cannot hold a line break or a terminal's escape
-codes. A log that cannot be written is lost; the traffic goes on.
+Clients choose names such as that of the model, so every text is cut, and in text form line breaks and terminal escape
+codes are escaped. If the log cannot be written, its lines are dropped and requests go on.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _LONG = frozenset({"exception", "problems"})
 
 
 class SafeWriter:
-    """Writes lines, or does not: a full disk, a closed pipe or one that nobody reads is no reason to stop."""
+    """Writes lines. It drops them without an error if the disk is full, or the pipe is closed or not read."""
 
     def __init__(self, file: TextIO) -> None:
         self._sink = LogOutput(file.buffer)
 
     def msg(self, message: str) -> None:
-        """One line, after those that came before it."""
+        """Write one line, after those of the access log that came before it."""
         journal.flush()
         self._sink.put(f"{message}\n".encode("utf-8", "backslashreplace"))
 
@@ -37,36 +37,36 @@ class SafeWriter:
 
 
 class Forward(logging.Handler):
-    """What libraries log, into the same log and the same form."""
+    """Passes what libraries log to structlog, so that all lines have the same form."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One record of the standard library's logging."""
+        """Log a record of the standard library's logging."""
         info = record.exc_info if record.levelno >= logging.ERROR else None
         structlog.get_logger(record.name).log(record.levelno, record.getMessage(), exc_info=info)
 
 
-class Form:
-    """Level and format as they are now. Loggers are made once, so these are looked up with every line."""
+class LogFormat:
+    """The level and format in use. Loggers are cached, so they look these up for every line: a reload changes them."""
 
     def __init__(self) -> None:
         self.level = logging.INFO
         self._last: list[Processor] = []
 
     def take(self, settings: Log) -> None:
-        """Other settings from now on."""
+        """Use these settings from now on."""
         self.level = _LEVELS[settings.level]
         self._last = [structlog.processors.JSONRenderer(separators=(",", ":"))]
         if settings.format == "text":
             self._last = [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
 
     def admit(self, _: WrappedLogger, name: str, event: EventDict) -> EventDict:
-        """Nothing below the level."""
+        """Return the event, or raise DropEvent if it is below the level."""
         if _LEVELS.get(name, logging.ERROR) < self.level:
             raise structlog.DropEvent
         return event
 
     def render(self, logger: WrappedLogger, name: str, event: EventDict) -> Any:
-        """The line."""
+        """Return the line for an event."""
         line: Any = event
         for processor in self._last:
             line = processor(logger, name, line)
@@ -74,28 +74,28 @@ class Form:
 
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_form = Form()
+_format = LogFormat()
 
 
 def configure_logging(settings: Log) -> None:
-    """Set up logging for this process, or change what it was set up for."""
-    _form.take(settings)
+    """Set up logging for this process, or change its settings."""
+    _format.take(settings)
     structlog.configure(
         processors=[
-            _form.admit,
+            _format.admit,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _shortened,
-            _form.render,
+            _format.render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=lambda *_: SafeWriter(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    journal.open(sys.stderr.buffer if settings.format == "json" and _form.level <= logging.INFO else None)
-    # Libraries' remarks on every bad request are ours to make.
-    logging.basicConfig(handlers=[Forward()], level=max(_form.level, logging.ERROR), force=True)
+    journal.open(sys.stderr.buffer if settings.format == "json" and _format.level <= logging.INFO else None)
+    # Libraries warn about every bad request, which the access log already has.
+    logging.basicConfig(handlers=[Forward()], level=max(_format.level, logging.ERROR), force=True)
 
 
 def _shortened(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -106,7 +106,7 @@ def _shortened(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _cut(value: object) -> object:
-    """Texts of a sane length, also those inside of something."""
+    """Return a value with all texts in it cut with `sane`."""
     if isinstance(value, str):
         return sane(value)
     if isinstance(value, list):

@@ -56,7 +56,7 @@ class Worker:
         self._descriptors = Descriptors()
         self._idle_ticks = 0
         """ticks since the last request"""
-        self._siblings: asyncio.Server | None = None
+        self._worker_server: asyncio.Server | None = None
         self._listeners: list[Listener] = []
         self.admin_socket: socket.socket | None = None
         self.shared_folder: Path | None = None
@@ -71,7 +71,7 @@ class Worker:
         await listeners[0].open(sock)
         if self.admin_socket is not None:
             admin = AdminApi(lambda: self.gateway.services, self.shared_folder)
-            self._siblings = await admin.siblings.listen()
+            self._worker_server = await admin.other_workers.listen()
             listeners.append(Listener(admin, not_http))
             await listeners[1].open(self.admin_socket)
         # What exists now stays for good: the garbage collector need not go through it every time.
@@ -145,8 +145,8 @@ class Worker:
         running, seconds = self.gateway.running, self.gateway.services.config.server.drain_seconds
         asyncio.get_running_loop().call_later(max(0.0, seconds - ERROR_SECONDS), running.stop_all)
         await asyncio.gather(*(listener.drain(seconds + 1) for listener in self._listeners))
-        if self._siblings is not None:
-            self._siblings.close()
+        if self._worker_server is not None:
+            self._worker_server.close()
         await self.gateway.services.aclose()
         self._state.close()
         journal.finish()

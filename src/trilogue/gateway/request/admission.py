@@ -1,7 +1,6 @@
-"""Who sends a request, what it asks for, and whether it may: everything that follows from the head of a request.
+"""Admission: the client key, the protocol and the handler of a request, and whether it is refused, all from its head.
 
-Clients send the same head with every request, so the result is kept with the head, for as long as the configuration is
-the same.
+Clients send the same head with every request, so the result is kept with the head until the configuration changes.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ IN_A_CIRCLE = (
 Checked = tuple[ClientKey | None, Failure | None]
 
 
-class Route(Struct, frozen=True):
-    """What a path leads to. `client`: the protocol of the response. `path`: without the version."""
+class HttpRoute(Struct, frozen=True):
+    """The handler of a path. `client`: the protocol of the response. `path`: without the version."""
 
     handler: Handler
     client: Protocol
@@ -48,7 +47,7 @@ class Route(Struct, frozen=True):
 
 
 class Admission(Struct, frozen=True, kw_only=True, eq=False):
-    """What follows from the head of a request. `mode`: as the request asks for it, valid or not. Else see `Route`."""
+    """What follows from the head of a request. `mode`: as in the request, valid or not. Others: see `HttpRoute`."""
 
     services: Services
     handler: Handler
@@ -70,8 +69,8 @@ class Admission(Struct, frozen=True, kw_only=True, eq=False):
     """the header that counts gateways, in case the upstream is one"""
 
 
-def admit(request: HttpRequest, services: Services, route: Route) -> Admission:
-    """Return who sends a request and whether it may, by its head."""
+def admit(request: HttpRequest, services: Services, route: HttpRoute) -> Admission:
+    """Return what follows from the head of a request: its client key, or why it is refused."""
     headers = request.headers
     common = cors_headers(headers, keys_required=bool(services.keys))
     key, refusal = _with_key(headers, services) if services.keys else _without_keys(headers)

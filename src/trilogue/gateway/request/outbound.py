@@ -85,17 +85,17 @@ def outbound(call: Call, place: Place, services: Services) -> Outbound:
         return _passed_on(call, place, services) if own else _translated(call, place, protocols[0], services)
     if call.client not in protocols:
         return _most_exact(call, place, protocols, services)
-    beside = _tools_beside_reasoning(place, call.client)
-    if beside is None or _fits(call, place, beside):
+    with_tools = _tools_with_reasoning(place, call.client)
+    if with_tools is None or _fits(call, place, with_tools):
         return _passed_on(call, place, services)
     try:
         return _most_exact(call, place, [one for one in protocols if one is not call.client], services)
     except ClientError:
         # Only the client's own protocol can express it, but without reasoning, which the model refuses there.
-        return _passed_on(call, place, services, fit=beside)
+        return _passed_on(call, place, services, fit=with_tools)
 
 
-def _tools_beside_reasoning(place: Place, protocol: Protocol) -> Profile | None:
+def _tools_with_reasoning(place: Place, protocol: Protocol) -> Profile | None:
     """Return a profile to check a request with, for a model that refuses tools with reasoning in this protocol.
 
     None for other models, and so for most requests: those need not be parsed.

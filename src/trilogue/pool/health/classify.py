@@ -39,7 +39,7 @@ class Scope(StrEnum):
     ACCOUNT = "account"
     ACCOUNT_MODEL = "account_model"
     PROVIDER = "provider"
-    NONE = "nobody"
+    NONE = "none"
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

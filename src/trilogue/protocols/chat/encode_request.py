@@ -51,7 +51,7 @@ def encode_request(request: Request, target: Target, ledger: Ledger) -> dict[str
 
 def _stream(request: Request, out: EncodingContext) -> dict[str, Json]:
     """Return the fields for streaming. Usage is always requested: the other protocols always report it."""
-    # Some servers answer 400 to stream_options, so the profile decides.
+    # Some servers return 400 for stream_options, so the profile decides.
     usage = request.include_usage if out.native else (out.profile.stream_usage and request.stream) or None
     # Only OpenAI pads streams.
     obfuscation = request.obfuscation if out.native or out.profile.openai_fields else None

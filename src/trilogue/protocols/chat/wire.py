@@ -72,8 +72,8 @@ REASONING_PART = "reasoning_part"
 
 FIELD_POLICIES = {
     # Top level.
-    "audio": refuse("only Chat Completions answers with sound"),
-    "modalities": refuse("only Chat Completions answers with sound", ["text"]),
+    "audio": refuse("only Chat Completions responds with audio"),
+    "modalities": refuse("only Chat Completions responds with audio", ["text"]),
     # It only speeds the response up.
     "prediction": DROP,
     "chat_template_kwargs": DROP,

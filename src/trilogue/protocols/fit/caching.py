@@ -44,7 +44,7 @@ def _with_short_key(caching: Caching, request: Request, out: EncodingContext) ->
 def _without_refused_options(caching: Caching, request: Request, out: EncodingContext) -> Caching:
     if caching.retention is not None and not out.profile.cache_retention:
         out.ledger.add("cache.options", request.where("cache_retention"))
-        # gpt-5.6 removed prompt_cache_retention, and Azure never had it; both answer 400.
+        # gpt-5.6 removed prompt_cache_retention, and Azure never had it; both return 400.
         caching = replace(caching, retention=None)
     if caching.options is not None and not out.profile.cache_marks:
         out.ledger.add("cache.options", request.where("cache_options"))

@@ -233,7 +233,7 @@ def _without_reasoning(turn: Turn, _: bool, out: EncodingContext) -> Turn:
 def _developer_as_system(turn: Turn, _: bool, out: EncodingContext) -> Turn:
     if turn.role is not Role.DEVELOPER:
         return turn
-    # Most compatible servers answer 400 to the developer role.
+    # Most compatible servers return 400 for the developer role.
     out.ledger.add("role.developer_merged", turn.path)
     return replace(turn, role=Role.SYSTEM)
 

@@ -147,7 +147,7 @@ class MessagesStreamDecoder(StreamDecoder):
         return kind
 
     def _ping(self, _: dict[str, Json]) -> None:
-        """Ignore a ping."""
+        """Do nothing: a ping only keeps the connection open."""
 
     def _message_start(self, data: dict[str, Json]) -> None:
         known, rest = sort_fields(data.get("message"), _MESSAGE)

@@ -151,7 +151,7 @@ def _write_web_search(tool: HostedTool, request: Request, out: EncodingContext) 
         wire["allowed_domains"] = list(tool.allowed_domains)
     if tool.blocked_domains:
         if tool.allowed_domains:
-            out.ledger.add("web_search.params", tool.path, "blocked_domains beside allowed_domains")
+            out.ledger.add("web_search.params", tool.path, "blocked_domains together with allowed_domains")
         else:
             wire["blocked_domains"] = list(tool.blocked_domains)
     if tool.location is not None:

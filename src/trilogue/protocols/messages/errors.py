@@ -71,7 +71,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failur
     found = decode_failure(parse_object(text) or {}, status)
     return replace(
         found,
-        message=found.message or _plain_text(text) or f"the upstream answered with status {status}",
+        message=found.message or _plain_text(text) or f"the upstream responded with status {status}",
         retry_after=retry_after(lower),
         request_id=found.request_id or lower.get("request-id") or lower.get("x-request-id"),
     )

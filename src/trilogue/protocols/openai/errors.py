@@ -233,7 +233,7 @@ def _message(error: dict[str, Json], status: int) -> str:
             words = [_words(item) for item in value]
             if any(words):
                 return "; ".join(word for word in words if word)
-    return f"the upstream answered with status {status}" if status else "the upstream reported an error"
+    return f"the upstream responded with status {status}" if status else "the upstream reported an error"
 
 
 def _words(item: Json) -> str:

@@ -53,7 +53,7 @@ class BlockReceiver(Interface):
         """Emit an event of an open block."""
 
     def stop_block(self, index: int, opaque: Opaque | None = None, block: Block | None = None) -> None:
-        """Close a block."""
+        """Close a block. `opaque`, `block`: see `BlockStop`."""
 
 
 class Part(Struct, eq=False):

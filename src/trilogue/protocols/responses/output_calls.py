@@ -26,7 +26,7 @@ from trilogue.protocols.responses.wire import BLANKS, PROGRESS
 
 
 class CallItem(OutputItem):
-    """A tool call."""
+    """A tool call while it is written, as a function call or a custom tool call."""
 
     def __init__(self, stream: ItemEvents, block: ToolCall) -> None:
         super().__init__(stream, call_type(block.kind), block.item_id)

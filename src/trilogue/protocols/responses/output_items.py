@@ -96,7 +96,7 @@ class OutputItem:
         """Add reasoning; only reasoning items have it."""
 
     def stop(self, event: BlockStop) -> None:
-        """End the streamed block."""
+        """End the block of this item that is being streamed."""
 
     def conclude(self, final: dict[str, Json]) -> None:
         """Send the events that precede the final form of the item."""

@@ -67,7 +67,7 @@ NEUTRAL_FIELDS = frozenset(
 )
 
 _STATE = "it needs what an earlier response left at the provider"
-_BOUND = "only the provider that made it can read it, and what it stands for would be lost"
+_BOUND = "only the provider that made it can read it, and its content would be lost"
 
 _TOP_LEVEL: dict[str, FieldPolicy] = {
     # `previous_response_id` has a neutral field, so it is never an extra: the translation checks
@@ -76,7 +76,7 @@ _TOP_LEVEL: dict[str, FieldPolicy] = {
     "conversation": refuse(_STATE),
     "prompt": refuse("prompt templates are stored at the provider"),
     # False is the default and harmless.
-    "background": refuse("no other protocol answers later", False),
+    "background": refuse("no other protocol responds later", False),
     # It only matters if the context overflows, and then the client gets an error.
     "truncation": FieldPolicy(harmless=("disabled",)),
     "multi_agent": refuse("no other protocol runs several agents", {"enabled": False}),

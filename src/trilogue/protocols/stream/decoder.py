@@ -196,7 +196,7 @@ class StreamDecoder:
         return index
 
     def stop_block(self, index: int, opaque: Opaque | None = None, block: Block | None = None) -> None:
-        """Close a block."""
+        """Close a block. `opaque`, `block`: see `BlockStop`."""
         self._out.append(BlockStop(index, opaque, block))
 
     def whole_block(self, block: Block) -> None:

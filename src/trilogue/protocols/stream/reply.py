@@ -52,7 +52,7 @@ class Reply(Struct, kw_only=True):
 
     @property
     def tier_path(self) -> str:
-        """Where the upstream's response says which service tier it had."""
+        """Return where the upstream's response says which service tier it had."""
         return (_UNKNOWN if self.source is None else self.source.traits).tier_path
 
 

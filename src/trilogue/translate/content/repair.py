@@ -36,7 +36,7 @@ def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
             why = (
                 "is the result of a tool call that is not there"
                 if call_id
-                else "does not say which tool call it answers"
+                else "does not say which tool call it belongs to"
             )
             raise BadRequest(f"{result.path} {why}", path=result.path)
     for call_id, call in calls.items():
@@ -48,13 +48,13 @@ def refuse_broken_history(request: Request) -> tuple[frozenset[str], bool]:
 def repair_history(request: Request, ledger: Ledger) -> Request:
     """Return the request with a result for every tool call and without results that have no call."""
     called = {block.id for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)}
-    answered = {block.call_id for turn in request.turns for block in turn.blocks if isinstance(block, ToolResult)}
+    completed = {block.call_id for turn in request.turns for block in turn.blocks if isinstance(block, ToolResult)}
     turns: list[Turn] = []
     for turn in request.turns:
         remaining = _without_orphans(turn, called, ledger)
         if remaining is not None:
             turns.append(remaining)
-        missing = [block for block in turn.blocks if isinstance(block, ToolCall) and block.id not in answered]
+        missing = [block for block in turn.blocks if isinstance(block, ToolCall) and block.id not in completed]
         if missing:
             turns.append(_synthetic(missing, ledger))
     return replace(request, turns=tuple(turns))

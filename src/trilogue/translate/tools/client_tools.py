@@ -110,10 +110,10 @@ def _calls(turns: tuple[Turn, ...]) -> dict[str, str]:
     calls = [block for block in _natives(turns) if tool_called(block) is not None and ids_of(block)]
     if not calls:
         return {}
-    answered = {name for block in _natives(turns) if tool_with_output(block) is not None for name in ids_of(block)}
+    completed = {name for block in _natives(turns) if tool_with_output(block) is not None for name in ids_of(block)}
     # Some clients send a function_call_output for these calls.
-    answered |= {block.call_id for turn in turns for block in turn.blocks if type(block) is ToolResult}
-    return {name: ids_of(call)[0] for call in calls if answered & set(ids_of(call)) for name in ids_of(call)}
+    completed |= {block.call_id for turn in turns for block in turn.blocks if type(block) is ToolResult}
+    return {name: ids_of(call)[0] for call in calls if completed & set(ids_of(call)) for name in ids_of(call)}
 
 
 def _turn(turn: Turn, called: dict[str, str], names: dict[str, str]) -> Turn:

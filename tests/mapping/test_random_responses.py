@@ -141,7 +141,7 @@ def texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("source", [C, M, R], ids=lambda p: p.short)
 @pytest.mark.parametrize("target", [C, M, R], ids=lambda p: p.short)
-def test_random_answers(source: Protocol, target: Protocol) -> None:
+def test_random_responses(source: Protocol, target: Protocol) -> None:
     """Valid before, valid after, and nothing lost in silence."""
     for kind in KINDS[source]:
         for seed in range(SEEDS):
