@@ -1,4 +1,4 @@
-"""The front door for the official SDKs: HTTP clients that translate inside the process, without a gateway.
+"""HTTP clients for the official SDKs that translate inside the process, without a gateway.
 
     from openai import OpenAI
     client = OpenAI(api_key="unused", http_client=trilogue.http_client("anthropic/claude-sonnet-5"))
