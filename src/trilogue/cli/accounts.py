@@ -17,9 +17,10 @@ from typing import Any
 
 import click
 
+from trilogue.cli.state_files import pool_file
 from trilogue.config import ConfigError, Vault, find, load, state_directory
 from trilogue.pool import Account, Pool, Pools
-from trilogue.state import FILE_NAME, FileStore, load_into, write_now
+from trilogue.state import FileStore, load_into, write_now
 
 Action = Callable[[Pools, tuple[Pool, Account], float], None]
 
@@ -164,8 +165,8 @@ def _duration(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _store() -> FileStore:
-    return FileStore(state_directory(os.environ) / FILE_NAME)
+def _store(path: str | None) -> FileStore:
+    return FileStore(pool_file(find(Path(path) if path else None)))
 
 
 def _load_pools(path: str | None, now: float) -> Pools:
@@ -178,7 +179,7 @@ def _load_pools(path: str | None, now: float) -> Pools:
     if not config.pool.persist:
         raise click.UsageError(NOT_PERSISTED)
     pools = config.pools(SystemRandom())
-    load_into(pools, _store(), now)
+    load_into(pools, _store(path), now)
     return pools
 
 
@@ -188,7 +189,7 @@ def _change(path: str | None, name: str, action: Action, done: str) -> None:
     pools = _load_pools(path, now)
     one = _find_account(pools, name)
     action(pools, one, now)
-    write_now(_store(), pools.drain(), now)
+    write_now(_store(path), pools.drain(), now)
     click.echo(f"{one[0].name}/{one[1].name} {done}")
 
 

@@ -25,6 +25,7 @@ import structlog
 from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
+from trilogue.cli.state_files import pool_file
 from trilogue.config import (
     Config,
     ConfigError,
@@ -114,17 +115,17 @@ class ServeOptions:
     """The current configuration: the file, if any, with the options of the command line on top."""
 
     def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:
-        self._file = file
+        self.file = file
         self._given = {name: value for name, value in given.items() if value is not None}
         self._at_start: dict[str, object] = {}
         self.config = Config()
 
     def load(self) -> Config:
         """Read the configuration again and return it. Raises ConfigError and keeps the old one if it cannot be used."""
-        if self._at_start and self._file is not None and _is_empty(self._file):
+        if self._at_start and self.file is not None and _is_empty(self.file):
             # The file had settings before, possibly client keys. An empty one is half written, or the disk is full.
             raise ConfigError([Problem("", "the file is empty")])
-        config = load(self._file, os.environ)
+        config = load(self.file, os.environ)
         config = replace(config, server=replace(config.server, **self._given))
         # A reload cannot change the address, so check the new configuration with the address from the start.
         self._at_start = self._at_start or _restart_settings(config)
@@ -198,9 +199,10 @@ _Run = Callable[[socket.socket, int | None], None]
 
 def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
     """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
+    kept = pool_file(settings.file)
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        state = WorkerState(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
+        state = WorkerState(kept, shared and shared / FILE_NAME)
 
         def build(new: Config) -> Services:
             return Services(new, _transports(), sealer, state)

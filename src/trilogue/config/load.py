@@ -18,7 +18,7 @@ from msgspec import inspect
 from msgspec.structs import replace
 
 from trilogue.config.document import MAX_BYTES, YamlDocument, read_document
-from trilogue.config.folders import config_directory
+from trilogue.config.folders import FILE_NAME, config_directory
 from trilogue.config.foreign import foreign_hint
 from trilogue.config.network import is_azure, url_fault, with_environment_proxies
 from trilogue.config.problems import ConfigError, Problem
@@ -29,8 +29,6 @@ from trilogue.config.validate import check
 from trilogue.model import Protocol
 from trilogue.profiles import vendor_named
 from trilogue.protocols.registry import CODECS, RICHEST
-
-FILE_NAME = "trilogue.yaml"
 
 _HOSTS = (
     (r"(\w+\.)?api\.openai\.com|chatgpt\.com", "openai"),
