@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from trilogue.config import state_directory, state_file
-from trilogue.state import FILE_NAME
+from trilogue.state import FILE_NAME, FileStore
 
 _OTHERS = f"{Path(FILE_NAME).stem}-*{Path(FILE_NAME).suffix}"
 
@@ -22,18 +20,5 @@ def pool_file(config_file: Path | None) -> Path:
     own = state_file(os.environ, FILE_NAME, config_file)
     earlier = state_directory(os.environ) / FILE_NAME
     if own != earlier and earlier.is_file() and not any(earlier.parent.glob(_OTHERS)):
-        _copy(earlier, own)
+        FileStore(earlier).copy_to(own)
     return own
-
-
-def _copy(earlier: Path, own: Path) -> None:
-    """Copy a state file, or leave it if that is not possible: then the accounts start without a history."""
-    unfinished = own.with_suffix(".copy")
-    try:
-        os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-        # Not a copy of the bytes: a gateway may be writing.
-        with closing(sqlite3.connect(earlier)) as source, closing(sqlite3.connect(unfinished)) as target:
-            source.backup(target)
-        unfinished.replace(own)
-    except (sqlite3.Error, OSError):
-        unfinished.unlink(missing_ok=True)
