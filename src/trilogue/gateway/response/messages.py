@@ -21,7 +21,7 @@ from trilogue.serving import Headers, Responder, WebSocket
 from trilogue.sse import SseParser
 
 LOSSES = "trilogue_loss"
-"""the field of the first event that names the losses, which responses over HTTP have in a header"""
+"""the field of the first event that has the value of the header which declares losses over HTTP"""
 
 _LOSS_HEADER = b"trilogue-loss"
 _NOT_SHOWN = frozenset({b"content-type", b"content-length"})
@@ -53,7 +53,7 @@ class MessageResponder(Responder):
         self.stream_id: str | None = None
         """what the client wants to see in every event"""
         self._parser = SseParser()
-        self._losses: list[str] = []
+        self._losses = ""
         """what the next event has to declare"""
         self._held: bytes | None = None
         """an error in the stream, which is sent unless a failed response follows"""
@@ -67,7 +67,7 @@ class MessageResponder(Responder):
             self.on_head(status, headers)
         for name, value in headers:
             if name == _LOSS_HEADER:
-                self._losses = value.decode("latin-1").split(", ")
+                self._losses = value.decode("ascii")
 
     def send(self, data: bytes) -> None:
         """Send the events that these bytes of a stream complete. Keep-alive comments are not events."""
@@ -115,7 +115,7 @@ class MessageResponder(Responder):
         """Return an event with the fields that only messages have."""
         more: dict[str, Json] = {}
         if self._losses:
-            more[LOSSES], self._losses = self._losses, []
+            more[LOSSES], self._losses = self._losses, ""
         if self.stream_id is not None:
             more["stream_id"] = self.stream_id
         return b"%b,%b" % (data[:-1], dump(more)[1:]) if more else data
