@@ -24,10 +24,10 @@ from trilogue.model import (
     protocol_of,
 )
 from trilogue.profiles import Profile, profile_for, vendor_named
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.content.sealed import Cleaning, may_hold_sealed, no_calls, unchanged
 from trilogue.protocols.endpoint import Endpoint
 from trilogue.protocols.fields.extras import FieldPolicies
-from trilogue.protocols.pauses import PauseForm
 from trilogue.protocols.stream.decoder import StreamDecoder
 from trilogue.protocols.stream.encoder import StreamEncoder
 from trilogue.protocols.stream.reply import Reply

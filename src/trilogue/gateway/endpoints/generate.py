@@ -6,6 +6,7 @@ requests, and ends them with an error if they take too long.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from trilogue.errors import UpstreamFailure
@@ -17,13 +18,15 @@ from trilogue.gateway.request.context import RequestContext, read_large, targets
 from trilogue.gateway.request.failures import SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.compaction import asks_for_compaction
+from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
 from trilogue.gateway.stored.fields import read_state_fields
-from trilogue.gateway.stored.reasoning import ReasoningMemory, recall_reasoning
+from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.gateway.stored.turn import StoredTurn, begin_connection_turn, begin_turn
 from trilogue.protocols.registry import CODECS
 from trilogue.routing import Upstream
+
+_TOOLS = re.compile(rb'"tool|"call_id"')
+"""what is in every request that offers tools or has called any"""
 
 
 class ActiveRequests:
@@ -92,10 +95,14 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
     services, turn = context.entry.services, call.turn
     try:
         targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
-        if _may_translate(services, targets, call):
-            with watching(context):
-                call.memory = await _recalled(context, call)
-        if context.entry.continues and asks_for_compaction(call.body):
+        for target in targets:
+            if services.providers[target.provider].protocols != (call.client,):
+                # An upstream may get the request in another protocol, and the client may not know how to return its
+                # reasoning.
+                if _TOOLS.search(call.body if call.turn is None else call.whole) is not None:
+                    call.memory = await _recalled(context, call)
+                break
+        if context.entry.continues and call.body.find(TRIGGER_MARK) >= 0 and asks_for_compaction(call.body):
             await compact_turn(context, call, targets)
             return
         client = ClientResponse(call, context.responder, context.record, services.observers)
@@ -103,14 +110,6 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
     finally:
         if turn is not None and turn.lease is not None and not turn.in_job:
             await turn.release()
-
-
-def _may_translate(services: Services, targets: Sequence[Upstream], call: Call) -> bool:
-    """Return whether an upstream may get the request in another protocol than the client's."""
-    for target in targets:
-        if services.providers[target.provider].protocols != (call.client,):
-            return call.turn is None or not call.turn.foreign_conversation
-    return False
 
 
 async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:
@@ -122,4 +121,8 @@ async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | No
         calls = codec.unsealed_calls(body)
     if not calls and codec.may_hold_sealed(body, True):
         return None
-    return await recall_reasoning(context.entry.services.stores, context.owner, body, calls)
+    memory = ReasoningMemory(context.entry.services.stores, context.owner, body)
+    if calls:
+        with watching(context):
+            await memory.find(calls)
+    return memory

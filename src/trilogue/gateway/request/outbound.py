@@ -13,19 +13,20 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.errors import ClientError, StrictLoss, Unsupported
+from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.compaction import opened
+from trilogue.gateway.stored.compaction import ITEM_MARK, opened
 from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
+from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol
+from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
-from trilogue.protocols.pauses import PauseForm
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.registry import CODECS
 from trilogue.translate.content.billing import strip_billing
 from trilogue.translate.exchange import Exchange
@@ -164,10 +165,10 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         strict=call.strict,
         repair=services.config.repair_history,
         sealer=services.sealer,
-        recall=_recalled(call, place, services),
+        recall=None if call.memory is None else _recalled(call.memory, place, services),
     )
     body = call.body if call.turn is None else call.turn.expanded
-    if CODECS[call.client].endpoint.compaction:
+    if CODECS[call.client].endpoint.compaction and body.find(ITEM_MARK) >= 0:
         body = opened(body, services.sealer)
     up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses
@@ -181,22 +182,15 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         extra += tuple(extra_headers(wire).items())
     sent = _request(call, place, protocol, target.profile, extra, dump(wire))
     exchange = up.exchange if call.turn is None else replace(up.exchange, body=call.turn.echoed(up.exchange.body))
-    return Outbound(sent, exchange, losses, protocol, pauses=_pauses(call.client, protocol, wire))
+    pauses = CODECS[protocol].pauses
+    if pauses is not None and (CODECS[call.client].pauses is not None or not pauses.may_pause(wire)):
+        pauses = None
+    return Outbound(sent, exchange, losses, protocol, pauses=pauses)
 
 
-def _pauses(client: Protocol, upstream: Protocol, body: dict[str, Json]) -> PauseForm | None:
-    """Return how the upstream may pause its response, if that is possible and the client knows no pauses."""
-    form = CODECS[upstream].pauses
-    if form is None or CODECS[client].pauses is not None:
-        return None
-    return form if form.may_pause(body) else None
-
-
-def _recalled(call: Call, place: Place, services: Services) -> Recall | None:
+def _recalled(memory: ReasoningMemory, place: Place, services: Services) -> Recall:
     """Return the kept reasoning of the request, except for what this account has refused before."""
-    if call.memory is None:
-        return None
-    return services.refused_reasoning.accepted(place.provider.name, place.account.name, call.memory.found)
+    return services.refused_reasoning.accepted(place.provider.name, place.account.name, memory.found)
 
 
 def _passed_on(call: Call, place: Place, services: Services, fit: Profile | None = None) -> Outbound:
@@ -246,8 +240,7 @@ def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[byte
     ledger = Ledger()
     wire = parse_request(body)
     fitted: dict[str, Json] = fit_own(wire, target, ledger, repair=repair)
-    if call.strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(call.strict)
     return body if fitted is wire else dump(fitted), ledger.losses
 
 
@@ -261,13 +254,12 @@ def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[by
 def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     """Return the body without Claude Code's billing block."""
     body, losses = strip_billing(body)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     return body, losses
 
 
 def own_body(
-    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, profile: Profile
+    body: bytes, protocol: Protocol, strict: Severity | None, sealer: Sealer, profile: Profile
 ) -> tuple[bytes, list[Loss]]:
     """Return the body for an upstream of the client's own protocol, without values that only this gateway can read.
 
@@ -280,8 +272,7 @@ def own_body(
     ledger = Ledger()
     wire = parse_request(body)
     cleaned = without_sealed(wire, protocol, ledger, sealer, profile)
-    if strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(strict)
     return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
@@ -291,8 +282,7 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     `only`: the beginnings of the values to remove; by default all are removed.
     """
     wire, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     body = dump(wire)
     turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_expanded(body)
     memory = None if call.memory is None else call.memory.without_earlier() if only is None else call.memory

@@ -22,7 +22,7 @@ from trilogue.gateway.request.learning import read_lesson, remember
 from trilogue.gateway.request.outbound import Place
 from trilogue.gateway.response.attempt import RelayResult, UpstreamAttempt, prepare
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.response.continuation import continuation_for
+from trilogue.gateway.response.continuation import Continuation
 from trilogue.gateway.response.streamed import StreamRelay
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.gateway.response.whole import relay_whole
@@ -169,9 +169,12 @@ class RequestAttempts(Struct, eq=False):
 
     async def _relay(self, attempt: UpstreamAttempt) -> RelayResult:
         """Relay the response of an attempt. Raises UpstreamError if it is none, or an error."""
-        await attempt.check()
-        services, most = self._services, self._services.config.server.max_continuations
-        continuation = continuation_for(attempt, self._limits, most, self._context.byte_observers)
+        if attempt.response.status >= 300:
+            await attempt.check()
+        services, pauses, continuation = self._services, attempt.outbound.pauses, None
+        if pauses is not None:
+            most = services.config.server.max_continuations
+            continuation = Continuation(attempt, pauses, self._limits, most, self._context.byte_observers)
         if self._call.stream:
             return await StreamRelay(self._client, attempt, services, continuation).run()
         return await relay_whole(self._client, attempt, services, continuation)

@@ -14,7 +14,7 @@ from trilogue.gateway.response.attempt import UpstreamAttempt
 from trilogue.gateway.response.timing import TimeLimits
 from trilogue.jsontext.text import dump, parse_request, parse_upstream
 from trilogue.model import Json, Loss
-from trilogue.protocols.pauses import PauseForm
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.translate.responses import collect_stream
 
 LOSS = "stop.pause_turn"
@@ -72,11 +72,3 @@ class Continuation:
         await attempt.send(self._limits, stream, self._observers)
         await attempt.check()
         return True
-
-
-def continuation_for(
-    attempt: UpstreamAttempt, limits: TimeLimits, most: int, observers: ByteObservers | None
-) -> Continuation | None:
-    """Return the continuation of a response; None if it cannot pause, or if its client knows pauses itself."""
-    form = attempt.outbound.pauses
-    return None if form is None else Continuation(attempt, form, limits, most, observers)

@@ -1,6 +1,7 @@
 """Reasoning that clients cannot send back: kept when a response ends, and found again for later requests.
 
-    memory = await recall_reasoning(stores, owner, body, calls)
+    memory = ReasoningMemory(stores, owner, body)
+    await memory.find(calls)        # those that lack reasoning
     memory.found                    # goes into the translation of the request
     await memory.keep(kept)         # before the end of the response leaves
 
@@ -88,14 +89,6 @@ class ReasoningMemory(Struct, eq=False):
         store = self.stores.durable
         if store is None or _forbids_storing(self.body) or not await _written(store, rows):
             await _written(self.stores.volatile, rows)
-
-
-async def recall_reasoning(stores: Stores, owner: str, body: bytes, calls: list[str]) -> ReasoningMemory:
-    """Find the reasoning that a request lacks. `calls`: the ids of the tool calls that may lack some."""
-    memory = ReasoningMemory(stores, owner, body)
-    if calls:
-        await memory.find(calls)
-    return memory
 
 
 async def _written(store: GatewayStore, rows: list[KeptRow]) -> bool:

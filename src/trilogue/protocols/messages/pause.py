@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trilogue.model import Json
+from trilogue.protocols.content.pauses import PauseForm
 from trilogue.protocols.messages.wire import TOOL_TYPES, TOOL_VERSION, Wire
-from trilogue.protocols.pauses import PauseForm
 
 _PAUSED = "pause_turn"
 _CLIENT_TOOLS = frozenset({"", "custom"} | {name for name, (_, on_client) in TOOL_TYPES.items() if on_client})
@@ -14,10 +14,12 @@ _CLIENT_TOOLS = frozenset({"", "custom"} | {name for name, (_, on_client) in TOO
 
 def may_pause(request: Wire) -> bool:
     """Return whether a request has tools that the provider runs: only turns with those are paused."""
-    if request.get("mcp_servers"):
+    if "mcp_servers" in request:
         return True
-    types = [str(tool.get("type") or "") for tool in request.get("tools") or ()]
-    return any(TOOL_VERSION.sub("", kind) not in _CLIENT_TOOLS for kind in types)
+    if "tools" not in request:
+        return False
+    types = {str(tool.get("type") or "") for tool in request["tools"]}
+    return not types <= _CLIENT_TOOLS and any(TOOL_VERSION.sub("", kind) not in _CLIENT_TOOLS for kind in types)
 
 
 def is_paused(response: Wire) -> bool:
