@@ -19,7 +19,7 @@ from tests.multiturn.refusal import RefusedError
 from tests.multiturn.strict import StrictUpstream
 from tests.scripted import thread
 from tests.scripted.http import Step
-from tests.scripted.server import Recorded
+from tests.scripted.http import Recorded
 from trilogue.model import Protocol
 
 MODEL = MODELS[Protocol.MESSAGES]

@@ -106,7 +106,8 @@ def unsealed(body: Json) -> Json:
     """Return a response without what is different each time it is made, and without fields that are null."""
     text = json.dumps(body)
     assert "trl2." in text
-    return _without(body, {"id", "created", "created_at", "completed_at", "data", "encrypted_content", "index"})
+    found: Json = _without(body, {"id", "created", "created_at", "completed_at", "data", "encrypted_content", "index"})
+    return found
 
 
 def _without(value: Any, names: set[str]) -> Any:
