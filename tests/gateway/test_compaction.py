@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.gateway.process import until
 from tests.gateway.running import Gateway, running
 from tests.scripted.http import json_answer
 from tests.scripted.scenario import ANSWER_TEXT
@@ -114,7 +115,7 @@ def test_a_chain_goes_on_from_the_summary(compacting: Gateway, up: ScriptedUpstr
     """The next turn gets what the user said and the summary, and nothing else of what came before."""
     create = compacting.openai.responses.create
     first = create(model=model, input=LOOP, tools=TOOLS)
-    compacted = create(model=model, previous_response_id=first.id, input=[TRIGGER], tools=TOOLS)
+    compacted: Any = create(model=model, previous_response_id=first.id, input=[TRIGGER], tools=TOOLS)
     assert (compacted.previous_response_id, compacted.store) == (first.id, True)
     assert "a secret garden" in texts(up)
     create(model=model, previous_response_id=compacted.id, input="Go on.")
@@ -246,3 +247,14 @@ def test_without_state(tmp_path: Path, up: ScriptedUpstream) -> None:
         assert refused.value.param == "previous_response_id"
         gateway.openai.responses.compact(model="responses/text", previous_response_id="resp_1", input=[SAID])
         assert json.loads(up.requests[-1].body)["previous_response_id"] == "resp_1"
+
+
+@pytest.mark.parametrize("model", ["chat/text", "responses/text"])
+def test_in_the_background(compacting: Gateway, model: str) -> None:
+    """A job compacts like any other request."""
+    responses = compacting.openai.responses
+    started = responses.create(model=model, input=[SAID, TRIGGER], background=True)
+    until(lambda: responses.retrieve(started.id).status in ("completed", "failed"), 10)
+    found = responses.retrieve(started.id)
+    assert (found.id, found.status) == (started.id, "completed")
+    assert [item.type for item in found.output] == ["compaction"]

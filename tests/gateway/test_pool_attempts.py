@@ -14,6 +14,7 @@ import pytest
 from tests.gateway.pooling import CLOCKS, Pooled, accepting, account, config, name_of, pooled, ranked, secret
 from tests.gateway.proxies import proxying
 from tests.gateway.wire import CASES, outcome
+from tests.judges.loss_header import codes
 from tests.scripted import thread
 from tests.scripted.errors import BAD_SIGNATURE, NO_RESPONSE
 from tests.scripted.server import ScriptedUpstream
@@ -80,7 +81,7 @@ def test_reasoning_that_is_refused_is_left_out(pool: Pooled, client: Protocol, s
     """Once more with the same account, and the client is told what was lost."""
     answer = pool.ask(client, f"{client.short}/text", stream=stream, **_thought(client, str(stream)))
     assert outcome(answer, client).how == "complete"
-    assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
+    assert codes(answer.headers) == ["reasoning.foreign_dropped"]
     assert pool.asked() == ["a", "a"]
     assert [FOREIGN in request.body for request in pool.up.requests] == [True, False]
     attempts = pool.decision(answer)["attempts"]
@@ -109,7 +110,7 @@ def test_what_was_refused_is_not_sent_again(pool: Pooled) -> None:
     for asked in (["a", "a"], ["a", "a", "a"]):
         answer = pool.ask(Protocol.MESSAGES, "messages/text", messages=history)
         assert outcome(answer, Protocol.MESSAGES).how == "complete"
-        assert answer.headers["trilogue-loss"] == "reasoning.foreign_dropped"
+        assert codes(answer.headers) == ["reasoning.foreign_dropped"]
         assert pool.asked() == asked
     last = pool.up.requests[-1].body
     assert sign("Mine.").encode() in last

@@ -89,7 +89,8 @@ def test_ids_go_to_an_upstream_that_keeps_state(
 
 @pytest.mark.parametrize("model", ["chat/text", "messages/text"])
 def test_responses_say_that_they_are_not_stored(stateless: Gateway, model: str) -> None:
-    assert stateless.openai.responses.create(model=model, input=[SAID]).store is False
+    response: Any = stateless.openai.responses.create(model=model, input=[SAID])
+    assert response.store is False
     events = list(stateless.openai.responses.create(model=model, input=[SAID], stream=True))
     assert json.loads(events[-1].model_dump_json())["response"]["store"] is False
 

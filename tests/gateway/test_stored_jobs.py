@@ -11,8 +11,9 @@ import pytest
 
 from trilogue.gateway.setup.response_store import MEMORY, GatewayStore
 from trilogue.gateway.stored import jobs
+from trilogue.gateway.stored.fields import read_state_fields
 from trilogue.gateway.stored.jobs import CANCELLED, FAILED, BackgroundJob
-from trilogue.gateway.stored.turn import StoredTurn, begin_turn
+from trilogue.gateway.stored.turn import begin_turn
 from trilogue.state.responses import CommitUnsure, JobEvents, Limits, NotFound, StoreUnavailable
 
 KEY = b"fake key for tests: not a secret"
@@ -46,8 +47,8 @@ def run(test: Callable[[GatewayStore, BackgroundJob], Awaitable[None]], limits: 
 
     async def main() -> None:
         store = GatewayStore(MEMORY, [KEY], limits or Limits())
-        turn = await begin_turn(store, OWNER, b'{"model":"m","input":"hello","background":true}')
-        assert isinstance(turn, StoredTurn)
+        request = b'{"model":"m","input":"hello","background":true}'
+        turn = await begin_turn(store, OWNER, request, read_state_fields(request))
         job = BackgroundJob(turn, OPENING)
         await job.start()
         try:

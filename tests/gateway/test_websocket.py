@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from openai.types.responses import responses_server_event as wire
+from openai.types.responses.response_steer_failed_event import ResponseSteerFailedEvent
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.gateway.process import until
@@ -68,6 +69,7 @@ def test_tool_loop_with_the_sdk(gateway: Gateway, upstream: Protocol) -> None:
                 store=False,
                 previous_response_id=previous,
             )
+            event: Any = None
             for event in connection:
                 assert not isinstance(event, wire.ResponseWsError), event
                 if isinstance(event, wire.ResponseWsCompleted):
@@ -232,7 +234,7 @@ def test_steering_is_declined(gateway: Gateway) -> None:
         events = socket.events()
         assert events[-1]["type"] == "response.completed"
         steered = next(event for event in events if event["type"] == "response.steer.failed")
-        parsed = wire.ResponseSteerFailedEvent.model_validate(steered)
+        parsed = ResponseSteerFailedEvent.model_validate(steered)
         assert parsed.error.code == "steering_not_supported"
         assert (parsed.steer.input, parsed.steer.previous_response_id) == ("Stop", first["response"]["id"])
 

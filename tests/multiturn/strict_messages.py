@@ -136,10 +136,10 @@ def read(body: Json) -> Seen:
     step = parts = 0
     turns = merged(body)
     for turn in turns:
-        said = "".join(block["text"] for block in turn["content"] if block["type"] == "text")
+        said = [block["text"] for block in turn["content"] if block["type"] == "text"]
         results += [text_of(block.get("content")) for block in turn["content"] if block["type"] == "tool_result"]
         if turn["role"] == "user" and said:
-            users.append(said)
+            users += said
             step = 0
         steps = [step_of(block["input"]) for block in turn["content"] if block["type"] == "tool_use"]
         step = max([step, *steps])

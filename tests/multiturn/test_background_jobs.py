@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from tests.gateway.process import until
 from tests.multiturn.gateways import MODELS, OTHER_KEY, Gateway, gateway, settings
 from tests.multiturn.script import Json
 from tests.multiturn.strict import StrictUpstream
-from tests.multiturn.test_background import RUNNING, start, status
+from tests.multiturn.test_background import FAILED_WITHIN, RUNNING, start, status
 from tests.multiturn.test_ownership import ABOUT_RESPONSES, ask, unknown
+from tests.state.responses.postgres import Server
 from tests.timing import check_within
 from trilogue.model import Protocol
 
@@ -206,3 +208,38 @@ def test_a_model_with_targets_of_several_kinds(tmp_path: Path, up: StrictUpstrea
         assert (done.status, done.output_text, done.model) == ("completed", "x", "any-model")
         assert [body for body in up.bodies() if "background" in body] == []
         assert len(up.bodies()) == 1
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    """A real PostgreSQL server."""
+    server = Server()
+    server.start()
+    yield server
+    server.remove()
+
+
+def test_with_postgresql(tmp_path: Path, up: StrictUpstream, postgres: Server) -> None:
+    """Run by one gateway, followed and cancelled by another, and failed by that one if the first dies."""
+    config = settings(state=postgres.new_database())
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    # Both machines must have the same key for what is stored.
+    seals = {"TRILOGUE_SEAL_KEY": "a-key-for-tests-that-is-long-enough-0001"}
+    config += "\nseal_keys: [env:TRILOGUE_SEAL_KEY]"
+    with (
+        gateway(tmp_path / "a", up, config, environ=seals) as first,
+        gateway(tmp_path / "b", up, config, environ=seals) as second,
+    ):
+        slow, hanging, lost = (start(first, CHAT, text) for text in ("slow 10 50", "hang", "hang"))
+        responses: Any = second.client.responses
+        events = list(responses.retrieve(slow, stream=True))
+        assert numbers(events) == list(range(len(events)))
+        assert events[-1].response.output_text.startswith("word0 word1 ")
+        began = time.monotonic()
+        assert responses.cancel(hanging).status == "cancelled"
+        check_within(time.monotonic() - began, 1)
+        os.killpg(first.process.pid, signal.SIGKILL)
+        began = time.monotonic()
+        assert finished(second, lost).error.code == "server_error"
+        check_within(time.monotonic() - began, FAILED_WITHIN)

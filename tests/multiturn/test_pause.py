@@ -18,8 +18,7 @@ from tests.multiturn.gateways import MODELS, Gateway, gateway, settings
 from tests.multiturn.refusal import RefusedError
 from tests.multiturn.strict import StrictUpstream
 from tests.scripted import thread
-from tests.scripted.http import Step
-from tests.scripted.http import Recorded
+from tests.scripted.http import Recorded, Step
 from trilogue.model import Protocol
 
 MODEL = MODELS[Protocol.MESSAGES]

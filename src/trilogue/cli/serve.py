@@ -6,23 +6,25 @@ The sockets are bound before there are workers, so that all workers share them. 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import structlog
-import uvloop
 from msgspec.structs import replace
 
 from trilogue import Sealer, cipher
+from trilogue.cli.state_files import pool_file
 from trilogue.cli.stored import fault_at_start, is_file
 from trilogue.cli.stored import sealer as make_sealer
 from trilogue.config import (
@@ -34,7 +36,6 @@ from trilogue.config import (
     find,
     load,
     reason_not_to_start,
-    state_directory,
 )
 from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
@@ -120,7 +121,7 @@ class ServeOptions:
     """The current configuration: the file, if any, with the options of the command line on top."""
 
     def __init__(self, file: Path | None, given: dict[str, str | int | None]) -> None:
-        self._file = file
+        self.file = file
         self._given = {name: value for name, value in given.items() if value is not None}
         self._at_start: dict[str, object] = {}
         self._default_store = True
@@ -138,10 +139,10 @@ class ServeOptions:
 
     def load(self) -> Config:
         """Read the configuration again and return it. Raises ConfigError and keeps the old one if it cannot be used."""
-        if self._at_start and self._file is not None and _is_empty(self._file):
+        if self._at_start and self.file is not None and _is_empty(self.file):
             # The file had settings before, possibly client keys. An empty one is half written, or the disk is full.
             raise ConfigError([Problem("", "the file is empty")])
-        config = load(self._file, os.environ)
+        config = load(self.file, os.environ)
         config = replace(config, server=replace(config.server, **self._given))
         # A reload cannot change the address, so check the new configuration with the address from the start.
         self._at_start = self._at_start or _restart_settings(config)
@@ -234,18 +235,27 @@ _Run = Callable[[socket.socket, int | None], None]
 
 def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None, shared: Path | None) -> _Run:
     """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
+    kept = pool_file(settings.file)
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        folder = state_directory(os.environ)
-        state = WorkerState(folder / FILE_NAME, shared and shared / FILE_NAME, storage_keys=sealer.storage_keys)
+        state = WorkerState(kept, shared and shared / FILE_NAME, storage_keys=sealer.storage_keys)
 
         def build(new: Config) -> Services:
             return Services(new, _transports(), sealer, state)
 
         worker = Worker(settings.config, settings.load, build, state, parent)
         worker.admin_socket, worker.shared_folder = admin, shared
-        uvloop.run(worker.serve(sock))
+        _event_loop()(worker.serve(sock))
 
+    return run
+
+
+def _event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Return what runs a worker: uvloop, or asyncio's own loop on platforms and interpreters that have no uvloop."""
+    try:
+        run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
+    except ModuleNotFoundError:
+        return asyncio.run
     return run
 
 

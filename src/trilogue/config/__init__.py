@@ -4,7 +4,7 @@ Reads a YAML file and the environment. Returns a `Config` in which every secret 
 in, or raises a `ConfigError` that lists all problems.
 """
 
-from trilogue.config.folders import state_directory
+from trilogue.config.folders import state_directory, state_file
 from trilogue.config.load import environment_config, find, load, parse
 from trilogue.config.network import endpoint, exposure_problem, is_azure, is_loopback, reason_not_to_start
 from trilogue.config.problems import ConfigError, Problem
@@ -48,5 +48,6 @@ __all__ = [
     "parse",
     "reason_not_to_start",
     "state_directory",
+    "state_file",
     "warnings",
 ]

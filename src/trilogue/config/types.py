@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 
 from trilogue.config.profiles import ProfileSettings
 from trilogue.config.secret import Secret
-from trilogue.model import Protocol
+from trilogue.model import Protocol, Severity
 from trilogue.pool import AccountLimits, AccountSpec, Pools, PoolSettings, PoolsSettings, Price, ProviderSpec
 from trilogue.profiles import Profile
 from trilogue.routing import RoutableProvider, Route, Router
@@ -252,6 +252,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """provider for models that nothing else matches; without it, they are an error"""
     mode: Mode = "declare"
     """declare: carry on and declare what a translation lost; strict: refuse requests that would lose something"""
+    strict_from: Severity = Severity.DEGRADED
+    """the least severe losses that strict mode refuses; notice: all losses"""
     repair_history: bool = False
     """add results for tool calls that the history left without one, because many upstreams require them"""
     env_proxies: bool = False

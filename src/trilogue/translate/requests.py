@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from trilogue.errors import BadRequest
 from trilogue.jsontext.text import LARGE_BYTES, SUSPECT, blame, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol, Request, protocol_of
+from trilogue.model import Json, Ledger, Loss, Protocol, Request, Strictness, protocol_of
 from trilogue.protocols.codec import EncodingContext, Target
 from trilogue.protocols.content.tokens import estimate
 from trilogue.protocols.fit import emulated_stops, fit_request
@@ -49,7 +49,7 @@ class RequestOptions(Struct, frozen=True, kw_only=True):
     the translation of the response says what must be kept of it. A request that stays in its protocol needs none.
     """
 
-    strict: bool = False
+    strict: Strictness = False
     repair: bool = False
     sealer: Sealer | None = None
     recall: Recall | None = None
@@ -60,14 +60,15 @@ def translate_request(
     *,
     source: Protocol | str,
     target: Protocol | Target | str,
-    strict: bool = False,
+    strict: Strictness = False,
     repair: bool = False,
     sealer: Sealer | None = None,
 ) -> RequestTranslation:
     """Translate a request body.
 
     `target`: the upstream's protocol, or a `Target` with its model, provider, account and profile. `strict`: raise
-    `StrictLoss` if anything would be lost. `repair`: repair a history with tool calls that have no results.
+    `StrictLoss` for losses from this severity on, or from `degraded` on if it is True. `repair`: repair a
+    history with tool calls that have no results.
 
     Raises `BadRequest` for a request that is not valid in its own protocol, and `Unsupported` for a feature without a
     sensible equivalent in the target's protocol.
@@ -109,7 +110,7 @@ def translate_request_with(
         blame(wire, BadRequest)
         raise
     if options.strict:
-        ledger.refuse_if_any()
+        ledger.refuse_if_any(options.strict)
     exchange = Exchange(
         client=source,
         target=where,

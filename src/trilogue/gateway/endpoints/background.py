@@ -59,7 +59,7 @@ async def handle(context: RequestContext) -> None:
     if turn is not None and turn.previous is not None and turn.previous.status not in ENDED:
         turn = call.turn = await _continued(context, call, turn)
     if turn is None or not turn.fields.background:
-        await generate.respond_to(context, call)
+        await generate.run(context, call)
         return
     try:
         targets = await targets_of(context, call.model)
@@ -67,12 +67,12 @@ async def handle(context: RequestContext) -> None:
         await turn.release()
         raise
     if turn.lease is None and all(_has_background(context, target) for target in targets):
-        await generate.respond_to(context, call)
+        await generate.run(context, call, targets)
         return
     await _start(context, call, turn, targets)
 
 
-async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn | None:
+async def _continued(context: RequestContext, call: Call, turn: StoredTurn) -> StoredTurn:
     """Return the turn again once the response that it continues is complete. Raises BadRequest if it is not."""
     previous = turn.previous
     if previous is not None and previous.origin is not None:

@@ -17,11 +17,12 @@ from trilogue.gateway.request.failures import client_failure
 from trilogue.gateway.response.attempts import respond
 from trilogue.gateway.response.client_response import ClientResponse
 from trilogue.gateway.response.timing import KeepAlive, TimeLimits
+from trilogue.model import Severity
 from trilogue.routing import Upstream
 from trilogue.serving import ClientGone
 
 
-def new_call(context: RequestContext, asked: ReadBody, strict: bool) -> Call:
+def new_call(context: RequestContext, asked: ReadBody, strict: Severity | None) -> Call:
     """Return a request that was read, with what its head says, and note its model for the log."""
     request, entry, record = context.request, context.entry, context.record
     record.model, record.stream = sane(asked.model), asked.stream

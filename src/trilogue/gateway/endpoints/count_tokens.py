@@ -79,8 +79,7 @@ class _Asked(NamedTuple):
 def _estimated(context: RequestContext, body: bytes) -> TokenCount:
     ledger = Ledger()
     ledger.add("count.estimated", "")
-    if context.strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(context.strict)
     return TokenCount(estimate(parse_request(body)), ledger.losses)
 
 
@@ -173,4 +172,4 @@ async def _reply(context: RequestContext, count: TokenCount) -> None:
     counting = CODECS[context.entry.client].endpoint.counting
     body = counting.encode(count.tokens) if counting is not None else {}
     context.record.declare(count.losses)
-    context.responder.reply(200, [*JSON_HEADERS, *loss_header(context.record.loss_codes)], count.native or dump(body))
+    context.responder.reply(200, [*JSON_HEADERS, *loss_header(count.losses)], count.native or dump(body))

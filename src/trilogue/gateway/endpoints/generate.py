@@ -53,13 +53,13 @@ class ActiveRequests:
 
 async def handle(context: RequestContext) -> None:
     """Respond to one request, streamed or not. Raises ClientGone; other errors are sent to the client."""
-    await respond_to(context, await read_call(context))
+    await run(context, await read_call(context))
 
 
 async def read_call(context: RequestContext) -> Call:
-    """Read a request, and look up what it refers to. Whoever takes the call must release its turn at the end."""
-    request, services = context.request, context.entry.services
-    body = await request.body(services.limits.max_body_bytes)
+    """Read a request, and look up what it refers to. `run` releases that."""
+    services = context.entry.services
+    body = await context.request.body(services.limits.max_body_bytes)
     if context.byte_observers is not None and context.byte_observers.inbound_request is not None:
         context.byte_observers.inbound_request(body)
     strict = context.strict
@@ -87,11 +87,14 @@ async def _turn(context: RequestContext, body: bytes) -> StoredTurn | None:
     return None
 
 
-async def respond_to(context: RequestContext, call: Call) -> None:
-    """Route a request that was read, respond to it, and release its turn."""
-    services = context.entry.services
+async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] = ()) -> None:
+    """Respond to a request that was read, and release its turn, unless that belongs to a job.
+
+    `targets`: where it may go, if that is known.
+    """
+    services, turn = context.entry.services, call.turn
     try:
-        targets = services.resolved((call.model, call.client)) or await targets_of(context, call.model)
+        targets = targets or services.resolved((call.model, call.client)) or await targets_of(context, call.model)
         for target in targets:
             if services.providers[target.provider].protocols != (call.client,):
                 # An upstream may get the request in another protocol, and the client may not know how to return its
@@ -99,19 +102,14 @@ async def respond_to(context: RequestContext, call: Call) -> None:
                 if _TOOLS.search(call.body if call.turn is None else call.whole) is not None:
                     call.memory = await _recalled(context, call)
                 break
-        await run(context, call, targets)
+        if context.entry.continues and asks_for_compaction(call.body):
+            await compact_turn(context, call, targets)
+            return
+        client = ClientResponse(call, context.responder, context.record, services.observers)
+        await complete(context, client, targets)
     finally:
-        if call.turn is not None and call.turn.lease is not None:
-            await call.turn.release()
-
-
-async def run(context: RequestContext, call: Call, targets: Sequence[Upstream]) -> None:
-    """Respond to a request with the output of one of these targets."""
-    if context.entry.continues and asks_for_compaction(call.body):
-        await compact_turn(context, call, targets)
-        return
-    client = ClientResponse(call, context.responder, context.record, context.entry.services.observers)
-    await complete(context, client, targets)
+        if turn is not None and turn.lease is not None and not turn.in_job:
+            await turn.release()
 
 
 async def _recalled(context: RequestContext, call: Call) -> ReasoningMemory | None:

@@ -17,7 +17,7 @@ from trilogue.gateway.request.cancellation import Cancellation, CancelReason
 from trilogue.gateway.request.failures import error_reply, raw_headers
 from trilogue.gateway.request.large_bodies import in_thread
 from trilogue.jsontext.text import dump
-from trilogue.model import Failure, Json
+from trilogue.model import Failure, Json, Severity
 from trilogue.routing import NoRoute, Upstream
 from trilogue.serving import ClientGone, HttpRequest, Responder
 
@@ -71,15 +71,16 @@ class RequestContext(Struct, kw_only=True, eq=False):
         return (self.entry.key.owner if self.entry.key is not None else "") or LOCAL
 
     @property
-    def strict(self) -> bool:
-        """Whether losses are refused, by the request, its key or the configuration. Raises BadRequest for other modes.
+    def strict(self) -> Severity | None:
+        """The severity from which losses are refused; None unless the request, its key or the configuration asks.
 
-        An invalid mode is reported here and not at admission, where the body of the request is not read yet.
+        Raises BadRequest for an unknown mode. That is reported here and not at admission, where the body of the request
+        is not read yet.
         """
         mode = self.entry.mode
         if mode not in _MODES:
             raise BadRequest("trilogue-mode is strict or declare", path="trilogue-mode")
-        return mode == "strict"
+        return self.entry.services.config.strict_from if mode == "strict" else None
 
 
 @contextmanager

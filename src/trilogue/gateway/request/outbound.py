@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from trilogue.errors import ClientError, StrictLoss, Unsupported
+from trilogue.errors import ClientError, Unsupported
 from trilogue.gateway.request.call import Call, with_model, without_head
 from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
@@ -23,7 +23,7 @@ from trilogue.gateway.stored.compaction import opened
 from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
 from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
-from trilogue.model import Json, Ledger, Loss, Protocol
+from trilogue.model import Json, Ledger, Loss, Protocol, Severity, refuse_losses
 from trilogue.profiles import UNCHANGED, Profile
 from trilogue.protocols.codec import Target
 from trilogue.protocols.content.pauses import PauseForm
@@ -240,8 +240,7 @@ def _fitted(call: Call, body: bytes, target: Target, repair: bool) -> tuple[byte
     ledger = Ledger()
     wire = parse_request(body)
     fitted: dict[str, Json] = fit_own(wire, target, ledger, repair=repair)
-    if call.strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(call.strict)
     return body if fitted is wire else dump(fitted), ledger.losses
 
 
@@ -255,13 +254,12 @@ def _adjusted(call: Call, body: bytes, remedies: tuple[Remedy, ...]) -> tuple[by
 def _unbilled(call: Call, body: bytes) -> tuple[bytes, list[Loss]]:
     """Return the body without Claude Code's billing block."""
     body, losses = strip_billing(body)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     return body, losses
 
 
 def own_body(
-    body: bytes, protocol: Protocol, strict: bool, sealer: Sealer, profile: Profile
+    body: bytes, protocol: Protocol, strict: Severity | None, sealer: Sealer, profile: Profile
 ) -> tuple[bytes, list[Loss]]:
     """Return the body for an upstream of the client's own protocol, without values that only this gateway can read.
 
@@ -274,8 +272,7 @@ def own_body(
     ledger = Ledger()
     wire = parse_request(body)
     cleaned = without_sealed(wire, protocol, ledger, sealer, profile)
-    if strict:
-        ledger.refuse_if_any()
+    ledger.refuse_if_any(strict)
     return body if cleaned is wire else dump(cleaned), ledger.losses
 
 
@@ -285,8 +282,7 @@ def stripped(call: Call, only: list[str] | None = None) -> tuple[Call, list[Loss
     `only`: the beginnings of the values to remove; by default all are removed.
     """
     wire, losses = strip_reasoning(call.whole, protocol=call.client, only=only)
-    if call.strict and losses:
-        raise StrictLoss(tuple(losses))
+    refuse_losses(losses, call.strict)
     body = dump(wire)
     turn = call.turn if call.turn is None or call.turn.foreign_conversation else call.turn.with_expanded(body)
     memory = None if call.memory is None else call.memory.without_earlier() if only is None else call.memory

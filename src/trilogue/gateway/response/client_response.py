@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from trilogue.errors import InternalError, UpstreamError, UpstreamFailure
 from trilogue.gateway.observe.observer import Observers
-from trilogue.gateway.observe.record import RequestRecord, loss_codes
+from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.request.call import Call
 from trilogue.gateway.request.failures import for_client
 from trilogue.gateway.response.attempt import UpstreamAttempt
@@ -127,7 +127,7 @@ class ClientResponse(Struct, eq=False):
         headers = [*JSON_HEADERS, *kept_headers(attempt.response)]
         if losses:
             self.record.declare(losses)
-            headers += loss_header(self.record.loss_codes)
+            headers += loss_header(losses)
         if self._observers.response_began is not None:
             self._observers.response_began(self.record)
         self.responder.reply(200, headers, body)
@@ -228,7 +228,7 @@ class ClientResponse(Struct, eq=False):
         """Send status and headers, unless a keep-alive already has. `kept`: headers of the upstream."""
         if not self.responder.started:
             losses = self._attempt.outbound.losses if self._attempt is not None else []
-            self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(loss_codes(losses))])
+            self.responder.start(200, [*SSE_HEADERS, *kept, *loss_header(losses)])
 
     def _own_reply(self) -> Reply:
         """Return what the encoder needs for a response that comes from the gateway alone."""
