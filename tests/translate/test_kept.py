@@ -1,4 +1,7 @@
-"""Reasoning for clients that cannot send it back: what is kept of a response, and where it goes in the next request."""
+"""Reasoning for clients that cannot send it back: what is kept of a response, and where it goes in the next request.
+
+(docs/mapping.md: Reasoning that the client does not send back)
+"""
 
 from __future__ import annotations
 
