@@ -18,7 +18,7 @@ from trilogue.gateway.request.context import RequestContext, read_large, targets
 from trilogue.gateway.request.failures import SHUTTING_DOWN
 from trilogue.gateway.request.large_bodies import LARGE_BYTES, in_thread
 from trilogue.gateway.response.client_response import ClientResponse
-from trilogue.gateway.stored.compaction import asks_for_compaction
+from trilogue.gateway.stored.compaction import TRIGGER_MARK, asks_for_compaction
 from trilogue.gateway.stored.fields import read_state_fields
 from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.gateway.stored.turn import StoredTurn, begin_connection_turn, begin_turn
@@ -102,7 +102,7 @@ async def run(context: RequestContext, call: Call, targets: Sequence[Upstream] =
                 if _TOOLS.search(call.body if call.turn is None else call.whole) is not None:
                     call.memory = await _recalled(context, call)
                 break
-        if context.entry.continues and asks_for_compaction(call.body):
+        if context.entry.continues and call.body.find(TRIGGER_MARK) >= 0 and asks_for_compaction(call.body):
             await compact_turn(context, call, targets)
             return
         client = ClientResponse(call, context.responder, context.record, services.observers)

@@ -19,7 +19,7 @@ from trilogue.gateway.request.learning import adjusted
 from trilogue.gateway.setup.headers import with_query
 from trilogue.gateway.setup.provider import UpstreamAccount, UpstreamProvider
 from trilogue.gateway.setup.services import Services
-from trilogue.gateway.stored.compaction import opened
+from trilogue.gateway.stored.compaction import ITEM_MARK, opened
 from trilogue.gateway.stored.fields import REFERENCE_MARK, input_items, reference_of
 from trilogue.gateway.stored.reasoning import ReasoningMemory
 from trilogue.jsontext.text import dump, parse_request
@@ -168,7 +168,7 @@ def _translated(call: Call, place: Place, protocol: Protocol, services: Services
         recall=None if call.memory is None else _recalled(call.memory, place, services),
     )
     body = call.body if call.turn is None else call.turn.expanded
-    if CODECS[call.client].endpoint.compaction:
+    if CODECS[call.client].endpoint.compaction and body.find(ITEM_MARK) >= 0:
         body = opened(body, services.sealer)
     up = translate_request_with(body, call.client, target, options)
     wire, losses = up.body, up.losses

@@ -22,8 +22,8 @@ from trilogue.protocols.content.ids import derive_id
 from trilogue.translate.reasoning.seal import Sealer
 
 TRIGGER = "compaction_trigger"
-_TRIGGER_MARK = b'"compaction_trigger"'
-_ITEM_MARK = b'"compaction'
+TRIGGER_MARK = b'"compaction_trigger"'
+ITEM_MARK = b'"compaction'
 _KINDS = ("compaction", "compaction_summary")
 """the item, by its name today and by the one that Codex used before"""
 
@@ -46,7 +46,7 @@ _decode_any = msgspec.json.Decoder().decode
 
 def asks_for_compaction(body: bytes) -> bool:
     """Return whether a request ends with the item that asks for a compaction. Raises BadRequest if others follow."""
-    if body.find(_TRIGGER_MARK) < 0:
+    if body.find(TRIGGER_MARK) < 0:
         return False
     kinds = [_kind(item) for item in input_items(_decode_body(body).get("input", Raw()))]
     if TRIGGER not in kinds:
@@ -101,7 +101,7 @@ def opened(body: bytes, sealer: Sealer) -> bytes:
 
     Raises BadRequest for one that was changed, or sealed with a key that is not used any more.
     """
-    if body.find(_ITEM_MARK) < 0:
+    if body.find(ITEM_MARK) < 0:
         return body
     fields = _decode_body(body)
     items = input_items(fields.get("input", Raw()))
@@ -117,7 +117,7 @@ def not_compacted(items: Sequence[bytes]) -> Sequence[int]:
 
     Messages that are not the assistant's stay, as in the API's own compaction.
     """
-    if not any(data.find(_ITEM_MARK) >= 0 for data in items):
+    if not any(data.find(ITEM_MARK) >= 0 for data in items):
         return range(len(items))
     last = max((position for position, data in enumerate(items) if _sealed_summary(data)), default=-1)
     return [
@@ -156,7 +156,7 @@ def _opened_item(data: bytes, sealer: Sealer, position: int) -> bytes:
 
 def _sealed_summary(data: bytes) -> str:
     """Return the content of a compaction item that a gateway has made, or ""."""
-    if data.find(_ITEM_MARK) < 0:
+    if data.find(ITEM_MARK) < 0:
         return ""
     item = _decode_any(data)
     if not isinstance(item, dict) or item.get("type") not in _KINDS:
