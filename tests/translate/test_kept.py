@@ -1,4 +1,4 @@
-"""Reasoning for clients that cannot send it back: what is kept of a response, and where it goes in the next request."""
+"""What is kept of reasoning for the next request (docs/mapping.md: Reasoning that the client does not send back)."""
 
 from __future__ import annotations
 
