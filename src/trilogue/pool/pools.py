@@ -149,6 +149,7 @@ def _apply(pool: Pool, change: Change, now: float) -> None:
             pool.health.switched(account, change, now)
         case Erred():
             account.error, account.error_status, account.error_at = change.why, change.status, change.at
+            account.error_text = change.text
         case Adjusted():
             account.adjustment = change.adjust
             pool.balance_changed(account)
@@ -175,6 +176,7 @@ def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
         "last_error": account.error or None,
         "last_error_status": account.error_status or None,
         "last_error_at": account.error_at or None,
+        "last_error_text": account.error_text or None,
         "requests": account.ok + account.failed + account.ok_elsewhere + account.failed_elsewhere,
         "success_rate": None if rate is None else round(rate, 4),
         "balance": None if account.balance is None else round(account.balance, 6),
