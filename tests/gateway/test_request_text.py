@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ PLAIN, COLOURED = TextStyle(False), TextStyle(True)
 LOST = [Loss("cache.mark", f"messages[{number}]") for number in range(3)]
 
 
-def record(**known: object) -> RequestRecord:
+def record(**known: Any) -> RequestRecord:
     """A request that took 1.2 seconds."""
     made = RequestRecord(request_id="req_1", began_at=10.0, client="messages", path="/messages")
     made.ended_at, made.status = 11.2, 200
@@ -43,14 +44,14 @@ def record(**known: object) -> RequestRecord:
     return made
 
 
-def text(level: str = "info", style: TextStyle = PLAIN, **known: object) -> str:
+def text(level: str = "info", style: TextStyle = PLAIN, **known: Any) -> str:
     """The line about such a request, without its time."""
     line = request_text(record(**known), level, style)
     assert re.match(r"(\x1b\[2m)?\d\d:\d\d:\d\d(\x1b\[0m)? ", line)
     return line.partition(" ")[2]
 
 
-TRANSLATED = {
+TRANSLATED: dict[str, Any] = {
     "model": "claude-sonnet-4-6",
     "provider": "deepseek",
     "upstream": "chat",
@@ -66,7 +67,12 @@ def test_a_translated_request() -> None:
 
 
 def test_a_request_that_asks_for_what_it_gets() -> None:
-    passed = {"model": "deepseek/m", "provider": "deepseek", "upstream": "messages", "upstream_model": "m"}
+    passed: dict[str, Any] = {
+        "model": "deepseek/m",
+        "provider": "deepseek",
+        "upstream": "messages",
+        "upstream_model": "m",
+    }
     assert text(**passed) == "200 messages deepseek/m 1.2s"
 
 
@@ -116,7 +122,7 @@ def test_token_counts(tokens: int, shown: str) -> None:
     assert count(tokens) == shown
 
 
-LEVELS = {
+LEVELS: dict[str, tuple[dict[str, Any], str]] = {
     "refused": ({"status": 400}, "warning"),
     "broken": ({"status": 503}, "error"),
     "disconnected": ({"status": 499, "error": "client_gone"}, "info"),
@@ -203,7 +209,7 @@ def test_on_a_terminal_it_is_text(tmp_path: Path, up: ScriptedUpstream, environ:
         assert asyncio.run(exchange(gateway.url, data)).status == 200
         assert asyncio.run(exchange(gateway.url, post(PATHS[Protocol.CHAT], b"{}", key=CLIENT_KEY))).status == 400
         shown = read(terminal, "model is required")
-    assert ("\x1b[32m200\x1b[0m" in shown) is not environ
+    assert ("\x1b[32m200\x1b[0m" in shown) == (not environ)
     plain = re.sub(r"\x1b\[\d+m", "", shown)
     assert re.search(r"^\d\d:\d\d:\d\d 200 messages→chat chat/text \d+ms \d+→\d+", plain, re.MULTILINE)
     assert re.search(r"^\d\d:\d\d:\d\d 400 chat /chat/completions \d+ms invalid_request\S*: ", plain, re.MULTILINE)

@@ -14,6 +14,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, Any
@@ -36,6 +37,8 @@ from trilogue.config import (
 )
 from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
+from trilogue.gateway.metrics.worker_files import fold_ended
+from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
 from trilogue.gateway.setup.provider import TransportFor
@@ -199,13 +202,17 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
     """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        state = WorkerState(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME)
+        metrics = WorkerMetrics(shared) if admin is not None else None
+        observers = [metrics.requests] if metrics is not None else []
+        state = WorkerState(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME, observers)
 
         def build(new: Config) -> Services:
+            if metrics is not None:
+                metrics.requests.configure(new.router().named_targets())
             return Services(new, _transports(), sealer, state)
 
         worker = Worker(settings.config, settings.load, build, state, parent)
-        worker.admin_socket, worker.shared_folder = admin, shared
+        worker.admin_socket, worker.shared_folder, worker.metrics = admin, shared, metrics
         uvloop.run(worker.serve(sock))
 
     return run
@@ -214,8 +221,11 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
 def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, shared: Path | None) -> None:
     """Run several workers until the last one has ended, then remove the folder that they share."""
     here = os.getpid()
+    supervisor = Supervisor(lambda sock: run(sock, here), settings.reload, listener, settings.config.server.workers)
+    if shared is not None:
+        supervisor.on_death = partial(fold_ended, shared)
     try:
-        Supervisor(lambda sock: run(sock, here), settings.reload, listener, settings.config.server.workers).run()
+        supervisor.run()
     finally:
         if shared is not None and os.getpid() == here:
             shutil.rmtree(shared, ignore_errors=True)

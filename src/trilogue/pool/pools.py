@@ -157,6 +157,19 @@ def _apply(pool: Pool, change: Change, now: float) -> None:
             pool.sticky.bind(change.key, change.account)
 
 
+STATES = ("ready", "failing", "limited", "cooling", "disabled")
+_STATE_NAMES = {"": "ready", "failing": "failing", "disabled": "disabled", "cooling": "cooling"}
+"""by why an account is not available; every other reason is one of its limits"""
+
+
+def state_of(pool: Pool, account: Account, now: float) -> str:
+    """Return the state of an account, one of `STATES`."""
+    why = pool.ready.why_unavailable(account, now, AccountRequest(), include_failing=False)
+    if why in ("", "failing") and now < pool.health.cooldown_until:
+        return "cooling"
+    return _STATE_NAMES.get(why, "limited")
+
+
 def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
     """Describe an account: state, until when, counts. The names are those of the admin interface and commands."""
     why = pool.ready.why_unavailable(account, now, AccountRequest(), include_failing=False)
@@ -168,7 +181,7 @@ def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
     return {
         "provider": pool.name,
         "account": account.name,
-        "state": {"": "ready", "failing": "failing", "disabled": "disabled", "cooling": "cooling"}.get(why, "limited"),
+        "state": _STATE_NAMES.get(why, "limited"),
         "why": reason or None,
         "until": until if why and until is not None and until > now else None,
         "models": {model: one.until for model, one in account.model_cooldowns.items() if one.until > now},

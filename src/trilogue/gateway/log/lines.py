@@ -28,7 +28,7 @@ MAX_BYTES = 256 * 1024
 FINISH_SECONDS = 0.5
 CLOCK = "%H:%M:%S"
 """the time in lines of text; it is local, because people read them as they come"""
-LEVELS = ("debug", "info", "warning", "error")
+LEVELS: tuple[str, ...] = ("debug", "info", "warning", "error")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
