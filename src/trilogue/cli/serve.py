@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import secrets
 import shutil
 import signal
@@ -24,7 +25,7 @@ import structlog
 import uvloop
 from msgspec.structs import replace
 
-from trilogue import Sealer, cipher
+from trilogue import Sealer, __version__, cipher
 from trilogue.config import (
     Config,
     ConfigError,
@@ -37,6 +38,7 @@ from trilogue.config import (
 )
 from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
+from trilogue.gateway.metrics.families import BUILD
 from trilogue.gateway.metrics.worker_files import fold_ended
 from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.process.supervisor import Supervisor
@@ -202,7 +204,7 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
     """Return a function that runs a worker until it ends. It builds everything in the process that calls it."""
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        metrics = WorkerMetrics(shared) if admin is not None else None
+        metrics = _metrics(shared) if admin is not None else None
         observers = [metrics.requests] if metrics is not None else []
         state = WorkerState(state_directory(os.environ) / FILE_NAME, shared and shared / FILE_NAME, observers)
 
@@ -216,6 +218,14 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
         uvloop.run(worker.serve(sock))
 
     return run
+
+
+def _metrics(shared: Path | None) -> WorkerMetrics:
+    """Return the metrics of a worker. Call this inside the worker."""
+    metrics = WorkerMetrics(shared)
+    versions = (__version__, platform.python_version())
+    metrics.register(BUILD, lambda: [(versions, 1)])
+    return metrics
 
 
 def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, shared: Path | None) -> None:

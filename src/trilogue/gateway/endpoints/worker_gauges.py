@@ -1,11 +1,9 @@
-"""The metrics of a worker that are read when they are asked for: requests, connections, accounts, log, versions."""
+"""The metrics of a worker that are read when they are asked for: requests, connections, accounts, log."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterator
 
-from trilogue import __version__
 from trilogue.gateway.endpoints.generate import ActiveRequests
 from trilogue.gateway.log.output import dropped_lines
 from trilogue.gateway.metrics import families
@@ -26,7 +24,6 @@ def register_gauges(metrics: WorkerMetrics, running: ActiveRequests, services: C
     metrics.register(families.ACCOUNT_STATE, lambda: _account_states(services()))
     metrics.register(families.LOG_DROPPED, lambda: [((), dropped_lines())])
     metrics.register(families.WORKERS_EXPECTED, lambda: [((), workers)])
-    metrics.register(families.BUILD, lambda: [((__version__, platform.python_version()), 1)])
 
 
 def _open_streams(running: ActiveRequests) -> int:

@@ -159,3 +159,12 @@ _ALL = (
 )
 
 FAMILIES = {family.name: family for family in _ALL}
+
+
+def metrics_table() -> str:
+    """Return all metrics as a table in Markdown, for docs/metrics.md."""
+    lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
+    for family in FAMILIES.values():
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        lines.append(f"| `{family.name}` | {family.kind.value} | {labels} | {family.help} |")
+    return "\n".join(lines)

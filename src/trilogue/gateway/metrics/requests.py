@@ -105,7 +105,7 @@ class RequestMetrics(Observer):
         if record.error is not None:
             self._count_failure(record)
         decision = record.decision
-        if decision is not None and (decision.outcome != "answered" or decision.attempts[1:]):
+        if decision is not None and (decision.outcome != "answered" or len(decision.attempts) > 1):
             self._count_attempts(decision)
 
     def samples(self) -> Samples:
