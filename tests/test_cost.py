@@ -24,6 +24,7 @@ from trilogue import Protocol, Sealer, StreamTranslator
 from trilogue.config import load
 from trilogue.gateway.endpoints.app import Gateway, not_http
 from trilogue.gateway.log.lines import journal
+from trilogue.gateway.metrics.requests import RequestMetrics
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
 from trilogue.gateway.response.pass_through import PassThrough
@@ -281,6 +282,21 @@ def request_of(client: Protocol, *, stream: bool = False) -> bytes:
 @pytest.mark.parametrize("pair", PER_PLAIN_REQUEST, ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
 def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
     """This is the whole gateway without sockets: parser, keys, routes, accounts, translation and records."""
+    check(_plain(tmp_path, pair), PER_PLAIN_REQUEST[pair])
+
+
+METRICS_SHARE = 0.03
+"""the part of a plain request that metrics may cost, so that they can be on by default"""
+
+
+@pytest.mark.parametrize("pair", [(C, C), (C, M)], ids=lambda pair: f"{pair[0].short}-{pair[1].short}")
+def test_calls_for_metrics(tmp_path: Path, pair: tuple[Protocol, Protocol]) -> None:
+    without, counted = (_plain(tmp_path, pair, observers) for observers in ([], [RequestMetrics()]))
+    assert without < counted <= without * (1 + METRICS_SHARE)
+
+
+def _plain(tmp_path: Path, pair: tuple[Protocol, Protocol], observers: Sequence[Observer] = ()) -> float:
+    """Return the calls per plain request."""
     source, upstream = pair
     request = request_of(source)
     file = tmp_path / "trilogue.yaml"
@@ -290,9 +306,8 @@ def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]
     journal.open(BytesIO())
 
     async def main() -> float:
-        services = Services(
-            config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), WorkerState(tmp_path / "pool.db")
-        )
+        state = WorkerState(tmp_path / "pool.db", observers=observers)
+        services = Services(config, lambda provider, proxy: Upstream(upstream), Sealer.ephemeral(), state)
         wire = Wire()
         client = ClientConnection(Gateway(services), not_http, set(), KnownHeads(), asyncio.get_running_loop())
         client.connection_made(cast(asyncio.Transport, wire))
@@ -323,10 +338,9 @@ def test_calls_per_plain_request(tmp_path: Path, pair: tuple[Protocol, Protocol]
         return count / REQUESTS
 
     try:
-        found = uvloop.run(main())
+        return uvloop.run(main())
     finally:
         journal.open(None)
-    check(found, PER_PLAIN_REQUEST[pair])
 
 
 class Streaming:
@@ -361,7 +375,9 @@ class OnlyMoments(Observer):
 @pytest.mark.parametrize("client", RELAYED, ids=lambda client: client.short)
 def test_calls_per_relayed_event(tmp_path: Path, client: Protocol) -> None:
     """Observers that do not ask for bytes cost no call per event."""
-    unobserved, observed = (_relayed(tmp_path, client, observers) for observers in ([], [OnlyMoments()]))
+    unobserved, observed = (
+        _relayed(tmp_path, client, observers) for observers in ([], [OnlyMoments(), RequestMetrics()])
+    )
     assert unobserved == observed
     check(unobserved, RELAYED[client])
 

@@ -88,7 +88,7 @@ ROOMS = {
     ),
     "pool": ("settings", "changes", "choice", "health", "decision retry_budget", "pool", "plan", "pools"),
     "state": ("store", "file memory responses", "records", "counters", "writer", "sync"),
-    "gateway": ("log", "observe", "setup", "stored", "request", "response", "endpoints", "process"),
+    "gateway": ("log", "observe", "metrics", "setup", "stored", "request", "response", "endpoints", "process"),
 }
 # The package's own __init__ shows the library, which ends with layer 3. Only higher layers may import it.
 ROOT_LAYER = 3.5

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
 import pytest
 from structlog.testing import capture_logs
 
-from trilogue.gateway.log.output import MOST_BYTES, LogOutput
+from trilogue.gateway.log.output import MOST_BYTES, LogOutput, dropped_lines
 
 Ends = tuple[int, BinaryIO]
 
@@ -59,15 +60,17 @@ def test_what_finds_no_room_comes_later(ends: Ends) -> None:
 def test_too_many_lines_are_dropped_and_counted(ends: Ends) -> None:
     """Whole lines, the newest ones; as soon as there is room the log says how many."""
     out, file = ends
-    sink, said = LogOutput(file), lines(0, 3 * MOST_BYTES // 1000)
+    sink, said, before = LogOutput(file), lines(0, 3 * MOST_BYTES // 1000), dropped_lines()
     for line in said:
         sink.put(line)
+    dropped = dropped_lines() - before
     found = b""
     with capture_logs() as told:
         while piece := taken(out):
             found += piece
             sink.drain()
     kept = found.count(b"\n")
+    assert dropped == len(said) - kept > 0
     assert found == b"".join(said[:kept])
     assert [line["lines"] for line in told] == [len(said) - kept]
     sink.put(b"next\n")
@@ -81,3 +84,13 @@ def test_the_last_lines_are_waited_for_only_so_long(ends: Ends) -> None:
     for line in lines(0, 600):
         sink.put(line)
     sink.finish(0.05)
+
+
+def test_lines_that_cannot_be_written_are_counted() -> None:
+    """The disk is full, or the reader is gone."""
+    out, into = os.pipe()
+    os.close(out)
+    with suppress(OSError), os.fdopen(into, "wb") as file:
+        before = dropped_lines()
+        LogOutput(file).put(b"a line\nanother\n")
+        assert dropped_lines() - before == 2

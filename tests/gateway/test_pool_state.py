@@ -292,7 +292,7 @@ def test_every_request_leaves_a_record_without_secrets(pool: Pooled) -> None:
         assert record["outcome"] == "answered"
     everything = pool.gateway.log + pool.admin.get("/decisions").text + pool.admin.get("/accounts").text
     everything += "".join(_kept(pool))
-    for canary in (secret("a"), secret("b"), ADMIN_KEY, CLIENT_KEY, "canary-prompt", "Incorrect API key"):
+    for canary in (secret("a"), secret("b"), ADMIN_KEY, CLIENT_KEY, "canary-prompt", "Incorrect API key provided."):
         assert canary not in everything
 
 

@@ -228,14 +228,12 @@ CASES = {
         "client_error",
     ),
     "403 of the content": Case(CHAT, 403, openai("Content violates usage guidelines"), CLIENT, NOBODY, "client_error"),
-    "404 of one request": Case(
-        RESPONSES, 404, openai("Item with id 'msg_1' not found."), CLIENT, NOBODY, "client_error"
-    ),
+    "404 of one request": Case(RESPONSES, 404, openai("Item with id 'msg_1' not found."), CLIENT, NOBODY, "not_found"),
     "404 of a feature": Case(
-        CHAT, 404, openai("No endpoints found that support tool use."), CLIENT, NOBODY, "client_error"
+        CHAT, 404, openai("No endpoints found that support tool use."), CLIENT, NOBODY, "not_found"
     ),
     "404 of a path": Case(
-        CHAT, 404, {"error": {"code": "404", "message": "Resource not found"}}, CLIENT, NOBODY, "client_error"
+        CHAT, 404, {"error": {"code": "404", "message": "Resource not found"}}, CLIENT, NOBODY, "not_found"
     ),
     "409": Case(CHAT, 409, openai("conflict"), CLIENT, NOBODY, "client_error"),
     "413": Case(MESSAGES, 413, anthropic("too large", "request_too_large"), CLIENT, NOBODY, "client_error"),

@@ -288,3 +288,24 @@ def test_a_clock_that_was_set_back_cannot_lock_an_account_for_ever() -> None:
     pool = pool_of("a")
     pool.take_over(Cooled("p", "a", "", START + 1e9, False, "rate_limited", 1), START)
     assert use(pool, START + 5_000) == "a"
+
+
+def test_a_404_shows_as_the_last_error_of_an_account_that_stays_in_use() -> None:
+    """The address may be wrong. If the request was wrong, the account must still be used."""
+    pool = pool_of("a")
+    verdict = Verdict(action=Action.CLIENT, why="not_found", status=404)
+    assert fail(pool, "a", START, verdict) is None
+    account = pool.account("a")
+    assert account is not None
+    assert (account.error, account.error_status, account.error_at, account.failed) == ("not_found", 404, START, 1)
+    assert use(pool, START + 1) == "a"
+
+
+def test_a_failed_proxy_shows_but_does_not_count_against_the_account() -> None:
+    """People look for the reason at the account."""
+    pool = pool_of("a")
+    words = "the egress proxy refused the connection"
+    fail(pool, "a", START, Verdict(action=Action.NEXT, why="network", fault=True, blame_proxy=True, text=words))
+    account = pool.account("a")
+    assert account is not None
+    assert (account.error, account.error_text, account.failed) == ("network", words, 0)

@@ -138,6 +138,7 @@ def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
     models = ", ".join(f"{model} {_time_until(until, now)}" for model, until in line["models"].items())
     rate, money, error = line["success_rate"], line["balance"], line["last_error"]
     status = f" {line['last_error_status']}" if line["last_error_status"] else ""
+    words = f": {line['last_error_text']}" if line["last_error_text"] else ""
     return (
         f"{line['provider']}/{line['account']}",
         state + (f"; without {models}" if models else ""),
@@ -146,7 +147,7 @@ def _row(line: dict[str, Any], now: float) -> tuple[str, ...]:
         str(line["requests"]),
         "" if rate is None else f"{rate:.1%}",
         "" if money is None else f"{money:.4g}",
-        f"{error}{status}, {time_since(line['last_error_at'], now)}" if error else "",
+        f"{error}{status}{words}, {time_since(line['last_error_at'], now)}" if error else "",
     )
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import platform
 import shutil
 import signal
 import socket
 import tempfile
 from collections.abc import Callable, Coroutine
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,7 +25,7 @@ import click
 import structlog
 from msgspec.structs import replace
 
-from trilogue import Sealer, cipher
+from trilogue import Sealer, __version__, cipher
 from trilogue.cli.state_files import pool_file
 from trilogue.cli.stored import fault_at_start, is_file
 from trilogue.cli.stored import sealer as make_sealer
@@ -39,6 +41,9 @@ from trilogue.config import (
 )
 from trilogue.demo import DemoTransport
 from trilogue.gateway.log.setup import configure_logging
+from trilogue.gateway.metrics.families import BUILD
+from trilogue.gateway.metrics.worker_files import fold_ended
+from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.process.supervisor import Supervisor
 from trilogue.gateway.process.worker import Worker, load_or_none
 from trilogue.gateway.setup.provider import TransportFor
@@ -238,13 +243,17 @@ def _worker(settings: ServeOptions, sealer: Sealer, admin: socket.socket | None,
     kept = pool_file(settings.file)
 
     def run(sock: socket.socket, parent: int | None) -> None:
-        state = WorkerState(kept, shared and shared / FILE_NAME, storage_keys=sealer.storage_keys)
+        metrics = _metrics(shared) if admin is not None else None
+        observers = [metrics.requests] if metrics is not None else []
+        state = WorkerState(kept, shared and shared / FILE_NAME, observers, storage_keys=sealer.storage_keys)
 
         def build(new: Config) -> Services:
+            if metrics is not None:
+                metrics.requests.configure(new.router().named_targets())
             return Services(new, _transports(), sealer, state)
 
         worker = Worker(settings.config, settings.load, build, state, parent)
-        worker.admin_socket, worker.shared_folder = admin, shared
+        worker.admin_socket, worker.shared_folder, worker.metrics = admin, shared, metrics
         _event_loop()(worker.serve(sock))
 
     return run
@@ -259,11 +268,21 @@ def _event_loop() -> Callable[[Coroutine[Any, Any, None]], None]:
     return run
 
 
+def _metrics(shared: Path | None) -> WorkerMetrics:
+    metrics = WorkerMetrics(shared)
+    versions = (__version__, platform.python_version())
+    metrics.register(BUILD, lambda: [(versions, 1)])
+    return metrics
+
+
 def _supervise(run: _Run, settings: ServeOptions, listener: socket.socket, shared: Path | None) -> None:
     """Run several workers until the last one has ended, then remove the folder that they share."""
     here = os.getpid()
+    supervisor = Supervisor(lambda sock: run(sock, here), settings.reload, listener, settings.config.server.workers)
+    if shared is not None:
+        supervisor.on_death = partial(fold_ended, shared)
     try:
-        Supervisor(lambda sock: run(sock, here), settings.reload, listener, settings.config.server.workers).run()
+        supervisor.run()
     finally:
         if shared is not None and os.getpid() == here:
             shutil.rmtree(shared, ignore_errors=True)

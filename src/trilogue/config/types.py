@@ -85,8 +85,8 @@ class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     """lowest level that is logged"""
-    format: Literal["json", "text"] = "json"
-    """json for machines, text for humans"""
+    format: Literal["auto", "json", "text"] = "auto"
+    """json for programs, text for people; auto: text on a terminal, else json"""
 
 
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -40,13 +40,15 @@ class Switched(Struct, frozen=True, tag=True):
 
 
 class Erred(Struct, frozen=True, tag=True):
-    """The last failure of an account. `why`: one of our own names, never text of the upstream."""
+    """The last failure of an account. `why`: one of our own names. Neither it nor `text` is text of the upstream."""
 
     provider: str
     account: str
     why: str
     status: int
     at: float
+    text: str = ""
+    """the reason in our own words, such as that of a connection that could not be opened"""
 
 
 class Adjusted(Struct, frozen=True, tag=True):

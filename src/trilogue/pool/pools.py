@@ -149,11 +149,25 @@ def _apply(pool: Pool, change: Change, now: float) -> None:
             pool.health.switched(account, change, now)
         case Erred():
             account.error, account.error_status, account.error_at = change.why, change.status, change.at
+            account.error_text = change.text
         case Adjusted():
             account.adjustment = change.adjust
             pool.balance_changed(account)
         case Bound():
             pool.sticky.bind(change.key, change.account)
+
+
+STATES = ("ready", "failing", "limited", "cooling", "disabled")
+_STATE_NAMES = {"": "ready", "failing": "failing", "disabled": "disabled", "cooling": "cooling"}
+"""by why an account is not available; every other reason is one of its limits"""
+
+
+def state_of(pool: Pool, account: Account, now: float) -> str:
+    """Return the state of an account, one of `STATES`."""
+    why = pool.ready.why_unavailable(account, now, AccountRequest(), include_failing=False)
+    if why in ("", "failing") and now < pool.health.cooldown_until:
+        return "cooling"
+    return _STATE_NAMES.get(why, "limited")
 
 
 def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
@@ -167,7 +181,7 @@ def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
     return {
         "provider": pool.name,
         "account": account.name,
-        "state": {"": "ready", "failing": "failing", "disabled": "disabled", "cooling": "cooling"}.get(why, "limited"),
+        "state": _STATE_NAMES.get(why, "limited"),
         "why": reason or None,
         "until": until if why and until is not None and until > now else None,
         "models": {model: one.until for model, one in account.model_cooldowns.items() if one.until > now},
@@ -175,6 +189,7 @@ def describe(pool: Pool, account: Account, now: float) -> dict[str, Any]:
         "last_error": account.error or None,
         "last_error_status": account.error_status or None,
         "last_error_at": account.error_at or None,
+        "last_error_text": account.error_text or None,
         "requests": account.ok + account.failed + account.ok_elsewhere + account.failed_elsewhere,
         "success_rate": None if rate is None else round(rate, 4),
         "balance": None if account.balance is None else round(account.balance, 6),

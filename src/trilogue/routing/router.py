@@ -57,11 +57,20 @@ class Router:
 
     def only_model(self) -> str | None:
         """Return a model name if all aliases, routes and listed models lead to the same targets; else None."""
-        names = [*self._aliases, *(route.example for route in self._routes), *self._listed]
+        names = self._names_known()
         if not names or None in names:
             return None
         targets = {self.resolve(name).targets for name in names if name is not None}
         return names[0] if len(targets) == 1 else None
+
+    def named_targets(self) -> frozenset[Upstream]:
+        """Return all targets that aliases, routes without patterns and listed models lead to."""
+        names = [name for name in self._names_known() if name is not None]
+        return frozenset(target for name in names for target in self.resolve(name).targets)
+
+    def _names_known(self) -> list[str | None]:
+        """Return every model name of the configuration; None for patterns that no single name stands for."""
+        return [*self._aliases, *(route.example for route in self._routes), *self._listed]
 
     def resolve(self, model: str, client: Protocol | None = None) -> Resolution:
         """Return the targets of a model. If a vendor has several providers, the one for the client's protocol is used.

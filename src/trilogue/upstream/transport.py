@@ -47,6 +47,9 @@ class Idle:
         """When each began to wait."""
         self._timer: asyncio.TimerHandle | None = None
 
+    def __len__(self) -> int:
+        return sum(len(waiting) for waiting in self._waiting.values())
+
     def take(self, origin: Origin) -> Connection | None:
         """Return a connection that can be used again, or None."""
         waiting = self._waiting.get(origin)
@@ -151,6 +154,11 @@ class HttpTransport:
             connection.abort()
         # Let the event loop close the sockets.
         await asyncio.sleep(0)
+
+    def connections(self) -> tuple[int, int]:
+        """Return how many connections are in use, and how many are idle."""
+        idle = len(self._idle)
+        return len(self._open) - idle, idle
 
     def _checked(self, exchange: HttpExchange) -> HttpExchange:
         """Return an exchange whose head has arrived and whose body the caller can read. Raise UpstreamError."""

@@ -368,7 +368,8 @@ async def timed(url: str, data: bytes) -> tuple[float, Answer]:
 
 
 def test_it_is_still_well(gateway: Started) -> None:
-    """After all that: it answers, and nothing in its log is an exception or not JSON."""
+    """After all that: it answers, and nothing in its log is an exception or not JSON. Refused requests are warnings."""
     assert parse(talk(gateway, raw(good("connection: close"), BODY))).json["object"] == "chat.completion"
-    assert [line for line in gateway.lines if line["level"] not in ("info", "debug")] == []
+    assert [line for line in gateway.lines if line["level"] not in ("info", "debug", "warning")] == []
+    assert {line["event"] for line in gateway.lines if line["level"] == "warning"} == {"request"}
     assert json.dumps(gateway.lines)

@@ -138,7 +138,7 @@ def test_running_streams_keep_what_they_have(tmp_path: Path, up: ScriptedUpstrea
         assert asyncio.run(main()) == ["complete"] * 3
         assert ask(gateway, "messages/text") == 404
         assert ask(gateway, "chat/text") == 200
-        assert {line["level"] for line in gateway.lines} == {"info"}
+        assert {line["status"] for line in gateway.lines if line["level"] != "info"} <= {404}
 
 
 def test_connections_of_the_old_configuration_are_closed(tmp_path: Path, up: ScriptedUpstream) -> None:
@@ -194,11 +194,10 @@ def test_the_format_of_the_log(tmp_path: Path, up: ScriptedUpstream, workers: st
         before = len(gateway.log.splitlines())
         rewrite(gateway, QUICK.replace("server:\n", "server:\n  log: {format: text}\n"), up)
         until(lambda: gateway.log.count("reloaded") == int(workers))
-        for request_id in [logged(gateway) for _ in range(8)]:
-            gateway.wait_for_log(request_id)
-        after = gateway.log.splitlines()[before:]
-        assert len(after) >= 8
-        assert not any(line.startswith("{") for line in after)
+        for _ in range(8):
+            logged(gateway)
+        until(lambda: gateway.log.count(" 200 chat chat/text ") == 8)
+        assert not any(line.startswith("{") for line in gateway.log.splitlines()[before:])
 
 
 def output(gateway: Started, model: str, items: Any) -> Answer:

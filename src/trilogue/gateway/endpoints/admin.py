@@ -1,28 +1,27 @@
-"""The admin interface: shows the accounts and the recent decisions, and changes accounts.
+"""The admin interface: shows the accounts, the recent decisions and the metrics, and changes accounts.
 
 It has its own listener and its own key: client keys are not accepted here, and the admin key is not accepted for
 completions. Responses contain names, counts and times, but never a key or a prompt.
 
-Each worker knows only the decisions on its own requests, so it asks the others over Unix sockets. The sockets are in a
-folder that only this user can enter. The request and the response are one line each. A worker that does not respond in
-time is left out.
+Each worker knows only the decisions on its own requests and its own counts, so it asks the others.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
 import structlog
 
 from trilogue.errors import ClientError
+from trilogue.gateway.endpoints.other_workers import OtherWorkers
+from trilogue.gateway.metrics.exposition import content_type, exposition
+from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.setup.access import presented_keys
 from trilogue.gateway.setup.services import Services
 from trilogue.jsontext.text import dump, parse_request
@@ -31,74 +30,29 @@ from trilogue.pool import Account, Pool, Pools
 from trilogue.serving import BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow, ClientGone, HttpRequest, Responder
 from trilogue.state import steady_time
 
-WORKER_SECONDS = 1.0
-"""How long to wait for another worker: one that is busy or was killed must not block the interface."""
-MAX_LINE_BYTES = 64 * 1024 * 1024
-
 Decisions = list[dict[str, Any]]
-OwnDecisions = Callable[[str], Decisions]
-"""returns this worker's decision on a request, or its latest decisions if the id is empty"""
-
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Decisions).decode
 
 log = structlog.get_logger("trilogue.admin")
 
 
-class OtherWorkers:
-    """The other workers of this gateway. `folder`: where the sockets are; None if there is only this worker."""
-
-    def __init__(self, folder: Path | None, own_decisions: OwnDecisions) -> None:
-        self._folder = folder
-        self._own_decisions = own_decisions
-        self._socket = "" if folder is None else str(folder / f"{os.getpid()}.sock")
-
-    async def listen(self) -> asyncio.Server | None:
-        """Start to respond to the other workers. Return the server, or None without workers or a socket."""
-        if self._folder is None:
-            return None
-        try:
-            return await asyncio.start_unix_server(self._respond, self._socket)
-        except OSError as error:
-            log.warning("other workers cannot ask this one for its decisions", error=error.strerror)
-            return None
-
-    async def ask(self, request_id: str) -> Decisions:
-        """Return the decisions of all other workers on a request, or their latest if the id is empty."""
-        others = [] if self._folder is None else [str(path) for path in self._folder.glob("*.sock")]
-        found = await asyncio.gather(*(_ask(path, request_id) for path in others if path != self._socket))
-        return [decision for decisions in found for decision in decisions]
-
-    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            wanted = (await reader.readline()).decode("utf-8", "replace").strip()
-            writer.write(_encode(self._own_decisions(wanted)) + b"\n")
-            await writer.drain()
-        except (OSError, ValueError):
-            pass  # the other worker has disconnected, or the line is too long
-        finally:
-            writer.close()
-
-
-async def _ask(path: str, request_id: str) -> Decisions:
-    try:
-        async with asyncio.timeout(WORKER_SECONDS):
-            reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
-            try:
-                writer.write(request_id.encode() + b"\n")
-                return _decode(await reader.readline())
-            finally:
-                writer.close()
-    except (OSError, ValueError, msgspec.MsgspecError):  # a worker that has died leaves its socket
-        return []
-
-
 Change = Callable[[Pools, tuple[Pool, Account], float], None]
-Reply = tuple[int, dict[str, Any]]
+
+
+class TextPage(NamedTuple):
+    """The body of a response that is not JSON."""
+
+    content_type: str
+    data: bytes
+
+
+Reply = tuple[int, dict[str, Any] | TextPage]
 
 MAX_BODY_BYTES = 64 * 1024
 MOST_MONEY = 1_000_000_000
 LATEST = 100
+NO_SUCH_PATH = "there is GET /accounts, POST /accounts/PROVIDER/NAME/ACTION, GET /decisions and GET /metrics"
 _REQUEST = re.compile(r"[\w-]{1,100}", re.ASCII)
 
 
@@ -112,12 +66,19 @@ CHANGES: dict[str, Change] = {
 class AdminApi:
     """The application. `services`: returns those in use; a reload replaces them. `folder`: the workers' sockets."""
 
-    def __init__(self, services: Callable[[], Services], folder: Path | None = None) -> None:
+    def __init__(
+        self, services: Callable[[], Services], folder: Path | None = None, metrics: WorkerMetrics | None = None
+    ) -> None:
         self._services = services
-        self.other_workers = OtherWorkers(folder, self._own_decisions)
+        self._metrics = WorkerMetrics() if metrics is None else metrics
+        questions = {
+            "decisions": lambda request_id: _encode(self._own_decisions(request_id)),
+            "metrics": lambda _: self._metrics.for_others(),
+        }
+        self.other_workers = OtherWorkers(folder, questions)
 
     async def __call__(self, request: HttpRequest, responder: Responder) -> None:
-        """Respond to one request, with JSON in every case."""
+        """Respond to one request, with JSON except for metrics."""
         try:
             status, body = await self._reply(request)
         except ClientGone:
@@ -126,8 +87,9 @@ class AdminApi:
             status, body = _error(error.status, error.message, error.code)
         except (BodyBroken, BodyEncoded, BodyTooLarge, BodyTooSlow):
             status, body = _error(400, "the body is too large, too slow or compressed", "bad_body")
-        headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-        responder.reply(status, headers, dump(body))
+        page = body if isinstance(body, TextPage) else TextPage("application/json", dump(body))
+        headers = [(b"content-type", page.content_type.encode()), (b"cache-control", b"no-store")]
+        responder.reply(status, headers, page.data)
 
     async def _reply(self, request: HttpRequest) -> Reply:
         services = self._services()
@@ -142,24 +104,34 @@ class AdminApi:
                 return 200, {"accounts": list(services.pools.overview(steady_time()))}
             case "GET", "decisions" if len(parts) == 1:
                 return await self._decisions(request.query)
+            case "GET", "metrics" if len(parts) == 1:
+                return 200, await self._metrics_page(request.headers.get("accept", ""))
             case "POST", "accounts" if len(parts) >= 4:
                 provider, *names, action = parts[1:]
                 return await _change(request, services, f"{provider}/{'/'.join(names)}", action)
-        return _error(
-            404, "there is GET /accounts, POST /accounts/PROVIDER/NAME/ACTION and GET /decisions", "not_found"
-        )
+        return _error(404, NO_SUCH_PATH, "not_found")
 
     async def _decisions(self, query: bytes) -> Reply:
         """Return the decision on one request, or the latest decisions, of all workers."""
         asked = parse_qs(query.decode("latin-1")).get("request_id")
         wanted = asked[0] if asked and _REQUEST.fullmatch(asked[0]) else ""
         if not asked:
-            found = self._own_decisions("") + await self.other_workers.ask("")
+            found = self._own_decisions("") + await self._others_decisions("")
             return 200, {"decisions": sorted(found, key=itemgetter("at"), reverse=True)[:LATEST]}
-        found = (self._own_decisions(wanted) or await self.other_workers.ask(wanted)) if wanted else []
+        found = (self._own_decisions(wanted) or await self._others_decisions(wanted)) if wanted else []
         if not found:
             return _error(404, "no worker remembers this request; look for it in the log", "no_such_request")
         return 200, found[0]
+
+    async def _others_decisions(self, request_id: str) -> Decisions:
+        replies = await self.other_workers.ask("decisions", request_id)
+        return [decision for reply in replies for decision in _decode(reply)]
+
+    async def _metrics_page(self, accept: str) -> TextPage:
+        """Return the metrics of all workers, in the format that the client prefers."""
+        samples = self._metrics.of_all(await self.other_workers.ask("metrics"))
+        kind = content_type(accept)
+        return TextPage(kind, exposition(samples, kind))
 
     def _own_decisions(self, request_id: str) -> Decisions:
         """Return the decision of this worker on a request, or its latest decisions if the id is empty."""

@@ -1,8 +1,12 @@
-"""The access log: lines are collected and written together a moment later, because one write per request is slow."""
+"""The access log: lines are collected and written together a moment later, because one write per request is slow.
+
+Lines of text, for people at a terminal, are written at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import BinaryIO
@@ -22,6 +26,10 @@ PIPE_BYTES = 4096
 """Writes to a pipe are atomic up to this size (PIPE_BUF on Linux)."""
 MAX_BYTES = 256 * 1024
 FINISH_SECONDS = 0.5
+CLOCK = "%H:%M:%S"
+"""the time in lines of text; it is local, because people read them as they come"""
+LEVELS: tuple[str, ...] = ("debug", "info", "warning", "error")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class LogLine(Struct, kw_only=True):
@@ -33,8 +41,17 @@ class LogLine(Struct, kw_only=True):
     """when it was written"""
 
 
+class TextStyle(Struct, frozen=True):
+    """How lines of text look."""
+
+    colours: bool
+
+
 class Journal:
     """Collects lines and writes them as JSON. `log`: the logger for other lines, and for lines that are not ASCII."""
+
+    text: TextStyle | None = None
+    """how to write lines of text, with `write_text`; None if the log is JSON"""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
@@ -43,11 +60,13 @@ class Journal:
         self._lines: list[LogLine] = []
         self._due = False
         """whether a timer is running that will write the lines"""
+        self._admitted = LEVELS
 
-    def open(self, file: BinaryIO | None) -> None:
-        """Write to this file from now on; None: pass every line to the logger."""
+    def open(self, file: BinaryIO | None, *, level: str = "debug", text: TextStyle | None = None) -> None:
+        """Write to this file from now on; None: pass every line to the logger. `level`: the lowest that is written."""
         self.flush()
         self._sink, self._due = LogOutput(file) if file is not None else None, False
+        self._admitted, self.text = LEVELS[LEVELS.index(level) :], text
         # Workers share the file. In a pipe, only small writes are never mixed with those of another worker.
         self._most = PIPE_BYTES if self._sink is not None and self._sink.is_pipe else MAX_BYTES
 
@@ -56,6 +75,8 @@ class Journal:
         if self._sink is None:
             self._log_line(line)
             return
+        if line.level not in self._admitted:
+            return
         line.timestamp = datetime.now(UTC)
         if not self._due:
             self._due = True
@@ -63,6 +84,11 @@ class Journal:
         self._lines.append(line)
         if len(self._lines) == JOURNAL_LINES:
             self.flush()
+
+    def write_text(self, level: str, text: str) -> None:
+        """Write a line of text now."""
+        if level in self._admitted:
+            self._put(f"{text}\n".encode("utf-8", "backslashreplace"))
 
     def _timer_fired(self) -> None:
         self._due = False
@@ -111,12 +137,17 @@ class Journal:
         """Pass a line to the logger, which adds level and time itself."""
         fields = msgspec.to_builtins(line)
         del fields["level"], fields["timestamp"]
-        self._log.info(fields.pop("event"), **fields)
+        getattr(self._log, line.level)(fields.pop("event"), **fields)
 
 
 def sane(text: str) -> str:
     """Return a text from outside, cut to a length that is fit for a log."""
     return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+
+
+def printable(text: str) -> str:
+    """Return a text without line breaks and terminal codes: they are escaped."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 _encode_lines = msgspec.json.Encoder().encode_lines

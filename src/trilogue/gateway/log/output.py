@@ -13,7 +13,6 @@ import struct
 import termios
 import time
 from collections import deque
-from contextlib import suppress
 from math import inf
 from stat import S_ISFIFO, S_ISREG
 from typing import BinaryIO
@@ -26,6 +25,17 @@ _PIPE_BYTES = 64 * 1024
 _PAGE = 4096
 
 log = structlog.get_logger("trilogue.log")
+
+
+class _Dropped:
+    """The lines that this process has lost so far, for metrics."""
+
+    lines = 0
+
+
+def dropped_lines() -> int:
+    """Return how many lines this process could not write."""
+    return _Dropped.lines
 
 
 class LogOutput:
@@ -50,7 +60,9 @@ class LogOutput:
             self._waiting.append(data)
             self._size += len(data)
         else:
-            self._dropped += data.count(b"\n")
+            lines = data.count(b"\n")
+            self._dropped += lines
+            _Dropped.lines += lines
 
     def drain(self) -> None:
         """Write the waiting lines for which there is room now."""
@@ -71,9 +83,11 @@ class LogOutput:
             self.drain()
 
     def _write(self, data: bytes) -> None:
-        with suppress(OSError, ValueError):
+        try:
             self._file.write(data)
             self._file.flush()
+        except (OSError, ValueError):
+            _Dropped.lines += data.count(b"\n")
 
     def _room(self) -> float:
         """Return how many bytes can be written without blocking. In a pipe, some room is left for other workers."""

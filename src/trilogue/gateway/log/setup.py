@@ -1,4 +1,4 @@
-"""The log: one line per event on standard error, as JSON for programs or as text for people.
+"""The log: one line per event on standard error, as JSON for programs or as text for people at a terminal.
 
 Clients choose names such as that of the model, so every text is cut, and in text form line breaks and terminal escape
 codes are escaped. If the log cannot be written, its lines are dropped and requests go on.
@@ -7,18 +7,19 @@ codes are escaped. If the log cannot be written, its lines are dropped and reque
 from __future__ import annotations
 
 import logging
-import re
+import os
 import sys
+import time
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from trilogue.config import Log
-from trilogue.gateway.log.lines import journal, sane
+from trilogue.gateway.log.lines import CLOCK, TextStyle, journal, printable, sane
 from trilogue.gateway.log.output import LogOutput
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _LONG = frozenset({"exception", "problems"})
 
 
@@ -50,14 +51,19 @@ class LogFormat:
 
     def __init__(self) -> None:
         self.level = logging.INFO
+        self.text: TextStyle | None = None
+        """None: lines are JSON"""
         self._last: list[Processor] = []
 
     def take(self, settings: Log) -> None:
         """Use these settings from now on."""
         self.level = _LEVELS[settings.level]
+        terminal = sys.stderr.isatty()
+        self.text = None
         self._last = [structlog.processors.JSONRenderer(separators=(",", ":"))]
-        if settings.format == "text":
-            self._last = [_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        if settings.format == "text" or (settings.format == "auto" and terminal):
+            self.text = TextStyle(terminal and wants_colours(os.environ))
+            self._last = [_printable, structlog.dev.ConsoleRenderer(colors=self.text.colours)]
 
     def admit(self, _: WrappedLogger, name: str, event: EventDict) -> EventDict:
         """Return the event, or raise DropEvent if it is below the level."""
@@ -93,7 +99,7 @@ def configure_logging(settings: Log) -> None:
         logger_factory=lambda *_: SafeWriter(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    journal.open(sys.stderr.buffer if settings.format == "json" and _format.level <= logging.INFO else None)
+    journal.open(sys.stderr.buffer, level=settings.level, text=_format.text)
     # Libraries warn about every bad request, which the access log already has.
     logging.basicConfig(handlers=[Forward()], level=max(_format.level, logging.ERROR), force=True)
 
@@ -116,8 +122,14 @@ def _cut(value: object) -> object:
     return value
 
 
+def wants_colours(environ: Mapping[str, str]) -> bool:
+    """Return whether a terminal should show colours: see https://no-color.org."""
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
 def _printable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     for name, value in event.items():
         if isinstance(value, str) and name not in _LONG:
-            event[name] = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], value)
+            event[name] = printable(value)
+    event["timestamp"] = time.strftime(CLOCK)
     return event

@@ -1,15 +1,16 @@
-"""The access log: one structured line per request, written when it is over.
+"""The access log: one line per request, written when it is over, as JSON or as text.
 
-Names, counts and times; never a prompt, a key or a header.
+Names, counts and times, and the message of the error that the client got; never a prompt, a key or a header.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from trilogue.gateway.log.lines import LogLine, journal
+from trilogue.gateway.log.lines import LogLine, journal, sane
 from trilogue.gateway.observe.observer import Observer
 from trilogue.gateway.observe.record import RequestRecord
+from trilogue.gateway.observe.request_text import request_text
 from trilogue.pool import Decision
 
 
@@ -31,6 +32,8 @@ class AccessLine(LogLine, kw_only=False, eq=False, gc=False):
     stream: bool
     status: int
     error: str | None
+    reason: str | None
+    """the error's message"""
     empty: bool
     """the response is complete and has nothing but reasoning"""
     losses: tuple[str, ...]
@@ -49,11 +52,16 @@ class AccessLog(Observer):
 
     def request_ended(self, record: RequestRecord) -> None:
         """Write the line about a request."""
-        usage, began, content = record.usage, record.began_at, record.content_at
+        failed = record.status >= 400 or record.error is not None
+        level = level_of(record) if failed else "info"
+        if journal.text is not None:
+            journal.write_text(level, request_text(record, level, journal.text))
+            return
+        usage, began, content, failure = record.usage, record.began_at, record.content_at, record.failure
         # Positional arguments: with names, making the line takes three times as long, for every request.
         line = AccessLine(
             "request",
-            "info",
+            level,
             None,
             record.request_id,
             record.client,
@@ -67,6 +75,7 @@ class AccessLog(Observer):
             record.stream,
             record.status,
             record.error,
+            None if failure is None else sane(failure.message),
             record.empty,
             record.loss_codes,
             None if content is None else round((content - began) * 1000, 1),
@@ -77,3 +86,19 @@ class AccessLog(Observer):
             record.decision,
         )
         journal.write(line)
+
+
+def level_of(record: RequestRecord) -> str:
+    """Return the level of a request that did not succeed: error for 5xx, warning for 4xx.
+
+    An error inside a stream counts as the status that it would have had. A client that disconnects is nothing to warn
+    about: people stop agents all the time.
+    """
+    failure = record.failure
+    if failure is None:
+        return "info" if record.error is not None else _level(record.status)
+    return _level(record.status if record.status >= 400 else failure.status or 500)
+
+
+def _level(status: int) -> str:
+    return "info" if status < 400 else "warning" if status < 500 else "error"

@@ -147,11 +147,13 @@ def _joined(methods: Sequence[Callable[..., Any]]) -> Notify | None:
     if len(methods) == 1:
         return _guarded(methods[0])
 
-    guarded = [_guarded(method) for method in methods]
-
     def notify(*facts: object) -> None:
-        for one in guarded:
-            one(*facts)
+        # Not a loop over guarded methods: that would be one more call per observer.
+        for method in methods:
+            try:
+                method(*facts)
+            except Exception as error:
+                log.error("observer failed", observer=method.__qualname__, error=type(error).__name__, exc_info=True)
 
     return notify
 

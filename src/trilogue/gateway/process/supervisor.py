@@ -41,6 +41,8 @@ class Supervisor:
         self._started: dict[BaseProcess, float] = {}
         self._pause = 0.0
         self._stopping = False
+        self.on_death: Callable[[set[int]], None] = _ignore
+        """called when a worker has died, with the ids of those that run, before it is replaced"""
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT, and then until the last worker has drained."""
@@ -69,6 +71,7 @@ class Supervisor:
             if worker.is_alive() or self._stopping:
                 continue
             log.error("worker died", exit_code=worker.exitcode)
+            self.on_death({one.pid for one in self._workers if one.pid is not None and one.is_alive()})
             lived = time.monotonic() - self._started.pop(worker)
             # The first one is replaced at once. If workers keep dying at their start, the delay grows.
             self._pause = 0.0 if lived > HEALTHY_SECONDS else min(SLOWEST_RESPAWN, 2 * self._pause + LOOK_SECONDS)
@@ -91,6 +94,10 @@ class Supervisor:
         for worker in self._workers:
             if worker.pid is not None and worker.is_alive():
                 os.kill(worker.pid, number)
+
+
+def _ignore(running: set[int]) -> None:
+    """Do nothing about a worker that has died."""
 
 
 def _worker(run: RunWorker, listener: socket.socket) -> None:

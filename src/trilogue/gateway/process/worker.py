@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +16,10 @@ import structlog
 from trilogue.config import Config, ConfigError
 from trilogue.gateway.endpoints.admin import AdminApi
 from trilogue.gateway.endpoints.app import Gateway, not_http
+from trilogue.gateway.endpoints.worker_gauges import register_gauges
 from trilogue.gateway.log.lines import journal
 from trilogue.gateway.log.setup import configure_logging
+from trilogue.gateway.metrics.worker_metrics import WorkerMetrics
 from trilogue.gateway.process import resources
 from trilogue.gateway.process.resources import Descriptors
 from trilogue.gateway.setup.services import Services
@@ -36,6 +39,8 @@ object, some milliseconds with a hundred streams, and finds nothing: requests le
 """
 GC_IDLE = 2_000
 """New objects after which it runs when there are no requests."""
+KEEP_TICKS = 50
+"""Ticks after which the counts are written for the case that this worker is killed."""
 IDLE_TICKS = 50
 """Ticks without a request after which free memory is returned to the system."""
 
@@ -62,6 +67,9 @@ class Worker:
         self.admin_socket: socket.socket | None = None
         self.shared_folder: Path | None = None
         """where several workers find each other's sockets; None for a single one"""
+        self.metrics: WorkerMetrics | None = None
+        """None without an admin interface, which shows them"""
+        self._ticks = 0
         self.gateway = Gateway(build(config))
 
     async def serve(self, sock: socket.socket) -> None:
@@ -71,7 +79,9 @@ class Worker:
         listeners.append(Listener(self.gateway, not_http))
         await listeners[0].open(sock)
         if self.admin_socket is not None:
-            admin = AdminApi(lambda: self.gateway.services, self.shared_folder)
+            admin = AdminApi(lambda: self.gateway.services, self.shared_folder, self.metrics)
+            if self.metrics is not None:
+                register_gauges(self.metrics, self.gateway.running, lambda: self.gateway.services)
             self._worker_server = await admin.other_workers.listen()
             listeners.append(Listener(admin, not_http))
             await listeners[1].open(self.admin_socket)
@@ -121,6 +131,9 @@ class Worker:
         self._state.sync()
         journal.catch_up()
         self._descriptors.look()
+        self._ticks += 1
+        if self.metrics is not None and self._ticks % KEEP_TICKS == 0:
+            self.metrics.keep()
         self._tidy()
 
     def _tidy(self) -> None:
@@ -135,11 +148,13 @@ class Worker:
             resources.give_back()
 
     async def _pause(self) -> None:
+        began = time.monotonic()
         try:
             async with asyncio.timeout(TICK_SECONDS):
                 await self._stopped.wait()
         except TimeoutError:
-            pass
+            if self.metrics is not None:
+                self.metrics.observe_lag(time.monotonic() - began - TICK_SECONDS)
 
     async def _drain(self) -> None:
         """Let running responses finish. Those that take too long end with an error; none is cut off."""

@@ -13,11 +13,12 @@ from trilogue.config import ProviderSettings as ProviderConfig
 from trilogue.config import ProviderTimeouts as Clocks
 from trilogue.config import Secret
 from trilogue.config.network import endpoint, official_urls
-from trilogue.errors import UpstreamFailure
+from trilogue.errors import UpstreamError, UpstreamFailure
 from trilogue.gateway.log.redaction import Redactor
 from trilogue.gateway.setup.headers import HOPS
 from trilogue.model import Failure, FailureKind, Protocol
 from trilogue.pool import AccountRequest, Pool
+from trilogue.pool.health.classify import classify
 from trilogue.profiles import Profile
 from trilogue.protocols.registry import CODECS
 from trilogue.state import steady_time
@@ -125,6 +126,10 @@ class UpstreamProvider:
         account = self.accounts[lease.account.name]
         try:
             yield account, account.ways[0 if proxies is None else proxies.choose(now)]
+        except UpstreamError as error:
+            # It says nothing about completions, but a wrong address is often seen here first.
+            self._pool.health.note_error(lease.account, steady_time(), classify(error))
+            raise
         finally:
             self._pool.released(lease)
 

@@ -19,7 +19,7 @@ from trilogue.gateway.setup.worker_state import WorkerState, client_keys
 from trilogue.model import Protocol
 from trilogue.routing import Router, Upstream
 from trilogue.translate.reasoning.seal import Sealer
-from trilogue.upstream import Transport
+from trilogue.upstream import HttpTransport, Transport
 
 MAX_RESOLVED = 1000
 
@@ -93,6 +93,11 @@ class Services:
         if not offering:
             return None
         return Upstream(min(offering, key=lambda one: client not in one.protocols).name, model)
+
+    def connections(self) -> tuple[int, int]:
+        """Return how many connections to upstreams are in use, and how many are idle."""
+        counts = [one.connections() for one in set(self._transports) if isinstance(one, HttpTransport)]
+        return sum(used for used, _ in counts), sum(idle for _, idle in counts)
 
     async def aclose(self) -> None:
         """Close every connection of this configuration."""

@@ -144,6 +144,7 @@ class Account:
         "error",
         "error_at",
         "error_status",
+        "error_text",
         "failed",
         "failed_at",
         "failed_elsewhere",
@@ -206,6 +207,7 @@ class Account:
         self.error = ""
         self.error_status = 0
         self.error_at = 0.0
+        self.error_text = ""
 
     @property
     def balance(self) -> float | None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from trilogue.errors import UpstreamConnect, UpstreamError
+from trilogue.errors import UpstreamConnect, UpstreamError, UpstreamFailure
 from trilogue.model import Failure, FailureKind
 from trilogue.pool.settings import RetryRule
 from trilogue.protocols.failure.convert import failure_of
@@ -62,6 +62,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
     blame_proxy: bool = False
     status: int = 0
     """HTTP status of the failure, for the record"""
+    text: str = ""
+    """the reason in our own words; empty if only the upstream's words say it"""
 
     @property
     def is_final(self) -> bool:
@@ -125,6 +127,9 @@ _MODEL_TEXT = _pattern(
 
 REJECTED = "reasoning_rejected"
 """Why an attempt is repeated without the reasoning that the account cannot verify."""
+
+NOT_FOUND = "not_found"
+"""A 404 that is not about the model: the upstream's address may be wrong."""
 
 LOOP_TEXT = _pattern(r"passed \d+ gateways and goes in a circle")
 """Our own message, from another gateway behind this one."""
@@ -308,6 +313,12 @@ ROWS: tuple[FailureRow, ...] = (
         kinds=frozenset({FailureKind.UPSTREAM_PROTOCOL, FailureKind.UPSTREAM_TRUNCATED}),
         fault=True,
     ),
+    FailureRow(
+        why=NOT_FOUND,
+        action=Action.CLIENT,
+        statuses=frozenset({404}),
+        kinds=frozenset({FailureKind.NOT_FOUND}),
+    ),
 )
 
 OTHERWISE = "client_error"
@@ -323,6 +334,7 @@ def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) ->
     row = next((row for row in ROWS if row.matches(failure)), None)
     if row is None:
         return Verdict(action=Action.CLIENT, why=OTHERWISE, status=failure.status)
+    is_ours = isinstance(error, UpstreamError) and not isinstance(error, UpstreamFailure)
     return Verdict(
         action=row.action,
         scope=row.scope,
@@ -333,6 +345,7 @@ def classify(error: Failure | UpstreamError, rules: Sequence[RetryRule] = ()) ->
         any_model=row.any_model,
         blame_proxy=row.blame_proxy or (isinstance(error, UpstreamConnect) and error.proxy),
         status=failure.status,
+        text=str(error) if is_ours else "",
     )
 
 

@@ -16,7 +16,7 @@ from random import Random
 from trilogue.pool.changes import Adjusted, Change, Cooled, Erred, Switched
 from trilogue.pool.choice.account import Account, Lease, ModelCooldown
 from trilogue.pool.choice.ready import ReadyAccounts
-from trilogue.pool.health.classify import Action, Scope, Verdict
+from trilogue.pool.health.classify import NOT_FOUND, Action, Scope, Verdict
 from trilogue.pool.settings import PoolSettings
 
 JITTER = 0.2
@@ -95,9 +95,14 @@ class Health:
         if verdict.action in (Action.CLIENT, Action.STRIP):
             # It refused this request alone, so the upstream works and accepts the key.
             self.succeeded(lease, now)
+            if verdict.why == NOT_FOUND:
+                # The address may be wrong, and then every request fails like this: it must be visible somewhere.
+                account.failed += 1
+                self.note_error(account, now, verdict)
             return None
         if not verdict.blame_proxy:
-            self._count_error(account, now, verdict)
+            account.failed += 1
+        self.note_error(account, now, verdict)
         if verdict.fault:
             self._count_fault(lease, now, verdict, rng)
             if account.disabled_by == "upstream":
@@ -109,10 +114,11 @@ class Health:
         apply = _EFFECTS.get((verdict.action, verdict.scope))
         return apply(self, lease, now, verdict, rng) if apply else None
 
-    def _count_error(self, account: Account, now: float, verdict: Verdict) -> None:
-        account.failed += 1
+    def note_error(self, account: Account, now: float, verdict: Verdict) -> None:
+        """Make this the last error of an account, without any other consequence."""
         account.error, account.error_status, account.error_at = verdict.why, verdict.status, now
-        self._write(Erred(self._provider, account.name, verdict.why, verdict.status, now))
+        account.error_text = verdict.text
+        self._write(Erred(self._provider, account.name, verdict.why, verdict.status, now, verdict.text))
 
     def enable(self, account: Account) -> None:
         """Enable an account and end its probes."""
@@ -211,7 +217,14 @@ class Health:
         if account.disabled_by:
             yield self._switched(account)
         if account.error:
-            yield Erred(self._provider, account.name, account.error, account.error_status, account.error_at)
+            yield Erred(
+                self._provider,
+                account.name,
+                account.error,
+                account.error_status,
+                account.error_at,
+                account.error_text,
+            )
         if account.adjustment is not None:
             yield Adjusted(self._provider, account.name, account.adjustment)
 
